@@ -1,0 +1,144 @@
+//! A call as it comes in, before anybody has judged it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::clock::Deadline;
+
+/// Names one call. Sorts by time, and is unique on a machine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RequestId(String);
+
+impl RequestId {
+    /// The id of a call that comes in at `now`.
+    pub fn new(now: SystemTime) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let millis = now.duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis());
+        let process = std::process::id();
+        let count = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self(format!("{millis:012x}-{process:x}-{count:x}"))
+    }
+
+    /// The id as text: lower-case hex digits and `-`, so it can be a file name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Who calls, and from where. Nothing here is secret: the tool sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallContext {
+    /// This call.
+    pub request_id: RequestId,
+    /// The session that it belongs to.
+    pub session_id: String,
+    /// The conversation, where the front-end has one.
+    pub conversation_id: Option<String>,
+    /// The user, where the front-end knows one.
+    pub user: Option<String>,
+}
+
+/// Progress of a long call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    /// How much is done, in the tool's own unit.
+    pub done: u64,
+    /// Of how much.
+    pub total: Option<u64>,
+    /// One line for a person.
+    pub message: Option<String>,
+}
+
+/// What a tool says while it runs: progress and log lines, bounded and free of control characters.
+pub trait Observer: Send + Sync {
+    /// The tool reports progress.
+    fn progress(&self, progress: Progress);
+    /// The tool logs a line, or writes one to stdout or stderr.
+    fn log(&self, line: LogLine);
+}
+
+/// How much a log line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// For the tool's author.
+    Debug,
+    /// For anyone who follows along.
+    Info,
+    /// Something is not as it should be.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// One line that a tool logged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LogLine {
+    /// How much it matters.
+    pub level: LogLevel,
+    /// The text, without its line end.
+    pub text: String,
+}
+
+/// An observer who looks away.
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn progress(&self, _: Progress) {}
+    fn log(&self, _: LogLine) {}
+}
+
+/// A tool call as a front-end hands it in.
+#[derive(Clone)]
+pub struct Call {
+    /// Name or alias.
+    pub tool: String,
+    /// The arguments, a JSON object.
+    pub arguments: Value,
+    /// Who calls.
+    pub context: CallContext,
+    /// Who watches.
+    pub observer: Arc<dyn Observer>,
+    /// The call in the middle of which this one was made.
+    pub parent: Option<Parent>,
+}
+
+impl Call {
+    /// A call from outside, watched by nobody.
+    pub fn new(tool: impl Into<String>, arguments: Value, context: CallContext) -> Self {
+        Self {
+            tool: tool.into(),
+            arguments,
+            context,
+            observer: Arc::new(Unobserved),
+            parent: None,
+        }
+    }
+
+    /// How many calls this one is nested in.
+    pub fn depth(&self) -> u32 {
+        self.parent.as_ref().map_or(0, |parent| parent.depth + 1)
+    }
+}
+
+/// What a nested call inherits from the call around it.
+#[derive(Clone)]
+pub struct Parent {
+    /// The calling tool.
+    pub tool: crate::tool::ToolName,
+    /// How deep the calling tool's own call was.
+    pub depth: u32,
+    /// The time that the outer call has; it stands still while a person is asked.
+    pub deadline: Deadline,
+}

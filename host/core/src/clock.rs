@@ -1,0 +1,185 @@
+//! Time as a port, and the deadline of a call, which stands still while a person thinks.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::backend::BoxFuture;
+
+/// Where the time comes from.
+pub trait Clock: Send + Sync {
+    /// The date and time.
+    fn now(&self) -> SystemTime;
+    /// A time that never goes back.
+    fn instant(&self) -> Instant;
+    /// Completes at `at`.
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()>;
+}
+
+/// How much of the wall clock a call has left. Clones share one deadline.
+#[derive(Clone)]
+pub struct Deadline {
+    clock: Arc<dyn Clock>,
+    state: Arc<Mutex<State>>,
+    outer: Option<Arc<Deadline>>,
+}
+
+struct State {
+    /// When time runs out, if nobody pauses it again.
+    at: Instant,
+    /// How many people are being asked, and since when somebody is.
+    pauses: u32,
+    since: Instant,
+}
+
+impl Deadline {
+    /// A deadline `limit` from now, inside the deadline of an outer call.
+    pub fn new(clock: Arc<dyn Clock>, limit: Duration, outer: Option<Deadline>) -> Self {
+        let now = clock.instant();
+        Self {
+            state: Arc::new(Mutex::new(State {
+                at: now + limit,
+                pauses: 0,
+                since: now,
+            })),
+            clock,
+            outer: outer.map(Arc::new),
+        }
+    }
+
+    /// Stops this clock, and those of the calls around it, until the guard is dropped.
+    pub fn pause(&self) -> Pause {
+        let now = self.clock.instant();
+        let mut chain = vec![];
+        let mut next = Some(self);
+        while let Some(deadline) = next {
+            let mut state = deadline.lock();
+            if state.pauses == 0 {
+                state.since = now;
+            }
+            state.pauses += 1;
+            drop(state);
+            chain.push((deadline.clock.clone(), deadline.state.clone()));
+            next = deadline.outer.as_deref();
+        }
+        Pause(chain)
+    }
+
+    /// Runs `work` until it is done or time runs out.
+    pub async fn bound<F: Future>(&self, work: F) -> Result<F::Output, Elapsed> {
+        let mut work = std::pin::pin!(work);
+        let mut timer: Option<(Instant, BoxFuture<'static, ()>)> = None;
+        std::future::poll_fn(move |cx: &mut Context<'_>| {
+            // The work first: a result that is ready is never thrown away for being late.
+            if let Poll::Ready(output) = work.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            loop {
+                // While a person is asked, look again a limit later; the pause moves `at` when it ends.
+                let now = self.clock.instant();
+                let at = self.lock().due(now);
+                if at <= now {
+                    return Poll::Ready(Err(Elapsed));
+                }
+                let sleep = match &mut timer {
+                    Some((set, sleep)) if *set >= now && *set <= at => sleep,
+                    _ => &mut timer.insert((at, self.clock.sleep_until(at))).1,
+                };
+                match Pin::new(sleep).poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(()) => timer = None,
+                }
+            }
+        })
+        .await
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How often a paused deadline is looked at again.
+const PAUSED_LOOK: Duration = Duration::from_secs(1);
+
+impl State {
+    /// When time runs out, or a moment from now while it stands still.
+    fn due(&self, now: Instant) -> Instant {
+        if self.pauses > 0 {
+            (self.at + now.saturating_duration_since(self.since)).max(now + PAUSED_LOOK)
+        } else {
+            self.at
+        }
+    }
+}
+
+/// Time stands still while this lives.
+pub struct Pause(Vec<(Arc<dyn Clock>, Arc<Mutex<State>>)>);
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        for (clock, state) in &self.0 {
+            let now = clock.instant();
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.pauses -= 1;
+            if state.pauses == 0 {
+                let waited = now.saturating_duration_since(state.since);
+                state.at += waited;
+            }
+        }
+    }
+}
+
+/// Time ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elapsed;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock that a test moves by hand.
+    struct Hand(Mutex<Instant>);
+
+    impl Clock for Hand {
+        fn now(&self) -> SystemTime {
+            SystemTime::UNIX_EPOCH
+        }
+        fn instant(&self) -> Instant {
+            *self.0.lock().unwrap()
+        }
+        fn sleep_until(&self, _: Instant) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn poll_once(deadline: &Deadline) -> Poll<Result<(), Elapsed>> {
+        let mut work = std::pin::pin!(deadline.bound(std::future::pending::<()>()));
+        work.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    #[test]
+    fn human_time_is_free_for_the_whole_chain() {
+        let clock = Arc::new(Hand(Mutex::new(Instant::now())));
+        let pass = |secs| *clock.0.lock().unwrap() += Duration::from_secs(secs);
+        let outer = Deadline::new(clock.clone(), Duration::from_secs(10), None);
+        let inner = Deadline::new(clock.clone(), Duration::from_secs(5), Some(outer.clone()));
+        pass(4);
+        {
+            let _first = inner.pause();
+            pass(100);
+            let _second = inner.pause();
+            pass(100);
+            assert!(poll_once(&inner).is_pending());
+            assert!(poll_once(&outer).is_pending());
+        }
+        assert!(poll_once(&inner).is_pending());
+        pass(2);
+        assert_eq!(poll_once(&inner), Poll::Ready(Err(Elapsed)));
+        assert!(poll_once(&outer).is_pending());
+        pass(5);
+        assert_eq!(poll_once(&outer), Poll::Ready(Err(Elapsed)));
+    }
+}

@@ -1,0 +1,137 @@
+//! The ordered answer to "may this run?", and the answer with its reasons.
+
+use serde::{Deserialize, Serialize};
+
+/// What a gate says. The order is the law: the strictest that anyone said wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    /// It may run.
+    #[serde(alias = "auto", alias = "preApproved")]
+    Allow,
+    /// A person must say yes first.
+    Ask,
+    /// It may not run.
+    #[serde(alias = "always_deny", alias = "blocked")]
+    Deny,
+}
+
+impl Decision {
+    /// The spelling used in files and output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Decision::Allow => "allow",
+            Decision::Ask => "ask",
+            Decision::Deny => "deny",
+        }
+    }
+}
+
+/// Which layer of the policy a reason comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// `tools.NAME.enabled`.
+    Enabled,
+    /// The allow and deny lists of tools and groups.
+    ToolPolicy,
+    /// The approval that a person set for this tool in the config.
+    ToolApproval,
+    /// The tool's own judgement of this call.
+    Assessor,
+    /// The tool's own default.
+    ToolDefault,
+    /// Whether a person has granted this plugin what it needs.
+    Trust,
+}
+
+/// One rule that spoke: what it said and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reason {
+    /// Where in the order of layers it stands.
+    pub layer: Layer,
+    /// What this rule alone says.
+    pub decision: Decision,
+    /// The rule in its own spelling, such as `deny: [browser]`.
+    pub rule: String,
+    /// Where the rule is written, such as `.mimir/config.yml`.
+    pub source: String,
+    /// One plain sentence.
+    pub text: String,
+}
+
+/// A decision with every rule that spoke. With no rule at all the answer is `ask`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Evaluation {
+    reasons: Vec<Reason>,
+}
+
+impl Evaluation {
+    /// Adds what one rule says.
+    pub fn push(&mut self, reason: Reason) {
+        self.reasons.push(reason);
+    }
+
+    /// The strictest that any rule said.
+    pub fn decision(&self) -> Decision {
+        self.reasons
+            .iter()
+            .map(|reason| reason.decision)
+            .max()
+            .unwrap_or(Decision::Ask)
+    }
+
+    /// Every rule that spoke, in the order of the layers.
+    pub fn reasons(&self) -> &[Reason] {
+        &self.reasons
+    }
+
+    /// The first rule whose word became the decision.
+    pub fn decisive(&self) -> Option<&Reason> {
+        let decision = self.decision();
+        self.reasons
+            .iter()
+            .find(|reason| reason.decision == decision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(decision: Decision) -> Reason {
+        Reason {
+            layer: Layer::ToolDefault,
+            decision,
+            rule: String::new(),
+            source: String::new(),
+            text: decision.as_str().to_owned(),
+        }
+    }
+
+    #[test]
+    fn strictest_wins_in_any_order() {
+        let mut evaluation = Evaluation::default();
+        assert_eq!(evaluation.decision(), Decision::Ask, "silence asks");
+        evaluation.push(reason(Decision::Allow));
+        assert_eq!(evaluation.decision(), Decision::Allow);
+        evaluation.push(reason(Decision::Deny));
+        evaluation.push(reason(Decision::Ask));
+        assert_eq!(evaluation.decision(), Decision::Deny);
+        assert_eq!(evaluation.decisive().map(|r| r.text.as_str()), Some("deny"));
+    }
+
+    #[test]
+    fn seed_spellings_are_read() {
+        for (text, decision) in [
+            ("auto", Decision::Allow),
+            ("preApproved", Decision::Allow),
+            ("ask", Decision::Ask),
+            ("always_deny", Decision::Deny),
+            ("blocked", Decision::Deny),
+        ] {
+            let read: Decision = serde_json::from_value(text.into()).unwrap();
+            assert_eq!(read, decision);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The bounds of a call. Every one is on by default and holds in every state of the guest.
+
+use std::time::Duration;
+
+/// The bounds of one call; DESIGN section 7 gives the defaults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Wall clock round the whole call, host calls included, human time excluded.
+    pub wall: Duration,
+    /// Units of fuel; roughly one per WebAssembly instruction.
+    pub fuel: u64,
+    /// Bytes of linear memory over all memories of the call.
+    pub memory: u64,
+    /// Elements over all tables of the call.
+    pub table_elements: u64,
+    /// Core instances in one call.
+    pub instances: u32,
+    /// Bytes of raw output that leave a component.
+    pub output_bytes: u64,
+    /// Characters of text handed to the model.
+    pub output_chars: usize,
+    /// Log lines kept of one call.
+    pub log_lines: usize,
+    /// Bytes kept of one log line.
+    pub log_line_bytes: usize,
+    /// Files and directories open at once.
+    pub open_files: usize,
+    /// Calls of one plugin at a time; more wait.
+    pub concurrent_per_plugin: usize,
+    /// Calls per minute of one tool; off unless set.
+    pub calls_per_minute: Option<u32>,
+}
+
+impl Limits {
+    /// Calls of all plugins at a time: each holds a memory slot of the engine's pool.
+    pub const CONCURRENT_TOTAL: usize = 64;
+    /// How deep tools may call tools. A cycle ends here and not at the end of the stack.
+    pub const CALL_DEPTH: u32 = 8;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            wall: Duration::from_secs(60),
+            // About ten seconds of a tight loop: far above any honest tool, far below the wall clock.
+            fuel: 20_000_000_000,
+            memory: 256 << 20,
+            table_elements: 100_000,
+            instances: 64,
+            output_bytes: 16 << 20,
+            output_chars: 100_000,
+            log_lines: 1_000,
+            log_line_bytes: 4 << 10,
+            open_files: 64,
+            concurrent_per_plugin: 8,
+            calls_per_minute: None,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The names that someone may have meant.
+
+/// Names further away than this share of their length are no help.
+const FAR: f64 = 0.6;
+
+/// How many names a message can carry before it stops helping.
+const MOST: usize = 3;
+
+/// The known names nearest to `wanted`, best first, at most three.
+pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let wanted = wanted.to_lowercase();
+    let mut scored: Vec<(f64, &str)> = known
+        .into_iter()
+        .map(|name| {
+            let lower = name.to_lowercase();
+            let mut score = strsim::jaro_winkler(&wanted, &lower);
+            if wanted.len() >= 3 && (lower.contains(&wanted) || wanted.contains(&lower)) {
+                score = score.max(0.9);
+            }
+            (score, name)
+        })
+        .filter(|(score, _)| *score > FAR)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    scored.dedup_by(|a, b| a.1 == b.1);
+    scored.truncate(MOST);
+    scored.into_iter().map(|(_, name)| name).collect()
+}
+
+/// ` Did you mean a, b or c?`, or nothing when no name is near.
+pub fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    match nearest(wanted, known).as_slice() {
+        [] => String::new(),
+        [one] => format!(" Did you mean `{one}`?"),
+        [rest @ .., last] => {
+            let rest: Vec<_> = rest.iter().map(|name| format!("`{name}`")).collect();
+            format!(" Did you mean {} or `{last}`?", rest.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_finds_its_name() {
+        let known = ["read_file", "write_file", "file_search", "git"];
+        assert_eq!(nearest("raed_file", known).first(), Some(&"read_file"));
+        assert_eq!(nearest("search", known).first(), Some(&"file_search"));
+        assert!(nearest("zzzzzz", known).is_empty());
+        assert_eq!(did_you_mean("gti", ["git"]), " Did you mean `git`?");
+    }
+}

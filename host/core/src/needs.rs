@@ -1,0 +1,133 @@
+//! What a tool asks for, and what it was given. Asking grants nothing.
+
+use serde::{Deserialize, Serialize};
+
+/// How far a directory is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Files can be read and listed.
+    Read,
+    /// Files can also be created, changed and removed.
+    ReadWrite,
+}
+
+/// A directory below the workspace root, `.` for all of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileNeed {
+    /// Relative to the workspace root, with `/` between components.
+    pub path: String,
+    /// How far.
+    pub access: Access,
+    /// The author's words to the person who grants it.
+    pub reason: String,
+}
+
+/// A host pattern and the methods sent to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostNeed {
+    /// `api.example.com`, `*.example.com`, optionally with `:port`.
+    pub host: String,
+    /// HTTP methods in capitals.
+    pub methods: Vec<String>,
+    /// The author's words to the person who grants it.
+    pub reason: String,
+}
+
+/// A command pattern, matched word by word against an argument vector.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandNeed {
+    /// Such as `git status *`.
+    pub pattern: String,
+    /// The author's words to the person who grants it.
+    pub reason: String,
+}
+
+/// A credential that the host adds to requests; the plugin never sees its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretNeed {
+    /// Under which name the person keeps it.
+    pub name: String,
+    /// The only host that it is sent to.
+    pub host: String,
+    /// The header that carries it.
+    pub header: String,
+    /// The author's words to the person who grants it.
+    pub reason: String,
+}
+
+/// Everything that a tool asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Needs {
+    /// Directories.
+    pub files: Vec<FileNeed>,
+    /// Hosts.
+    pub hosts: Vec<HostNeed>,
+    /// Commands.
+    pub commands: Vec<CommandNeed>,
+    /// Credentials.
+    pub secrets: Vec<SecretNeed>,
+    /// Names of environment or configuration values.
+    pub variables: Vec<String>,
+    /// Names of other tools that it calls.
+    pub tools: Vec<String>,
+    /// Whether it asks a language model for completions.
+    pub model: bool,
+}
+
+impl Needs {
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// One line per need, for people.
+    pub fn lines(&self) -> Vec<String> {
+        let because = |reason: &str| {
+            if reason.is_empty() {
+                String::new()
+            } else {
+                format!(" — {reason}")
+            }
+        };
+        let mut lines = Vec::new();
+        for need in &self.files {
+            let verb = match need.access {
+                Access::Read => "read",
+                Access::ReadWrite => "read and write",
+            };
+            let place = if need.path == "." {
+                "the workspace".to_owned()
+            } else {
+                format!("`{}`", need.path)
+            };
+            lines.push(format!("{verb} {place}{}", because(&need.reason)));
+        }
+        for need in &self.hosts {
+            let methods = need.methods.join(", ");
+            lines.push(format!("send {methods} to {}{}", need.host, because(&need.reason)));
+        }
+        for need in &self.commands {
+            lines.push(format!("run `{}`{}", need.pattern, because(&need.reason)));
+        }
+        for need in &self.secrets {
+            lines.push(format!(
+                "use the secret `{}` in `{}` for {}{}",
+                need.name,
+                need.header,
+                need.host,
+                because(&need.reason)
+            ));
+        }
+        for name in &self.variables {
+            lines.push(format!("see the value of `{name}`"));
+        }
+        for name in &self.tools {
+            lines.push(format!("call the tool `{name}`"));
+        }
+        if self.model {
+            lines.push("ask the language model".to_owned());
+        }
+        lines
+    }
+}

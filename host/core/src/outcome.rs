@@ -1,0 +1,248 @@
+//! What a caller gets: the result or the error, how far it can be trusted, and what it cost.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::ToolError;
+
+/// Bytes as they travel in JSON.
+mod base64_bytes {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        STANDARD.decode(text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// One part of a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum Content {
+    /// Text for the model.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// The file.
+        #[serde(with = "base64_bytes")]
+        data: Vec<u8>,
+        /// Its media type.
+        mime_type: String,
+    },
+    /// A sound.
+    Audio {
+        /// The file.
+        #[serde(with = "base64_bytes")]
+        data: Vec<u8>,
+        /// Its media type.
+        mime_type: String,
+    },
+    /// A file that the call made.
+    File {
+        /// The file.
+        #[serde(with = "base64_bytes")]
+        data: Vec<u8>,
+        /// Its media type.
+        mime_type: String,
+        /// Its name, without a path.
+        name: String,
+    },
+}
+
+impl Content {
+    /// A text part.
+    pub fn text(text: impl Into<String>) -> Self {
+        Content::Text { text: text.into() }
+    }
+
+    /// How many bytes of payload it holds.
+    pub fn len(&self) -> usize {
+        match self {
+            Content::Text { text } => text.len(),
+            Content::Image { data, .. } | Content::Audio { data, .. } | Content::File { data, .. } => data.len(),
+        }
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a successful call gives.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Output {
+    /// The parts, in order.
+    pub content: Vec<Content>,
+    /// The structured result; matches the tool's output schema when there is one.
+    pub structured: Option<Value>,
+    /// The exit code of what the tool ran, if it ran something.
+    pub exit_code: Option<i32>,
+}
+
+/// Who stands behind a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TrustLevel {
+    /// Written by mimir.
+    System,
+    /// Written by the person, or from the person's own workspace.
+    User,
+    /// From a place that the person vouches for.
+    Verified,
+    /// From anywhere else: never to be followed as an instruction.
+    Untrusted,
+}
+
+/// How far a text may travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DataClass {
+    /// Anyone may see it.
+    Public,
+    /// Meant for this workspace.
+    Internal,
+    /// Personal or business data.
+    Sensitive,
+    /// Credentials.
+    Secret,
+}
+
+/// What is known about a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Label {
+    /// Who stands behind it.
+    pub trust: TrustLevel,
+    /// How far it may travel.
+    pub data_class: DataClass,
+    /// Where it comes from: a source and a tool.
+    pub origin: String,
+}
+
+/// What a call cost.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Receipt {
+    /// Wall clock in milliseconds, human time excluded.
+    pub duration_ms: f64,
+    /// Units of fuel used, where the backend meters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fuel: Option<u64>,
+    /// Most bytes of linear memory held at once, where the backend meters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_memory: Option<u64>,
+    /// Bytes of arguments.
+    pub bytes_in: u64,
+    /// Bytes of result as it left the tool.
+    pub bytes_out: u64,
+    /// Tokens of the result, where they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+}
+
+/// The end of every call. Only the pipeline makes one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    pub(crate) result: Result<Output, ToolError>,
+    pub(crate) label: Label,
+    pub(crate) truncated: bool,
+    pub(crate) redactions: u32,
+    pub(crate) receipt: Receipt,
+}
+
+impl Outcome {
+    /// The result, or why there is none.
+    pub fn result(&self) -> Result<&Output, &ToolError> {
+        self.result.as_ref()
+    }
+
+    /// Whether the tool did what it was asked.
+    pub fn is_ok(&self) -> bool {
+        self.result.is_ok()
+    }
+
+    /// How far the result can be trusted.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// Whether anything was cut off.
+    pub fn truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// How many secrets were masked.
+    pub fn redactions(&self) -> u32 {
+        self.redactions
+    }
+
+    /// What it cost.
+    pub fn receipt(&self) -> &Receipt {
+        &self.receipt
+    }
+
+    /// All text parts, joined by line ends; of an error, its message.
+    pub fn text(&self) -> String {
+        match &self.result {
+            Ok(output) => {
+                let texts: Vec<&str> = output
+                    .content
+                    .iter()
+                    .filter_map(|part| match part {
+                        Content::Text { text } => Some(text.as_str()),
+                        _ => None,
+                    })
+                    .collect();
+                texts.join("\n")
+            }
+            Err(error) => error.message.clone(),
+        }
+    }
+}
+
+/// The JSON form that `mimir call --json`, MCP's `_meta` and the library share.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire<'a> {
+    ok: bool,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    content: &'a [Content],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a ToolError>,
+    label: &'a Label,
+    truncated: bool,
+    redactions: u32,
+    receipt: &'a Receipt,
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let output = self.result.as_ref().ok();
+        Wire {
+            ok: self.is_ok(),
+            content: output.map_or(&[], |o| o.content.as_slice()),
+            structured: output.and_then(|o| o.structured.as_ref()),
+            exit_code: output.and_then(|o| o.exit_code),
+            error: self.result.as_ref().err(),
+            label: &self.label,
+            truncated: self.truncated,
+            redactions: self.redactions,
+            receipt: &self.receipt,
+        }
+        .serialize(to)
+    }
+}

@@ -1,0 +1,36 @@
+//! Last stage: the call is on record before its outcome is handed out.
+
+use crate::error::{Code, ToolError};
+use crate::outcome::{Outcome, Receipt};
+
+use super::label::Labeled;
+use super::trail::Trail;
+
+pub(super) fn audit(labeled: Labeled, trail: Trail) -> Outcome {
+    let Labeled { clean, label } = labeled;
+    let outcome = Outcome {
+        receipt: Receipt {
+            duration_ms: clean.duration.as_secs_f64() * 1000.0,
+            fuel: clean.usage.fuel,
+            peak_memory: clean.usage.peak_memory,
+            bytes_in: trail.bytes_in(),
+            bytes_out: clean.bytes_out,
+            tokens: None,
+        },
+        result: clean.result,
+        label,
+        truncated: clean.truncated,
+        redactions: 0,
+    };
+    match trail.finish(&outcome) {
+        Ok(()) => outcome,
+        // What is not on record is not handed out.
+        Err(error) => Outcome {
+            result: Err(ToolError::new(
+                Code::Unavailable,
+                format!("the call could not be recorded, so its result is withheld: {error}; see `mimir doctor`"),
+            )),
+            ..outcome
+        },
+    }
+}

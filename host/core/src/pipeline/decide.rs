@@ -1,0 +1,57 @@
+//! Second stage: every rule speaks, the strictest wins.
+
+use crate::backend::Assessment;
+use crate::decision::{Decision, Evaluation};
+use crate::error::{Code, ToolError};
+use crate::policy::{self, Policy};
+
+use super::trail::Trail;
+use super::validate::Checked;
+
+/// A call that no rule denies, with what every rule said.
+pub struct Ruled {
+    pub(super) checked: Checked,
+    pub(super) evaluation: Evaluation,
+    pub(super) assessment: Option<Assessment>,
+}
+
+pub(super) async fn decide(policy: &Policy, checked: Checked, trail: &mut Trail) -> Result<Ruled, ToolError> {
+    let (evaluation, assessment) = evaluate(policy, &checked).await?;
+    trail.decided(&evaluation);
+    if let (Decision::Deny, Some(reason)) = (evaluation.decision(), evaluation.decisive()) {
+        let name = checked.tool.name();
+        let message = format!("`{name}` may not run: {} ({})", reason.text, reason.source);
+        let details = serde_json::json!({ "reasons": evaluation.reasons() });
+        return Err(ToolError::new(Code::PolicyDenied, message).with_details(details));
+    }
+    Ok(Ruled {
+        checked,
+        evaluation,
+        assessment,
+    })
+}
+
+/// What every rule says about the call. The tool is asked only if no rule denies and no person has
+/// set its approval: a denied tool does not run, not even to judge itself.
+pub(super) async fn evaluate(
+    policy: &Policy,
+    checked: &Checked,
+) -> Result<(Evaluation, Option<Assessment>), ToolError> {
+    let tool = &checked.tool;
+    let mut evaluation = Evaluation::default();
+    let set = policy.evaluate(tool, &mut evaluation);
+    let denied = !evaluation.reasons().is_empty() && evaluation.decision() == Decision::Deny;
+    if denied {
+        return Ok((evaluation, None));
+    }
+    let assessment = if tool.assessed {
+        tool.backend.assess(checked).await?
+    } else {
+        None
+    };
+    if !set {
+        let assessed = assessment.as_ref().map(|assessment| assessment.approval);
+        policy::own_word(tool, assessed, &mut evaluation);
+    }
+    Ok((evaluation, assessment))
+}

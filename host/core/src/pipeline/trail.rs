@@ -1,0 +1,114 @@
+//! What is remembered of a call while it is under way, for its record. A call that is dropped in the
+//! middle is recorded as cancelled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::approval::Answer;
+use crate::audit::{AuditError, AuditSink, Event};
+use crate::call::Call;
+use crate::decision::Evaluation;
+use crate::error::Code;
+use crate::outcome::Outcome;
+use crate::tool::Tool;
+
+use super::Ports;
+
+pub(super) struct Trail {
+    sink: Option<Arc<dyn AuditSink>>,
+    event: Event,
+    tool: Option<Arc<Tool>>,
+}
+
+impl Trail {
+    pub(super) fn start(call: &Call, ports: &Ports) -> Self {
+        let mut event = Event::call(ports.clock.now(), &call.context, &call.tool);
+        event.parent = call.parent.as_ref().map(|parent| parent.tool.to_string());
+        event.bytes_in = weight(&call.arguments);
+        if ports.audit.wants_arguments() {
+            event.arguments = Some(call.arguments.clone());
+        }
+        Self {
+            sink: Some(Arc::clone(&ports.audit)),
+            event,
+            tool: None,
+        }
+    }
+
+    /// A trail that leaves no record, for a call that is only explained.
+    pub(super) fn silent(call: &Call, ports: &Ports) -> Self {
+        Self {
+            sink: None,
+            event: Event::call(ports.clock.now(), &call.context, &call.tool),
+            tool: None,
+        }
+    }
+
+    pub(super) fn found(&mut self, tool: &Arc<Tool>) {
+        self.event.tool = tool.name().to_string();
+        self.event.source = Some(tool.source);
+        self.event.digest = Some(tool.origin.digest.clone());
+        self.tool = Some(Arc::clone(tool));
+    }
+
+    pub(super) fn decided(&mut self, evaluation: &Evaluation) {
+        self.event.decision = Some(evaluation.decision());
+        self.event.rule = evaluation.decisive().map(|reason| reason.rule.clone());
+    }
+
+    pub(super) fn answered(&mut self, answer: &Answer, waited: Duration) {
+        self.event.answer = Some(match answer {
+            Answer::Once => "once",
+            Answer::No => "no",
+            Answer::Nobody { .. } => "nobody",
+        });
+        self.event.waited_ms = Some(waited.as_millis() as u64);
+    }
+
+    pub(super) fn tool(&self) -> Option<&Arc<Tool>> {
+        self.tool.as_ref()
+    }
+
+    pub(super) fn bytes_in(&self) -> u64 {
+        self.event.bytes_in
+    }
+
+    /// Records the end of the call.
+    pub(super) fn finish(mut self, outcome: &Outcome) -> Result<(), AuditError> {
+        let Some(sink) = self.sink.take() else {
+            return Ok(());
+        };
+        self.event.ended(outcome);
+        sink.record(&self.event)
+    }
+}
+
+impl Drop for Trail {
+    fn drop(&mut self) {
+        if let Some(sink) = self.sink.take() {
+            self.event.code = Some(Code::Cancelled);
+            if let Err(error) = sink.record(&self.event) {
+                tracing::error!(%error, "a cancelled call could not be recorded");
+            }
+        }
+    }
+}
+
+/// The arguments' size as JSON.
+fn weight(value: &serde_json::Value) -> u64 {
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => 0,
+    }
+}

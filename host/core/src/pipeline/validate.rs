@@ -1,0 +1,64 @@
+//! First stage: the tool exists and the arguments match its schema.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::call::{Call, CallContext, Observer, Parent};
+use crate::error::{Code, ToolError};
+use crate::limits::Limits;
+use crate::tool::Tool;
+
+use super::World;
+use super::trail::Trail;
+
+/// A call whose tool exists and whose arguments match the schema.
+pub struct Checked {
+    pub(super) tool: Arc<Tool>,
+    pub(super) arguments: Value,
+    pub(super) context: CallContext,
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) parent: Option<Parent>,
+    pub(super) depth: u32,
+}
+
+impl Checked {
+    /// The tool that is called.
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    /// The arguments, a JSON object that matches the tool's schema.
+    pub fn arguments(&self) -> &Value {
+        &self.arguments
+    }
+
+    /// Who calls.
+    pub fn context(&self) -> &CallContext {
+        &self.context
+    }
+}
+
+pub(super) fn validate(world: &World, call: Call, trail: &mut Trail) -> Result<Checked, ToolError> {
+    let depth = call.depth();
+    let tool = Arc::clone(world.registry.find(&call.tool)?);
+    trail.found(&tool);
+    if depth >= Limits::CALL_DEPTH {
+        return Err(ToolError::new(
+            Code::LimitExceeded,
+            format!("tools call each other {depth} deep, which is the most; call `{}` directly", tool.name()),
+        ));
+    }
+    if !call.arguments.is_object() {
+        return Err(ToolError::new(Code::InvalidInput, "the arguments are not a JSON object"));
+    }
+    tool.definition.input_schema.validate("the arguments", &call.arguments)?;
+    Ok(Checked {
+        tool,
+        arguments: call.arguments,
+        context: call.context,
+        observer: call.observer,
+        parent: call.parent,
+        depth,
+    })
+}

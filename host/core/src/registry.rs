@@ -1,0 +1,109 @@
+//! The tools that can be called now, by name and alias.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::error::{Code, ToolError};
+use crate::names::did_you_mean;
+use crate::tool::Tool;
+
+/// A file, or one of its tools, that is left out, and why. The rest goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Quarantined {
+    /// The file, or the tool in the file.
+    pub location: String,
+    /// The kind of fault.
+    pub code: Code,
+    /// What is wrong and what would mend it.
+    pub reason: String,
+}
+
+/// An unchanging set of tools. A change makes a new one.
+#[derive(Debug, Default)]
+pub struct Registry {
+    tools: Vec<Arc<Tool>>,
+    names: HashMap<String, usize>,
+    quarantined: Vec<Quarantined>,
+}
+
+impl Registry {
+    /// Takes tools in order of precedence: a later tool whose name or alias is taken is left out,
+    /// and the reason names both sources.
+    pub fn new(tools: impl IntoIterator<Item = Tool>, quarantined: Vec<Quarantined>) -> Self {
+        let mut registry = Self {
+            quarantined,
+            ..Self::default()
+        };
+        for tool in tools {
+            registry.add(tool);
+        }
+        registry.tools.sort_by(|a, b| a.name().cmp(b.name()));
+        registry.names.clear();
+        for (at, tool) in registry.tools.iter().enumerate() {
+            // Names before aliases: an alias never hides a tool.
+            registry.names.insert(tool.name().to_string(), at);
+        }
+        for (at, tool) in registry.tools.iter().enumerate() {
+            for alias in &tool.aliases {
+                registry.names.entry(alias.to_string()).or_insert(at);
+            }
+        }
+        registry
+    }
+
+    fn add(&mut self, tool: Tool) {
+        let taken = self.names.get(tool.name().as_str());
+        if let Some(&at) = taken {
+            let other = &self.tools[at];
+            self.quarantined.push(Quarantined {
+                location: format!("{} ({})", tool.origin.location, tool.name()),
+                code: Code::AlreadyExists,
+                reason: format!(
+                    "the name `{}` is taken: {} ({}) has it already; rename the tool, or remove one of the two",
+                    tool.name(),
+                    other.origin.location,
+                    other.name(),
+                ),
+            });
+            return;
+        }
+        let at = self.tools.len();
+        self.names.insert(tool.name().to_string(), at);
+        for alias in &tool.aliases {
+            self.names.entry(alias.to_string()).or_insert(at);
+        }
+        self.tools.push(Arc::new(tool));
+    }
+
+    /// The tool with this name or alias.
+    pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.names.get(name).map(|&at| &self.tools[at])
+    }
+
+    /// The tool with this name or alias, or an error that names the nearest ones.
+    pub fn find(&self, name: &str) -> Result<&Arc<Tool>, ToolError> {
+        self.get(name).ok_or_else(|| {
+            let shown = crate::text::visible(crate::text::prefix(name, 64));
+            let near = did_you_mean(name, self.names.keys().map(String::as_str));
+            ToolError::new(
+                Code::NotFound,
+                format!("there is no tool `{shown}`.{near} `mimir tools list` shows all."),
+            )
+        })
+    }
+
+    /// All tools, sorted by name.
+    pub fn tools(&self) -> &[Arc<Tool>] {
+        &self.tools
+    }
+
+    /// What was left out, and why.
+    pub fn quarantined(&self) -> &[Quarantined] {
+        &self.quarantined
+    }
+}
+
+#[cfg(test)]
+mod tests;
