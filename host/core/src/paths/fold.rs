@@ -1,0 +1,72 @@
+//! When two names are the same name on some filesystem: the folding that paths and patterns share.
+//!
+//! It errs on the side of "the same": what any of ext4 with casefold, APFS, HFS+ and NTFS would open under
+//! one name must fold to one string. NFKC rather than NFC because full case folding (`ſ`, `ﬁ`) is then
+//! covered too, at the price of also refusing look-alikes such as a full-width `．env`.
+
+use std::borrow::Cow;
+use unicode_normalization::UnicodeNormalization;
+
+/// One path component as it is compared. A plain lower-case ASCII name is not copied.
+pub(super) fn fold(name: &str) -> Cow<'_, str> {
+    if name.is_ascii() {
+        let trimmed = trim(name);
+        if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return Cow::Owned(trimmed.to_ascii_lowercase());
+        }
+        return Cow::Borrowed(trimmed);
+    }
+    // Lower, upper, lower: the detour by upper case joins what only full case folding joins (ẞ ß ss, σ ς).
+    let folded: String = name
+        .chars()
+        .filter(|&c| !is_ignorable(c))
+        .nfkc()
+        .flat_map(char::to_lowercase)
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .nfkc()
+        .filter(|&c| !is_ignorable(c))
+        .collect();
+    Cow::Owned(trim(&folded).to_owned())
+}
+
+/// Windows drops dots and spaces at the end of a name; a name of nothing else stays what it is.
+fn trim(name: &str) -> &str {
+    let trimmed = name.trim_end_matches(['.', ' ']);
+    if trimmed.is_empty() { name } else { trimmed }
+}
+
+/// Unicode's Default_Ignorable_Code_Point, which HFS+ and casefolding ext4 skip when they compare names.
+fn is_ignorable(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Whether Windows would take this component for something else than a file of exactly this name:
+/// a stream (`a:b`), a short name (`GIT~1`), a device (`nul`), a separator, a name that it shortens.
+pub(super) fn is_odd_on_windows(name: &str) -> bool {
+    let short = name
+        .as_bytes()
+        .windows(2)
+        .any(|pair| pair[0] == b'~' && pair[1].is_ascii_digit());
+    let stem = name.split('.').next().unwrap_or(name).trim_end_matches(' ');
+    let device = ["con", "prn", "aux", "nul", "conin$", "conout$"]
+        .iter()
+        .any(|device| stem.eq_ignore_ascii_case(device));
+    // COM1 to COM9 and LPT1 to LPT9, whose digit may also be written ¹, ² or ³.
+    let port = matches!((stem.get(..3), stem.get(3..)), (Some(name), Some(number))
+        if ["com", "lpt"].iter().any(|port| name.eq_ignore_ascii_case(port))
+            && number.chars().count() == 1
+            && number.contains(|c: char| c.is_ascii_digit() || "¹²³".contains(c)));
+    short
+        || device
+        || port
+        || name.contains(|c: char| {
+            matches!(c, ':' | '\\' | '<' | '>' | '"' | '|' | '?' | '*') || c < ' '
+        })
+        || name.ends_with(['.', ' '])
+}

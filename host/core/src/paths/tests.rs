@@ -1,0 +1,345 @@
+use super::*;
+
+fn text<'a>(rule: Option<&'a Rule>) -> Option<&'a str> {
+    rule.map(Rule::text)
+}
+
+fn hidden(rules: &PathRules, path: &str) -> bool {
+    matches!(rules.check(path), Verdict::Hidden { .. })
+}
+
+fn read_only(rules: &PathRules, path: &str) -> bool {
+    matches!(rules.check(path), Verdict::ReadOnly { .. })
+}
+
+fn denied(globs: &[&str]) -> PathRules {
+    PathRules::none().deny(globs).expect("valid globs")
+}
+
+#[test]
+fn every_protected_rule_compiles_and_matches_its_own_text() {
+    let rules = PathRules::protected();
+    assert!(rules.rules().len() > 80, "the tables are there");
+    for rule in rules.rules().iter().filter(|rule| !rule.lifts) {
+        let example = rule.text().replace("**/", "some/").replace('*', "x");
+        assert!(
+            rules.check_file(&example).against_writing().is_some(),
+            "{example}"
+        );
+    }
+}
+
+#[test]
+fn names_float_and_cover_what_is_beneath() {
+    let rules = PathRules::protected();
+    for path in [
+        ".mimir",
+        ".mimir/tools/x.wasm",
+        "a/b/.mimir/config.yml",
+        ".claude/hooks/x",
+        "home/.bashrc",
+    ] {
+        assert!(read_only(&rules, path), "{path}");
+    }
+    for path in [
+        ".env",
+        "a/.env",
+        ".env.local",
+        "a/b/server.pem",
+        ".ssh/config",
+        "a/id_rsa",
+        "x/id_ed25519.bak",
+    ] {
+        assert!(hidden(&rules, path), "{path}");
+    }
+    for path in [
+        "",
+        "src/main.rs",
+        "id_map.rs",
+        "id_rsa.pub",
+        ".env.example",
+        "a/.env.sample",
+        "env",
+        "mimir",
+        ".envy",
+        "AGENTS.md",
+        ".git",
+        ".git/HEAD",
+        ".git/objects/ab/cd",
+        ".config",
+        ".vscode",
+        ".vscode/extensions.json",
+    ] {
+        assert_eq!(rules.check(path), Verdict::Free, "{path}");
+    }
+}
+
+#[test]
+fn git_runs_nothing_that_a_tool_wrote() {
+    let rules = PathRules::protected();
+    for path in [
+        ".git/hooks",
+        ".git/hooks/pre-commit",
+        ".git/config",
+        "sub/.git/hooks/x",
+        ".git/modules/x/hooks/y",
+        ".git/modules/x/config",
+        ".git/worktrees/w/config.worktree",
+        ".git/commondir",
+    ] {
+        assert!(read_only(&rules, path), "{path}");
+    }
+    assert_eq!(
+        text(rules.check_file("sub/.git").against_writing()),
+        Some(".git")
+    );
+    assert_eq!(rules.check_file(".git/HEAD"), Verdict::Free);
+}
+
+#[test]
+fn the_state_of_mimir_is_not_readable() {
+    let rules = PathRules::protected();
+    assert_eq!(
+        text(rules.check(".mimir/state/storage/x").against_reading()),
+        Some("**/.mimir/state")
+    );
+    assert!(
+        rules
+            .check(".mimir/memory/notes.md")
+            .against_reading()
+            .is_none()
+    );
+}
+
+#[test]
+fn spellings_of_one_name_are_one_name() {
+    let rules = PathRules::protected();
+    for path in [
+        ".ENV",
+        ".Env",
+        ".env.",
+        ".env ",
+        ".env. .",
+        "a/.E\u{200c}NV",
+        ".e\u{ad}nv",
+        ".\u{feff}env",
+        "．env",
+        ".ｅｎｖ",
+        "\u{2024}env",
+        "SERVER.PEM",
+        "Id_Rsa",
+    ] {
+        assert!(hidden(&rules, path), "{path:?}");
+    }
+    for path in [
+        ".Mimir/config.yml",
+        ".MIMIR",
+        ".m\u{200b}imir/x",
+        ".GIT/Hooks/x",
+        ".g\u{200c}it/hooks",
+        ".git./hooks",
+        ".git/hooks ./x",
+        ".ba\u{17f}hrc",
+        ".\u{212a}shrc",
+    ] {
+        assert!(read_only(&rules, path), "{path:?}");
+    }
+    let rules = denied(&["Straße", "caf\u{e9}", "σς"]);
+    for path in ["STRASSE", "straße", "STRAẞE", "cafe\u{301}", "CAFÉ", "ΣΣ"] {
+        assert!(hidden(&rules, path), "{path:?}");
+    }
+}
+
+#[test]
+fn globs_are_anchored_by_a_slash() {
+    let rules = denied(&[
+        "/top.txt",
+        "a/secrets/**",
+        "*.sqlite",
+        "docs/*/draft.md",
+        "x/**/y",
+        "deep/",
+    ]);
+    for path in [
+        "top.txt",
+        "a/secrets/x",
+        "a/secrets/x/y",
+        "q/z.sqlite",
+        "z.sqlite/inside",
+        "docs/v1/draft.md",
+        "x/y",
+        "x/1/2/y/3",
+        "deep",
+        "a/deep/b",
+    ] {
+        assert!(hidden(&rules, path), "{path}");
+    }
+    for path in [
+        "a/top.txt",
+        "a/secrets",
+        "b/a/secrets/x",
+        "docs/draft.md",
+        "docs/a/b/draft.md",
+        "q/x/y",
+    ] {
+        assert_eq!(rules.check(path), Verdict::Free, "{path}");
+    }
+}
+
+#[test]
+fn the_last_glob_of_a_list_wins_but_not_over_a_parent() {
+    let rules = denied(&["*.log", "!keep.log", "logs", "!logs/public.txt"]);
+    assert_eq!(rules.check("keep.log"), Verdict::Free);
+    assert!(hidden(&rules, "other.log"));
+    assert!(hidden(&rules, "logs/public.txt"));
+    assert!(hidden(&denied(&["!keep.log", "*.log"]), "keep.log"));
+}
+
+#[test]
+fn only_a_secrets_file_can_be_revealed_and_only_by_its_path() {
+    let rules = PathRules::protected()
+        .reveal([".env", "certs/ca.pem", ".mimir", ".mimir/state"])
+        .expect("paths");
+    assert_eq!(rules.check(".env"), Verdict::Free);
+    assert_eq!(rules.check("certs/ca.pem"), Verdict::Free);
+    assert!(hidden(&rules, "sub/.env"));
+    assert!(hidden(&rules, "ca.pem"));
+    assert!(read_only(&rules, ".mimir/x"));
+    assert!(hidden(&rules, ".mimir/state/x"));
+    let rules = rules.deny([".env"]).expect("glob");
+    assert!(hidden(&rules, ".env"), "what a person denied stays denied");
+    let rules = PathRules::protected().reveal(["*"]).expect("a path");
+    assert!(hidden(&rules, ".env"), "a wildcard reveals nothing");
+    assert!(PathRules::protected().reveal(["../x"]).is_err());
+}
+
+#[test]
+fn an_exception_of_a_person_does_not_lift_what_is_built_in() {
+    let rules = PathRules::protected()
+        .deny(["!.env", "!.mimir"])
+        .expect("globs");
+    assert!(hidden(&rules, ".env"));
+    assert!(read_only(&rules, ".mimir"));
+}
+
+#[test]
+fn ancestors_of_shielded_places_are_known() {
+    let rules = PathRules::protected()
+        .deny(["a/secrets/**", "x/**/y"])
+        .expect("globs");
+    assert_eq!(text(rules.may_cover_below("a")), Some("a/secrets/**"));
+    assert_eq!(text(rules.may_cover_below("A")), Some("a/secrets/**"));
+    assert_eq!(
+        text(rules.may_cover_below("a/secrets")),
+        Some("a/secrets/**")
+    );
+    assert_eq!(text(rules.may_cover_below("x/1/2")), Some("x/**/y"));
+    assert!(rules.may_cover_below("q/.Git").is_some());
+    for dir in ["", "b", "src/deep", "a/b", "b/a"] {
+        assert_eq!(text(rules.may_cover_below(dir)), None, "{dir}");
+    }
+}
+
+#[test]
+fn a_move_may_not_change_what_is_shielded_below() {
+    let rules = PathRules::protected()
+        .deny(["a/secrets", "x/**/y"])
+        .expect("globs");
+    let rules = rules.reveal(["config/.env"]).expect("a path");
+    for (from, to) in [
+        (".git", "g"),
+        ("g", ".git"),
+        ("g", "sub/.git"),
+        (".git", "sub/.git"),
+        ("a", "b"),
+        ("b", "a"),
+        ("x", "z"),
+        ("x/1", "z"),
+        ("z", "x/1"),
+        ("config", "other"),
+        ("other", "config"),
+        (".vscode", "v"),
+    ] {
+        assert!(rules.against_moving(from, to).is_some(), "{from} to {to}");
+    }
+    for (from, to) in [("b", "c"), ("b/c", "c"), ("x/1", "x/2/3"), ("q/a", "r/a")] {
+        assert_eq!(text(rules.against_moving(from, to)), None, "{from} to {to}");
+    }
+}
+
+#[test]
+fn a_scope_judges_as_the_whole_path_does() {
+    let rules = PathRules::protected()
+        .deny(["a/*/c", "b/**"])
+        .expect("globs");
+    for (dir, name) in [
+        ("", ".env"),
+        ("a/x", "c"),
+        ("a", "c"),
+        ("b", "c"),
+        (".git", "hooks"),
+        (".mimir", "x"),
+    ] {
+        let whole = if dir.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{dir}/{name}")
+        };
+        assert_eq!(
+            rules.check_in(&rules.scope(dir), name),
+            rules.check(&whole),
+            "{whole}"
+        );
+    }
+}
+
+#[test]
+fn broken_patterns_are_refused_with_their_text() {
+    for glob in [
+        "", "/", "!", "a//b", "../x", "a/./b", "[z-", "{a", "a/{b/c}", "x*.",
+    ] {
+        let error = PathRules::none().deny([glob]).expect_err(glob);
+        assert!(
+            matches!(
+                error,
+                PatternError::Malformed { .. } | PatternError::Glob { .. }
+            ),
+            "{glob}: {error}"
+        );
+    }
+    assert!(hidden(&denied(&["**"]), "anything/at/all"));
+    assert!(hidden(&PathRules::nothing(), "x"));
+}
+
+#[test]
+fn windows_spellings_are_known() {
+    for name in [
+        "a:b",
+        "file.txt::$DATA",
+        "GIT~1",
+        "nul",
+        "NUL.txt",
+        "com1",
+        "LPT9.x",
+        "com¹",
+        "a\\b",
+        "x.",
+        "x ",
+        "a*",
+        "con .txt",
+    ] {
+        assert!(fold::is_odd_on_windows(name), "{name}");
+    }
+    for name in [
+        "a~b",
+        "com",
+        "com10",
+        "console",
+        "nullable.rs",
+        ".env",
+        "käse",
+        "comé",
+    ] {
+        assert!(!fold::is_odd_on_windows(name), "{name}");
+    }
+}
