@@ -1,0 +1,72 @@
+//! Who calls, and from where.
+
+use std::path::{Path, PathBuf};
+
+use crate::bindings::mimir::tool::types as wit;
+
+/// The circumstances of one call. Nothing here is secret.
+#[derive(Debug, Clone)]
+pub struct Context {
+    request_id: String,
+    session_id: String,
+    conversation_id: Option<String>,
+    user: Option<String>,
+    workspace: PathBuf,
+}
+
+impl Context {
+    /// A context for tests, with a directory as the workspace.
+    pub fn at(workspace: impl Into<PathBuf>) -> Self {
+        Self {
+            request_id: "test-request".into(),
+            session_id: "test-session".into(),
+            conversation_id: None,
+            user: None,
+            workspace: workspace.into(),
+        }
+    }
+
+    /// The same context for another request; tests tell calls apart by it.
+    #[must_use]
+    pub fn with_request_id(mut self, id: impl Into<String>) -> Self {
+        self.request_id = id.into();
+        self
+    }
+
+    /// Unique to this call.
+    pub fn request_id(&self) -> &str {
+        &self.request_id
+    }
+
+    /// Shared by the calls of one session.
+    pub fn session_id(&self) -> &str {
+        &self.session_id
+    }
+
+    /// The conversation that the call belongs to.
+    pub fn conversation_id(&self) -> Option<&str> {
+        self.conversation_id.as_deref()
+    }
+
+    /// On whose behalf.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// The workspace root as this tool sees it. What was not granted isn't there.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+}
+
+impl From<wit::CallContext> for Context {
+    fn from(context: wit::CallContext) -> Self {
+        Self {
+            request_id: context.request_id,
+            session_id: context.session_id,
+            conversation_id: context.conversation_id,
+            user: context.user,
+            workspace: context.workspace.into(),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! How a tool fails: a stable code, one plain sentence, optional details.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::bindings::mimir::tool::types as wit;
+
+/// What a tool's function returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The stable codes of the contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Code {
+    /// The arguments don't fit.
+    InvalidInput,
+    /// A path that is malformed or leads out of the workspace.
+    InvalidPath,
+    /// Something that isn't a path doesn't exist.
+    NotFound,
+    /// A path that doesn't exist.
+    FileNotFound,
+    /// Something is in the way.
+    AlreadyExists,
+    /// The host or the system said no.
+    PermissionDenied,
+    /// A person said no.
+    ApprovalDenied,
+    /// It took too long.
+    Timeout,
+    /// The caller gave up.
+    Cancelled,
+    /// Too much of something.
+    LimitExceeded,
+    /// The network failed.
+    Network,
+    /// It ran and failed.
+    Execution,
+    /// Not possible here or now.
+    Unavailable,
+    /// A code of the tool's own.
+    Other(String),
+}
+
+/// A failed call. The code is for programs, the message for the model and the person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Error {
+    code: Code,
+    message: String,
+    details: Option<Value>,
+}
+
+macro_rules! constructors {
+    ($($(#[$doc:meta])* $name:ident => $code:ident;)*) => {
+        impl Error {
+            $($(#[$doc])* pub fn $name(message: impl fmt::Display) -> Self { Self::new(Code::$code, message) })*
+        }
+    };
+}
+
+constructors! {
+    /// The arguments don't fit.
+    invalid_input => InvalidInput;
+    /// A path is malformed or leads out of the workspace.
+    invalid_path => InvalidPath;
+    /// Something that isn't a path doesn't exist.
+    not_found => NotFound;
+    /// A path doesn't exist.
+    file_not_found => FileNotFound;
+    /// Something is in the way.
+    already_exists => AlreadyExists;
+    /// The host or the system said no.
+    permission_denied => PermissionDenied;
+    /// A person said no.
+    approval_denied => ApprovalDenied;
+    /// It took too long.
+    timeout => Timeout;
+    /// The caller gave up.
+    cancelled => Cancelled;
+    /// Too much of something.
+    limit_exceeded => LimitExceeded;
+    /// The network failed.
+    network => Network;
+    /// It ran and failed.
+    execution => Execution;
+    /// Not possible here or now.
+    unavailable => Unavailable;
+}
+
+impl Error {
+    /// A failure with any code.
+    pub fn new(code: Code, message: impl fmt::Display) -> Self {
+        Self {
+            code,
+            message: message.to_string(),
+            details: None,
+        }
+    }
+
+    /// A failure with a code of the tool's own.
+    pub fn other(code: impl Into<String>, message: impl fmt::Display) -> Self {
+        Self::new(Code::Other(code.into()), message)
+    }
+
+    /// The failure of a file operation, with the path as the caller wrote it.
+    pub fn io(error: &io::Error, path: impl AsRef<Path>) -> Self {
+        Self::new(
+            code_of(error),
+            format_args!("{}: {}", path.as_ref().display(), plain(error)),
+        )
+    }
+
+    /// Adds details for programs. What can't be serialized is left out.
+    #[must_use]
+    pub fn with_details(mut self, details: impl Serialize) -> Self {
+        self.details = serde_json::to_value(details).ok();
+        self
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> &Code {
+        &self.code
+    }
+
+    /// The sentence.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The details.
+    pub fn details(&self) -> Option<&Value> {
+        self.details.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<String> for Error {
+    fn from(message: String) -> Self {
+        Self::execution(message)
+    }
+}
+
+impl From<&str> for Error {
+    fn from(message: &str) -> Self {
+        Self::execution(message)
+    }
+}
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Self::execution(error)
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::new(code_of(&error), plain(&error))
+    }
+}
+
+/// Which code of the contract a system error is.
+fn code_of(error: &io::Error) -> Code {
+    use io::ErrorKind as K;
+    match error.kind() {
+        K::NotFound | K::NotADirectory => Code::FileNotFound,
+        K::PermissionDenied | K::ReadOnlyFilesystem => Code::PermissionDenied,
+        K::AlreadyExists | K::DirectoryNotEmpty => Code::AlreadyExists,
+        K::InvalidInput | K::IsADirectory => Code::InvalidInput,
+        K::InvalidFilename => Code::InvalidPath,
+        K::TimedOut => Code::Timeout,
+        K::StorageFull | K::QuotaExceeded | K::FileTooLarge | K::OutOfMemory => Code::LimitExceeded,
+        K::Unsupported => Code::Unavailable,
+        K::ConnectionRefused
+        | K::ConnectionReset
+        | K::ConnectionAborted
+        | K::HostUnreachable
+        | K::NetworkUnreachable
+        | K::NetworkDown
+        | K::NotConnected
+        | K::AddrNotAvailable => Code::Network,
+        _ => Code::Execution,
+    }
+}
+
+/// The error without the `(os error 2)` that helps nobody here.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+impl From<Error> for wit::Error {
+    fn from(error: Error) -> Self {
+        let code = match error.code {
+            Code::InvalidInput => wit::ErrorCode::InvalidInput,
+            Code::InvalidPath => wit::ErrorCode::InvalidPath,
+            Code::NotFound => wit::ErrorCode::NotFound,
+            Code::FileNotFound => wit::ErrorCode::FileNotFound,
+            Code::AlreadyExists => wit::ErrorCode::AlreadyExists,
+            Code::PermissionDenied => wit::ErrorCode::PermissionDenied,
+            Code::ApprovalDenied => wit::ErrorCode::ApprovalDenied,
+            Code::Timeout => wit::ErrorCode::Timeout,
+            Code::Cancelled => wit::ErrorCode::Cancelled,
+            Code::LimitExceeded => wit::ErrorCode::LimitExceeded,
+            Code::Network => wit::ErrorCode::Network,
+            Code::Execution => wit::ErrorCode::Execution,
+            Code::Unavailable => wit::ErrorCode::Unavailable,
+            Code::Other(code) => wit::ErrorCode::Other(code),
+        };
+        let details = error.details.map(|details| details.to_string());
+        Self {
+            code,
+            message: error.message,
+            details,
+        }
+    }
+}
+
+impl From<wit::Error> for Error {
+    fn from(error: wit::Error) -> Self {
+        let code = match error.code {
+            wit::ErrorCode::InvalidInput => Code::InvalidInput,
+            wit::ErrorCode::InvalidPath => Code::InvalidPath,
+            wit::ErrorCode::NotFound => Code::NotFound,
+            wit::ErrorCode::FileNotFound => Code::FileNotFound,
+            wit::ErrorCode::AlreadyExists => Code::AlreadyExists,
+            wit::ErrorCode::PermissionDenied => Code::PermissionDenied,
+            wit::ErrorCode::ApprovalDenied => Code::ApprovalDenied,
+            wit::ErrorCode::Timeout => Code::Timeout,
+            wit::ErrorCode::Cancelled => Code::Cancelled,
+            wit::ErrorCode::LimitExceeded => Code::LimitExceeded,
+            wit::ErrorCode::Network => Code::Network,
+            wit::ErrorCode::Execution => Code::Execution,
+            wit::ErrorCode::Unavailable => Code::Unavailable,
+            wit::ErrorCode::Other(code) => Code::Other(code),
+        };
+        let details = error
+            .details
+            .and_then(|text| serde_json::from_str(&text).ok());
+        Self {
+            code,
+            message: error.message,
+            details,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_errors_get_the_codes_of_the_contract() {
+        let missing = std::fs::read("no/such/file").unwrap_err();
+        assert_eq!(*Error::from(missing).code(), Code::FileNotFound);
+        let taken = io::Error::from(io::ErrorKind::AlreadyExists);
+        assert_eq!(*Error::from(taken).code(), Code::AlreadyExists);
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(*Error::from(full).code(), Code::LimitExceeded);
+    }
+
+    #[test]
+    fn a_path_is_named_and_the_errno_is_not() {
+        let missing = std::fs::read("no/such/file").unwrap_err();
+        let error = Error::io(&missing, "a/b.txt");
+        assert!(error.message().starts_with("a/b.txt: "), "{error}");
+        assert!(!error.message().contains("os error"), "{error}");
+    }
+
+    #[test]
+    fn errors_survive_the_border() {
+        let error = Error::other("odd", "it is odd").with_details(vec![1, 2]);
+        assert_eq!(Error::from(wit::Error::from(error.clone())), error);
+    }
+}

@@ -1,0 +1,262 @@
+//! The one line that makes a crate a plugin, and what it expands to.
+
+use std::marker::PhantomData;
+
+use crate::bindings::assessor::Assessment as WitAssessment;
+use crate::bindings::mimir::tool::types as wit;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::output::{IntoOutput, Output};
+use crate::tool::{self, Assess, Assessment, Tool};
+
+/// Exports tools as a plugin. Called once in a crate of type `cdylib`.
+///
+/// Tools that implement [`Assess`](crate::Assess) come after `assessed`; without any the plugin
+/// exports no assessor and its calls are spared one.
+///
+/// ```
+/// # use mimir_sdk::prelude::*;
+/// # /// Counts.
+/// # #[derive(Deserialize, JsonSchema)]
+/// # struct Count {}
+/// # impl Tool for Count { type Output = (); fn run(self, _: &Context) -> Result<()> { Ok(()) } }
+/// # /// Forgets.
+/// # #[derive(Deserialize, JsonSchema)]
+/// # struct Forget {}
+/// # impl Tool for Forget { type Output = (); fn run(self, _: &Context) -> Result<()> { Ok(()) } }
+/// # impl Assess for Forget { fn assess(&self, _: &Context) -> Assessment { Assessment::ask("forgets") } }
+/// mimir_sdk::export!(Count; assessed Forget);
+/// ```
+///
+/// A tool that implements `Assess` and isn't listed as such doesn't compile:
+///
+/// ```compile_fail
+/// # use mimir_sdk::prelude::*;
+/// # /// Forgets.
+/// # #[derive(Deserialize, JsonSchema)]
+/// # struct Forget {}
+/// # impl Tool for Forget { type Output = (); fn run(self, _: &Context) -> Result<()> { Ok(()) } }
+/// # impl Assess for Forget { fn assess(&self, _: &Context) -> Assessment { Assessment::ask("forgets") } }
+/// mimir_sdk::export!(Forget);
+/// ```
+#[macro_export]
+macro_rules! export {
+    ($($tool:ty),+ $(,)?) => { $crate::export!(@plugin [$($tool),+] []); };
+    (assessed $($assessed:ty),+ $(,)?) => { $crate::export!(@plugin [] [$($assessed),+]); };
+    ($($tool:ty),+ ; assessed $($assessed:ty),+ $(,)?) => { $crate::export!(@plugin [$($tool),+] [$($assessed),+]); };
+    (@plugin [$($tool:ty),*] [$($assessed:ty),*]) => {
+        const _: () = {
+            $({
+                use $crate::runtime::NotAssessed as _;
+                assert!(
+                    !<$crate::runtime::Probe<$tool>>::ASSESSED,
+                    concat!("`", stringify!($tool), "` implements Assess: list it after `assessed` in export!"),
+                );
+            })*
+        };
+        const _: () = {
+            /// The tools of this plugin.
+            static TOOLS: &[$crate::runtime::Entry] = &[
+                $($crate::runtime::Entry::plain::<$tool>(),)*
+                $($crate::runtime::Entry::assessed::<$assessed>(),)*
+            ];
+            /// What Cargo.toml says of this plugin.
+            static PACKAGE: $crate::runtime::Package = $crate::runtime::Package {
+                name: env!("CARGO_PKG_NAME"),
+                version: env!("CARGO_PKG_VERSION"),
+                description: env!("CARGO_PKG_DESCRIPTION"),
+                license: env!("CARGO_PKG_LICENSE"),
+                homepage: env!("CARGO_PKG_HOMEPAGE"),
+            };
+            struct Plugin;
+            impl $crate::bindings::toolset::Guest for Plugin {
+                fn describe() -> $crate::bindings::mimir::tool::types::Manifest {
+                    $crate::runtime::describe(&PACKAGE, TOOLS)
+                }
+                fn call(
+                    tool: String,
+                    arguments: String,
+                    context: $crate::bindings::mimir::tool::types::CallContext,
+                ) -> ::core::result::Result<
+                    $crate::bindings::mimir::tool::types::Output,
+                    $crate::bindings::mimir::tool::types::Error,
+                > {
+                    $crate::runtime::call(TOOLS, &tool, &arguments, context)
+                }
+            }
+            // Natively the plugin is an ordinary library that tests can link.
+            #[cfg(target_family = "wasm")]
+            $crate::bindings::export_toolset!(Plugin with_types_in $crate::bindings::tool);
+            $crate::export!(@assessor Plugin [$($assessed),*]);
+        };
+    };
+    (@assessor $plugin:ident []) => {};
+    (@assessor $plugin:ident [$($assessed:ty),+]) => {
+        impl $crate::bindings::assessor::Guest for $plugin {
+            fn assess(
+                tool: String,
+                arguments: String,
+                context: $crate::bindings::mimir::tool::types::CallContext,
+            ) -> $crate::bindings::assessor::Assessment {
+                $crate::runtime::assess(TOOLS, &tool, &arguments, context)
+            }
+        }
+        #[cfg(target_family = "wasm")]
+        $crate::bindings::export_assessor!($plugin with_types_in $crate::bindings::assessing);
+    };
+}
+
+/// What Cargo.toml says of a plugin; empty where it says nothing.
+#[derive(Debug)]
+pub struct Package {
+    /// `package.name`.
+    pub name: &'static str,
+    /// `package.version`.
+    pub version: &'static str,
+    /// `package.description`.
+    pub description: &'static str,
+    /// `package.license`.
+    pub license: &'static str,
+    /// `package.homepage`.
+    pub homepage: &'static str,
+}
+
+/// One tool with its type erased.
+#[derive(Debug)]
+pub struct Entry {
+    name: fn() -> String,
+    define: fn() -> wit::Definition,
+    run: fn(&str, &Context) -> Result<Output>,
+    assess: fn(&str, &Context) -> Assessment,
+}
+
+impl Entry {
+    /// A tool whose declaration speaks for every call.
+    pub const fn plain<T: Tool>() -> Self {
+        Self {
+            name: tool::name::<T>,
+            define: tool::definition::<T>,
+            run: run::<T>,
+            assess: declared::<T>,
+        }
+    }
+
+    /// A tool that judges its calls.
+    pub const fn assessed<T: Assess>() -> Self {
+        Self {
+            assess: assess_own::<T>,
+            ..Self::plain::<T>()
+        }
+    }
+}
+
+/// Asks the compiler whether a type implements [`Assess`]: the inherent constant wins where it does.
+#[derive(Debug)]
+pub struct Probe<T>(PhantomData<T>);
+
+impl<T: Assess> Probe<T> {
+    /// It does.
+    pub const ASSESSED: bool = true;
+}
+
+/// The other answer of [`Probe`].
+pub trait NotAssessed {
+    /// It doesn't.
+    const ASSESSED: bool = false;
+}
+
+impl<T> NotAssessed for Probe<T> {}
+
+/// Everything that the host learns about a plugin.
+pub fn describe(package: &Package, tools: &[Entry]) -> wit::Manifest {
+    let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    wit::Manifest {
+        name: package.name.into(),
+        version: package.version.into(),
+        description: package.description.into(),
+        license: filled(package.license),
+        homepage: filled(package.homepage),
+        tools: tools.iter().map(|entry| (entry.define)()).collect(),
+    }
+}
+
+/// Runs one call.
+pub fn call(
+    tools: &[Entry],
+    tool: &str,
+    arguments: &str,
+    context: wit::CallContext,
+) -> std::result::Result<wit::Output, wit::Error> {
+    let entry = find(tools, tool)
+        .ok_or_else(|| Error::not_found(format_args!("no tool `{tool}` in this plugin")))?;
+    let output = (entry.run)(arguments, &Context::from(context))?;
+    Ok(output.into())
+}
+
+/// Judges one call without running it.
+pub fn assess(
+    tools: &[Entry],
+    tool: &str,
+    arguments: &str,
+    context: wit::CallContext,
+) -> WitAssessment {
+    match find(tools, tool) {
+        Some(entry) => (entry.assess)(arguments, &Context::from(context)).into(),
+        None => Assessment::deny(format!("no tool `{tool}` in this plugin")).into(),
+    }
+}
+
+fn find<'a>(tools: &'a [Entry], name: &str) -> Option<&'a Entry> {
+    tools.iter().find(|entry| (entry.name)() == name)
+}
+
+fn run<T: Tool>(arguments: &str, cx: &Context) -> Result<Output> {
+    parse::<T>(arguments)?.run(cx)?.into_output()
+}
+
+fn assess_own<T: Assess>(arguments: &str, cx: &Context) -> Assessment {
+    match parse::<T>(arguments) {
+        Ok(tool) => tool.assess(cx),
+        // The call fails on its arguments before it does anything.
+        Err(error) => Assessment::ask(error.to_string()),
+    }
+}
+
+fn declared<T: Tool>(_: &str, _: &Context) -> Assessment {
+    let name = tool::name::<T>();
+    match tool::approval::<T>() {
+        tool::Approval::Allow => Assessment::allow(name),
+        tool::Approval::Ask => Assessment::ask(name),
+        tool::Approval::Deny => Assessment::deny(name),
+    }
+    .risk(T::RISK)
+}
+
+/// The arguments as their type, or where they don't fit.
+fn parse<T: Tool>(arguments: &str) -> Result<T> {
+    let text = if arguments.trim().is_empty() {
+        "{}"
+    } else {
+        arguments
+    };
+    let mut json = serde_json::Deserializer::from_str(text);
+    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let at = if path == "." {
+            "arguments".to_owned()
+        } else {
+            path
+        };
+        let why = error.into_inner().to_string();
+        // serde_json's position is of no use to somebody who didn't write the text by hand.
+        let why = why.split(" at line ").next().unwrap_or(&why).to_owned();
+        Error::invalid_input(format_args!("{at}: {why}"))
+            .with_details(serde_json::json!([{ "path": at, "message": why }]))
+    })?;
+    json.end()
+        .map_err(|e| Error::invalid_input(format_args!("arguments: {e}")))?;
+    Ok(parsed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+//! What a tool may ask of the host. Each module is one import of the contract, and a component
+//! imports only those that its code calls.
+//!
+//! Outside of a component, in native tests, logging goes to stderr, progress nowhere, and the rest
+//! answers `unavailable`.
+
+/// Log lines; the host stamps, bounds and redacts them.
+pub mod log {
+    #[cfg(target_family = "wasm")]
+    use crate::bindings::mimir::tool::log::{Level, write};
+
+    macro_rules! levels {
+        ($($(#[$doc:meta])* $name:ident => $level:ident;)*) => {
+            $($(#[$doc])*
+            pub fn $name(message: impl AsRef<str>) {
+                #[cfg(target_family = "wasm")]
+                write(Level::$level, message.as_ref());
+                #[cfg(not(target_family = "wasm"))]
+                eprintln!(concat!(stringify!($name), ": {}"), message.as_ref());
+            })*
+        };
+    }
+
+    levels! {
+        /// For the author.
+        debug => Debug;
+        /// For whoever follows along.
+        info => Info;
+        /// Something is odd.
+        warn => Warn;
+        /// Something failed.
+        error => Error;
+    }
+}
+
+/// Progress of a long call, shown to the person.
+pub mod progress {
+    /// How much of how much is done, in units of the tool's own, and what is being done.
+    pub fn report(done: u64, total: Option<u64>, message: Option<&str>) {
+        #[cfg(target_family = "wasm")]
+        crate::bindings::mimir::tool::progress::report(done, total, message);
+        #[cfg(not(target_family = "wasm"))]
+        let _ = (done, total, message);
+    }
+}
+
+/// Programs on the host, each run through the command policy and its sandbox.
+pub mod commands {
+    use std::time::Duration;
+
+    use crate::error::Result;
+
+    /// A program with its arguments; no shell is involved.
+    #[derive(Debug, Clone, Default)]
+    #[must_use]
+    pub struct Command {
+        program: String,
+        arguments: Vec<String>,
+        directory: Option<String>,
+        environment: Vec<(String, String)>,
+        stdin: Vec<u8>,
+        timeout: Option<Duration>,
+    }
+
+    /// What a program left.
+    #[derive(Debug, Clone)]
+    pub struct Finished {
+        /// Its exit code.
+        pub exit_code: i32,
+        /// What it wrote to stdout.
+        pub stdout: Vec<u8>,
+        /// What it wrote to stderr.
+        pub stderr: Vec<u8>,
+        /// Whether either was cut at the output limit.
+        pub truncated: bool,
+        /// How long it ran.
+        pub duration: Duration,
+    }
+
+    impl Command {
+        /// A program without arguments.
+        pub fn new(program: impl Into<String>) -> Self {
+            Self {
+                program: program.into(),
+                ..Self::default()
+            }
+        }
+
+        /// One more argument.
+        pub fn arg(mut self, argument: impl Into<String>) -> Self {
+            self.arguments.push(argument.into());
+            self
+        }
+
+        /// More arguments.
+        pub fn args<A: Into<String>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+            self.arguments.extend(arguments.into_iter().map(Into::into));
+            self
+        }
+
+        /// Where it runs, relative to the workspace root.
+        pub fn directory(mut self, directory: impl Into<String>) -> Self {
+            self.directory = Some(directory.into());
+            self
+        }
+
+        /// A variable of its environment, which is otherwise empty.
+        pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+            self.environment.push((name.into(), value.into()));
+            self
+        }
+
+        /// What it reads on stdin.
+        pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+            self.stdin = bytes.into();
+            self
+        }
+
+        /// After how long it is killed.
+        pub fn timeout(mut self, timeout: Duration) -> Self {
+            self.timeout = Some(timeout);
+            self
+        }
+
+        /// Runs it to its end.
+        pub fn run(self) -> Result<Finished> {
+            #[cfg(target_family = "wasm")]
+            {
+                use crate::bindings::mimir::tool::commands as wit;
+                let command = wit::Command {
+                    program: self.program,
+                    arguments: self.arguments,
+                    directory: self.directory,
+                    environment: self.environment,
+                    stdin: self.stdin,
+                    timeout_ms: self.timeout.map(super::millis),
+                };
+                finished(wit::run(&command))
+            }
+            #[cfg(not(target_family = "wasm"))]
+            Err(super::outside(&self.program))
+        }
+    }
+
+    /// Runs a shell script, in a directory relative to the workspace root. The host parses it and
+    /// judges each simple command in it.
+    pub fn shell(
+        script: &str,
+        directory: Option<&str>,
+        timeout: Option<Duration>,
+    ) -> Result<Finished> {
+        #[cfg(target_family = "wasm")]
+        {
+            let timeout = timeout.map(super::millis);
+            finished(crate::bindings::mimir::tool::commands::run_shell(
+                script, directory, timeout,
+            ))
+        }
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let _ = (script, directory, timeout);
+            Err(super::outside("commands"))
+        }
+    }
+
+    #[cfg(target_family = "wasm")]
+    fn finished(
+        result: std::result::Result<
+            crate::bindings::mimir::tool::commands::Finished,
+            crate::bindings::mimir::tool::types::Error,
+        >,
+    ) -> Result<Finished> {
+        let done = result?;
+        Ok(Finished {
+            exit_code: done.exit_code,
+            stdout: done.stdout,
+            stderr: done.stderr,
+            truncated: done.truncated,
+            duration: Duration::from_millis(done.duration_ms),
+        })
+    }
+}
+
+/// Other tools, each call through the same gates as any other.
+pub mod tools {
+    use serde::Serialize;
+
+    use crate::error::Result;
+    use crate::output::Output;
+
+    /// Calls a tool by its name.
+    pub fn call(name: &str, arguments: impl Serialize) -> Result<Output> {
+        let arguments = serde_json::to_string(&arguments)?;
+        #[cfg(target_family = "wasm")]
+        return Ok(crate::bindings::mimir::tool::tools::call(name, &arguments)?.into());
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let _ = (name, arguments);
+            Err(super::outside("tools"))
+        }
+    }
+}
+
+/// Completions from the model that the host is configured with.
+pub mod model {
+    use crate::error::Result;
+
+    /// The model's answer, of at most so many tokens.
+    pub fn complete(prompt: &str, max_tokens: Option<u32>) -> Result<String> {
+        #[cfg(target_family = "wasm")]
+        return Ok(crate::bindings::mimir::tool::model::complete(
+            prompt, max_tokens,
+        )?);
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let _ = (prompt, max_tokens);
+            Err(super::outside("the model"))
+        }
+    }
+}
+
+/// Small values kept between calls, private to the plugin.
+pub mod storage {
+    use crate::error::Result;
+
+    /// The value of a key.
+    pub fn get(key: &str) -> Result<Option<Vec<u8>>> {
+        #[cfg(target_family = "wasm")]
+        return Ok(crate::bindings::mimir::tool::storage::get(key)?);
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let _ = key;
+            Err(super::outside("storage"))
+        }
+    }
+
+    /// Sets the value of a key.
+    pub fn set(key: &str, value: &[u8]) -> Result<()> {
+        #[cfg(target_family = "wasm")]
+        return Ok(crate::bindings::mimir::tool::storage::set(key, value)?);
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let _ = (key, value);
+            Err(super::outside("storage"))
+        }
+    }
+
+    /// Forgets a key.
+    pub fn delete(key: &str) -> Result<()> {
+        #[cfg(target_family = "wasm")]
+        return Ok(crate::bindings::mimir::tool::storage::delete(key)?);
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let _ = key;
+            Err(super::outside("storage"))
+        }
+    }
+
+    /// The keys that begin with a prefix.
+    pub fn keys(prefix: &str) -> Result<Vec<String>> {
+        #[cfg(target_family = "wasm")]
+        return Ok(crate::bindings::mimir::tool::storage::keys(prefix)?);
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let _ = prefix;
+            Err(super::outside("storage"))
+        }
+    }
+}
+
+#[cfg(target_family = "wasm")]
+fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(not(target_family = "wasm"))]
+fn outside(what: &str) -> crate::error::Error {
+    crate::error::Error::unavailable(format_args!(
+        "{what} can be reached only from inside a component"
+    ))
+}

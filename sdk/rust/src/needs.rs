@@ -1,0 +1,185 @@
+//! What a tool asks for. Asking grants nothing: a person does.
+
+use crate::bindings::mimir::tool::types as wit;
+
+/// Everything that a tool asks for, built up from [`Needs::none`].
+///
+/// Each need has a reason, in words for the person who is asked to grant it.
+///
+/// ```
+/// use mimir_sdk::Needs;
+///
+/// let needs = Needs::none()
+///     .read(".", "to find the translations")
+///     .write("locales", "to write the missing ones")
+///     .host("api.example.com", ["POST"], "to translate")
+///     .secret("EXAMPLE_KEY", "api.example.com", "Authorization", "to be let in");
+/// assert!(!needs.is_empty());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Needs {
+    files: Vec<wit::FileNeed>,
+    hosts: Vec<wit::HostNeed>,
+    commands: Vec<wit::CommandNeed>,
+    secrets: Vec<wit::SecretNeed>,
+    variables: Vec<String>,
+    tools: Vec<String>,
+    model: bool,
+}
+
+impl Needs {
+    /// Nothing beyond computing.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Files in a directory below the workspace root, `.` for all of it, to read and list.
+    #[must_use]
+    pub fn read(self, path: impl Into<String>, reason: impl Into<String>) -> Self {
+        self.files(path, wit::FileAccess::Read, reason)
+    }
+
+    /// Files in a directory below the workspace root, also to create, change and remove.
+    #[must_use]
+    pub fn write(self, path: impl Into<String>, reason: impl Into<String>) -> Self {
+        self.files(path, wit::FileAccess::ReadWrite, reason)
+    }
+
+    fn files(
+        mut self,
+        path: impl Into<String>,
+        access: wit::FileAccess,
+        reason: impl Into<String>,
+    ) -> Self {
+        self.files.push(wit::FileNeed {
+            path: path.into(),
+            access,
+            reason: reason.into(),
+        });
+        self
+    }
+
+    /// A host (`api.example.com`, `*.example.com`, optional `:port`) and the methods sent to it.
+    #[must_use]
+    pub fn host<M: Into<String>>(
+        mut self,
+        host: impl Into<String>,
+        methods: impl IntoIterator<Item = M>,
+        reason: impl Into<String>,
+    ) -> Self {
+        let methods = methods.into_iter().map(Into::into).collect();
+        self.hosts.push(wit::HostNeed {
+            host: host.into(),
+            methods,
+            reason: reason.into(),
+        });
+        self
+    }
+
+    /// Commands whose words match a pattern such as `git status *`.
+    #[must_use]
+    pub fn command(mut self, pattern: impl Into<String>, reason: impl Into<String>) -> Self {
+        self.commands.push(wit::CommandNeed {
+            pattern: pattern.into(),
+            reason: reason.into(),
+        });
+        self
+    }
+
+    /// A credential that the host puts into `header` of requests to `host`; the tool never sees it.
+    #[must_use]
+    pub fn secret(
+        mut self,
+        name: impl Into<String>,
+        host: impl Into<String>,
+        header: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
+        let (name, host, header, reason) = (name.into(), host.into(), header.into(), reason.into());
+        self.secrets.push(wit::SecretNeed {
+            name,
+            host,
+            header,
+            reason,
+        });
+        self
+    }
+
+    /// The value of an environment or configuration variable.
+    #[must_use]
+    pub fn variable(mut self, name: impl Into<String>) -> Self {
+        self.variables.push(name.into());
+        self
+    }
+
+    /// Another tool, to call it.
+    #[must_use]
+    pub fn tool(mut self, name: impl Into<String>) -> Self {
+        self.tools.push(name.into());
+        self
+    }
+
+    /// Completions from the host's language model.
+    #[must_use]
+    pub fn model(mut self) -> Self {
+        self.model = true;
+        self
+    }
+
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+            && self.hosts.is_empty()
+            && self.commands.is_empty()
+            && self.secrets.is_empty()
+            && self.variables.is_empty()
+            && self.tools.is_empty()
+            && !self.model
+    }
+}
+
+impl From<Needs> for wit::Needs {
+    fn from(needs: Needs) -> Self {
+        let Needs {
+            files,
+            hosts,
+            commands,
+            secrets,
+            variables,
+            tools,
+            model,
+        } = needs;
+        Self {
+            files,
+            hosts,
+            commands,
+            secrets,
+            variables,
+            tools,
+            model,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_need_counts() {
+        assert!(Needs::none().is_empty());
+        let one_of_each = [
+            Needs::none().read(".", ""),
+            Needs::none().write("out", ""),
+            Needs::none().host("a.example", ["GET"], ""),
+            Needs::none().command("git status *", ""),
+            Needs::none().secret("KEY", "a.example", "Authorization", ""),
+            Needs::none().variable("LANG"),
+            Needs::none().tool("read_file"),
+            Needs::none().model(),
+        ];
+        for needs in one_of_each {
+            assert!(!needs.is_empty(), "{needs:?}");
+        }
+    }
+}
