@@ -14,6 +14,10 @@ pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
         .map(|name| {
             let lower = name.to_lowercase();
             let mut score = strsim::jaro_winkler(&wanted, &lower);
+            // Two letters swapped or one wrong is near, however short the name.
+            if strsim::damerau_levenshtein(&wanted, &lower) <= 1 {
+                score = score.max(0.95);
+            }
             if wanted.len() >= 3 && (lower.contains(&wanted) || wanted.contains(&lower)) {
                 score = score.max(0.9);
             }

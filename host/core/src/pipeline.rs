@@ -29,7 +29,7 @@ mod sanitize;
 mod trail;
 mod validate;
 
-pub use approve::Approved;
+pub use approve::{Approved, Nested};
 pub use decide::Ruled;
 pub use label::Labeled;
 pub use run::Ran;
@@ -122,4 +122,4 @@ impl Pipeline {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

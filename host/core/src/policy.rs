@@ -1,11 +1,13 @@
 //! The rules that decide, and where they are written.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::config::{Config, ToolSettings};
+use crate::config::{Config, Profile, ToolSettings};
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::limits::Limits;
-use crate::tool::{Group, Tool, Trust};
+use crate::paths::{PathRules, PatternError};
+use crate::tool::{Group, Source, Tool, Trust};
 
 /// What a person and a team have said about tools. Made from a [`Config`], asked by the decide stage.
 #[derive(Debug, Clone, Default)]
@@ -17,12 +19,28 @@ pub struct Policy {
     deny_groups: Vec<Group>,
     tools: BTreeMap<String, ToolSettings>,
     limits: Limits,
+    longest: Option<Duration>,
+    profile: Profile,
+    paths: BTreeMap<String, PathRules>,
+    files: Vec<Policy>,
 }
+
+/// Tools of which each does one operation of a tool in [`COMPACT`].
+const FINE: [&str; 6] = ["read_file", "write_file", "edit_file", "list_directory", "delete_file", "file_info"];
+
+/// Tools that do several operations.
+const COMPACT: [&str; 1] = ["file_operations"];
 
 impl Policy {
     /// The policy that a config file states; `source` names the file.
-    pub fn new(config: &Config, source: impl Into<String>) -> Self {
-        Self {
+    pub fn new(config: &Config, source: impl Into<String>) -> Result<Self, PatternError> {
+        let mut paths = BTreeMap::new();
+        for (name, settings) in &config.tools.each {
+            if !settings.deny.is_empty() {
+                paths.insert(name.clone(), PathRules::protected().deny(&settings.deny)?);
+            }
+        }
+        Ok(Self {
             source: source.into(),
             allow: config.policy.allow.clone(),
             deny: config.policy.deny.clone(),
@@ -30,7 +48,35 @@ impl Policy {
             deny_groups: config.policy.groups.deny.clone(),
             tools: config.tools.each.clone(),
             limits: config.limits(),
+            longest: config.tools.max_execution_time.map(Duration::from_millis),
+            profile: config.profile,
+            paths,
+            files: Vec::new(),
+        })
+    }
+
+    /// These settings and bounds, judged by the rules of several files. Each file speaks for itself, so
+    /// that what one of them forbids stays forbidden.
+    #[must_use]
+    pub fn judged_by(mut self, files: Vec<Policy>) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// The files whose rules count.
+    fn voices(&self) -> &[Policy] {
+        if self.files.is_empty() {
+            std::slice::from_ref(self)
+        } else {
+            &self.files
         }
+    }
+
+    /// The paths below the workspace that calls of this tool may not reach or change.
+    pub fn paths(&self, tool: &Tool) -> PathRules {
+        let names = std::iter::once(tool.name()).chain(&tool.aliases);
+        let set = names.filter_map(|name| self.paths.get(name.as_str())).next();
+        set.cloned().unwrap_or_else(PathRules::protected)
     }
 
     /// What is set for this tool, under its name or an alias.
@@ -43,21 +89,50 @@ impl Policy {
 
     /// Whether the tool may be listed and called at all.
     pub fn is_enabled(&self, tool: &Tool) -> bool {
-        self.settings(tool).and_then(|settings| settings.enabled) != Some(false)
+        let mut voices = self.voices().iter();
+        voices.all(|file| file.settings(tool).and_then(|settings| settings.enabled) != Some(false))
+    }
+
+    /// The rule that refuses every call of the tool, if there is one.
+    pub fn refusal(&self, tool: &Tool) -> Option<Reason> {
+        let mut evaluation = Evaluation::default();
+        self.evaluate(tool, &mut evaluation);
+        let mut reasons = evaluation.reasons().iter();
+        reasons.find(|reason| reason.decision == Decision::Deny).cloned()
+    }
+
+    /// Whether models see it: it can be called, and it is the form of its kind that the profile chooses.
+    pub fn is_listed(&self, tool: &Tool) -> bool {
+        let hidden: &[&str] = match self.profile {
+            Profile::Fine => &COMPACT,
+            Profile::Compact => &FINE,
+        };
+        let other_form = tool.source == Source::BuiltIn && hidden.contains(&tool.name().as_str());
+        !other_form && self.refusal(tool).is_none()
     }
 
     /// The bounds of a call of this tool.
     pub fn limits(&self, tool: &Tool) -> Limits {
-        match self.settings(tool) {
+        let mut limits = match self.settings(tool) {
             Some(settings) => settings.limits.over(self.limits),
             None => self.limits,
-        }
+        };
+        limits.wall = limits.wall.min(self.longest.unwrap_or(Duration::MAX));
+        limits
     }
 
     /// What the layers before the tool's own word say, and whether a person has set its approval.
     pub(crate) fn evaluate(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
-        self.enabled(tool, evaluation);
-        self.lists(tool, evaluation);
+        let mut any = false;
+        for file in self.voices() {
+            file.enabled(tool, evaluation);
+            file.lists(tool, evaluation);
+            any |= file.approval(tool, evaluation);
+        }
+        any
+    }
+
+    fn approval(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
         let set = self.settings(tool).and_then(|settings| settings.approval);
         if let Some(decision) = set {
             evaluation.push(Reason {
@@ -72,7 +147,7 @@ impl Policy {
     }
 
     fn enabled(&self, tool: &Tool, evaluation: &mut Evaluation) {
-        if !self.is_enabled(tool) {
+        if self.settings(tool).and_then(|settings| settings.enabled) == Some(false) {
             evaluation.push(Reason {
                 layer: Layer::Enabled,
                 decision: Decision::Deny,

@@ -35,6 +35,7 @@ impl FileAudit {
     fn open(&self) -> io::Result<File> {
         if let Some(folder) = self.path.parent() {
             std::fs::create_dir_all(folder)?;
+            ignore(folder)?;
         }
         let mut options = OpenOptions::new();
         options.create(true).append(true);
@@ -59,6 +60,16 @@ impl FileAudit {
             Durability::Write => Ok(()),
             Durability::Fsync => file.sync_data(),
         }
+    }
+}
+
+/// Keeps the folder of the log out of version control.
+fn ignore(folder: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).open(folder.join(".gitignore")) {
+        Ok(mut file) => file.write_all(b"*\n"),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Approved {
     pub(super) checked: Checked,
     limits: Limits,
     rights: Needs,
-    paths: Arc<PathRules>,
+    paths: PathRules,
     deadline: Deadline,
     pipeline: Pipeline,
 }
@@ -65,7 +65,7 @@ impl Approved {
     }
 
     /// The paths below the workspace that this call may not reach or change.
-    pub fn paths(&self) -> &Arc<PathRules> {
+    pub fn paths(&self) -> &PathRules {
         &self.paths
     }
 

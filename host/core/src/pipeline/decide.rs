@@ -1,7 +1,7 @@
 //! Second stage: every rule speaks, the strictest wins.
 
 use crate::backend::Assessment;
-use crate::decision::{Decision, Evaluation};
+use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::{Code, ToolError};
 use crate::policy::{self, Policy};
 
@@ -44,11 +44,20 @@ pub(super) async fn evaluate(
     if denied {
         return Ok((evaluation, None));
     }
-    let assessment = if tool.assessed {
-        tool.backend.assess(checked).await?
-    } else {
-        None
-    };
+    let mut assessment = None;
+    if tool.assessed {
+        match tool.backend.assess(checked).await {
+            Ok(judged) => assessment = judged,
+            // A tool that cannot judge is not to be trusted with the answer.
+            Err(error) => evaluation.push(Reason {
+                layer: Layer::Assessor,
+                decision: Decision::Ask,
+                rule: format!("{}: no assessment", tool.name()),
+                source: tool.origin.location.clone(),
+                text: format!("the tool could not judge this call: {}", error.message),
+            }),
+        }
+    }
     if !set {
         let assessed = assessment.as_ref().map(|assessment| assessment.approval);
         policy::own_word(tool, assessed, &mut evaluation);

@@ -1,0 +1,328 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::approval::{Answer, Card};
+use crate::audit::{AuditError, Event};
+use crate::backend::{Assessment, Backend, BoxFuture, Raw};
+use crate::call::{CallContext, RequestId};
+use crate::config::Config;
+use crate::decision::Decision;
+use crate::error::Code;
+use crate::needs::Needs;
+use crate::outcome::{Content, Output, TrustLevel};
+use crate::schema::Schema;
+use crate::tool::{Definition, Group, Hints, Origin, Risk, Source, Tool, ToolName, Trust};
+
+/// A backend that does what a test says and counts its calls.
+#[derive(Default)]
+struct Fake {
+    output: Output,
+    assess: Option<Decision>,
+    hang: bool,
+    nested: Option<&'static str>,
+    calls: AtomicUsize,
+}
+
+impl Backend for Fake {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            if self.hang {
+                std::future::pending::<()>().await;
+            }
+            if let Some(tool) = self.nested {
+                return match call.nested().call(tool, json!({})).await {
+                    Ok(outcome) => Raw::from(outcome.result().cloned().map_err(Clone::clone)),
+                    Err(error) => Raw::failed(error),
+                };
+            }
+            Raw::from(Ok(self.output.clone()))
+        })
+    }
+
+    fn assess<'a>(&'a self, _: &'a Checked) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
+        let assessment = self.assess.map(|approval| Assessment {
+            approval,
+            risk: Risk::High,
+            summary: "does \u{1b}[31mthings".into(),
+            risks: vec![],
+        });
+        Box::pin(std::future::ready(Ok(assessment)))
+    }
+}
+
+/// A harmless tool that says `done`.
+pub(crate) fn tool(name: &str) -> Tool {
+    let output = Output {
+        content: vec![Content::text("done")],
+        ..Output::default()
+    };
+    with(name, Fake { output, ..Fake::default() })
+}
+
+fn with(name: &str, backend: Fake) -> Tool {
+    Tool {
+        definition: Definition {
+            name: ToolName::new(name).unwrap(),
+            title: None,
+            description: "a tool".into(),
+            group: Group::System,
+            input_schema: Schema::parse(r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#).unwrap(),
+            output_schema: None,
+            approval: Decision::Allow,
+            risk: Risk::Low,
+            hints: Hints::default(),
+            needs: Needs::default(),
+        },
+        aliases: vec![],
+        source: Source::Custom,
+        origin: Arc::new(Origin {
+            plugin: name.into(),
+            version: "1.0.0".into(),
+            location: format!("{name}.wasm"),
+            digest: "00".into(),
+            imports: vec![],
+        }),
+        trust: Trust::Harmless,
+        assessed: backend.assess.is_some(),
+        backend: Arc::new(backend),
+    }
+}
+
+struct Fixed(Answer, AtomicUsize);
+
+impl crate::approval::Approver for Fixed {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+        assert!(!card.summary.contains('\u{1b}'), "cards are safe to print");
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::ready(self.0.clone()))
+    }
+}
+
+#[derive(Default)]
+struct Memory {
+    events: Mutex<Vec<Value>>,
+    full: bool,
+}
+
+impl AuditSink for Memory {
+    fn record(&self, event: &Event) -> Result<(), AuditError> {
+        if self.full {
+            return Err(AuditError {
+                place: "memory".into(),
+                source: std::io::Error::from(std::io::ErrorKind::StorageFull),
+            });
+        }
+        self.events.lock().unwrap().push(serde_json::to_value(event).unwrap());
+        Ok(())
+    }
+}
+
+struct Std;
+
+impl Clock for Std {
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep_until(at.into()))
+    }
+}
+
+struct Bench {
+    pipeline: Pipeline,
+    audit: Arc<Memory>,
+    approver: Arc<Fixed>,
+}
+
+fn bench(tools: Vec<Tool>, config: Value, answer: Answer) -> Bench {
+    let config: Config = serde_json::from_value(config).unwrap();
+    let world = World {
+        registry: Registry::new(tools, vec![]),
+        policy: Policy::new(&config, "config.yml").unwrap(),
+    };
+    let audit = Arc::new(Memory::default());
+    let approver = Arc::new(Fixed(answer, AtomicUsize::new(0)));
+    let ports = Ports {
+        approver: approver.clone(),
+        audit: audit.clone(),
+        clock: Arc::new(Std),
+    };
+    Bench {
+        pipeline: Pipeline::new(world, ports),
+        audit,
+        approver,
+    }
+}
+
+fn call(tool: &str, arguments: Value) -> Call {
+    let context = CallContext {
+        request_id: RequestId::new(SystemTime::now()),
+        session_id: "session".into(),
+        conversation_id: None,
+        user: None,
+    };
+    Call::new(tool, arguments, context)
+}
+
+fn code(outcome: &Outcome) -> Option<Code> {
+    outcome.result().err().map(|error| error.code)
+}
+
+#[tokio::test]
+async fn a_call_goes_all_the_way_and_is_recorded() {
+    let bench = bench(vec![tool("sample")], json!({}), Answer::No);
+    let outcome = bench.pipeline.call(call("sample", json!({"n": 1}))).await;
+    assert_eq!(outcome.text(), "done");
+    assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
+    assert_eq!(outcome.receipt().bytes_in, 7);
+    let events = bench.audit.events.lock().unwrap();
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0]["tool"], "sample");
+    assert_eq!(events[0]["ok"], true);
+    assert!(events[0].get("arguments").is_none(), "arguments are kept only where the config allows");
+    assert_eq!(bench.approver.1.load(Ordering::SeqCst), 0, "nobody was bothered");
+}
+
+#[tokio::test]
+async fn refusals_are_outcomes_and_are_recorded() {
+    let mut asking = tool("asking");
+    asking.definition.approval = Decision::Ask;
+    let bench = bench(
+        vec![tool("sample"), asking],
+        json!({"policy": {"deny": ["sample"]}}),
+        Answer::No,
+    );
+    for (name, arguments, expected) in [
+        ("missing", json!({}), Code::NotFound),
+        ("asking", json!({"n": "x"}), Code::InvalidInput),
+        ("asking", json!([]), Code::InvalidInput),
+        ("sample", json!({}), Code::PolicyDenied),
+        ("asking", json!({}), Code::ApprovalDenied),
+    ] {
+        let outcome = bench.pipeline.call(call(name, arguments)).await;
+        assert_eq!(code(&outcome), Some(expected), "{name}");
+        assert_eq!(outcome.label().trust, TrustLevel::System);
+    }
+    let events = bench.audit.events.lock().unwrap();
+    assert_eq!(events.len(), 5);
+    assert!(events.iter().all(|event| event["ok"] == false && event["code"].is_string()));
+}
+
+#[tokio::test]
+async fn the_assessor_tightens_and_its_words_are_made_safe() {
+    let backend = Fake {
+        assess: Some(Decision::Ask),
+        ..Fake::default()
+    };
+    let bench = bench(vec![with("sample", backend)], json!({}), Answer::Once);
+    assert!(bench.pipeline.call(call("sample", json!({}))).await.is_ok());
+    assert_eq!(bench.approver.1.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn time_runs_out_and_a_dropped_call_is_recorded() {
+    let hanging = || {
+        let backend = Fake {
+            hang: true,
+            ..Fake::default()
+        };
+        vec![with("sample", backend)]
+    };
+    let slow = bench(hanging(), json!({"limits": {"timeMs": 20}}), Answer::No);
+    assert_eq!(code(&slow.pipeline.call(call("sample", json!({}))).await), Some(Code::Timeout));
+
+    let dropped = bench(hanging(), json!({}), Answer::No);
+    let work = dropped.pipeline.call(call("sample", json!({})));
+    assert!(tokio::time::timeout(Duration::from_millis(20), work).await.is_err());
+    let events = dropped.audit.events.lock().unwrap();
+    assert_eq!(events[0]["code"], "CANCELLED");
+}
+
+#[tokio::test]
+async fn what_cannot_be_recorded_is_not_handed_out() {
+    let mut bench = bench(vec![tool("sample")], json!({}), Answer::No);
+    let ports = Ports {
+        audit: Arc::new(Memory {
+            full: true,
+            ..Memory::default()
+        }),
+        ..bench.pipeline.0.ports.clone()
+    };
+    let world = World {
+        registry: Registry::new([tool("sample")], vec![]),
+        policy: Policy::default(),
+    };
+    bench.pipeline = Pipeline::new(world, ports);
+    let outcome = bench.pipeline.call(call("sample", json!({}))).await;
+    assert_eq!(code(&outcome), Some(Code::Unavailable));
+}
+
+#[tokio::test]
+async fn a_tool_calls_only_what_it_was_granted_and_never_without_end() {
+    let nesting = |name: &str, target: &'static str, granted: bool| {
+        let backend = Fake {
+            nested: Some(target),
+            ..Fake::default()
+        };
+        let mut tool = with(name, backend);
+        tool.trust = Trust::Trusted;
+        if granted {
+            tool.definition.needs.tools = vec![target.into()];
+        }
+        tool
+    };
+    let bench = bench(
+        vec![tool("sample"), nesting("good", "sample", true), nesting("bad", "sample", false), nesting("cycle", "cycle", true)],
+        json!({}),
+        Answer::No,
+    );
+    assert_eq!(bench.pipeline.call(call("good", json!({}))).await.text(), "done");
+    let bad = bench.pipeline.call(call("bad", json!({}))).await;
+    assert_eq!(code(&bad), Some(Code::PermissionDenied));
+    let cycle = bench.pipeline.call(call("cycle", json!({}))).await;
+    assert_eq!(code(&cycle), Some(Code::LimitExceeded));
+    let parents = bench.audit.events.lock().unwrap();
+    assert!(parents.iter().any(|event| event["tool"] == "sample" && event["parent"] == "good"));
+}
+
+#[tokio::test]
+async fn output_schemas_are_promises() {
+    let promising = |structured: Option<Value>| {
+        let output = Output {
+            structured,
+            ..Output::default()
+        };
+        let mut tool = with("sample", Fake { output, ..Fake::default() });
+        let schema = r#"{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}"#;
+        tool.definition.output_schema = Some(Schema::parse(schema).unwrap());
+        tool
+    };
+    for (structured, good) in [(Some(json!({"a": "x"})), true), (Some(json!({"a": 1})), false), (None, false)] {
+        let bench = bench(vec![promising(structured)], json!({}), Answer::No);
+        let outcome = bench.pipeline.call(call("sample", json!({}))).await;
+        assert_eq!(outcome.is_ok(), good);
+        if !good {
+            assert_eq!(code(&outcome), Some(Code::ExecutionError));
+        }
+    }
+    let long = Some(json!({"a": "x".repeat(200_000)}));
+    let bench = bench(vec![promising(long)], json!({}), Answer::No);
+    let outcome = bench.pipeline.call(call("sample", json!({}))).await;
+    assert!(outcome.truncated() && outcome.is_ok(), "a cut string is still a string");
+}
+
+#[tokio::test]
+async fn calls_per_minute_and_slots_are_bounded() {
+    let bench = bench(vec![tool("sample")], json!({"limits": {"callsPerMinute": 2}}), Answer::No);
+    for expected in [None, None, Some(Code::LimitExceeded)] {
+        assert_eq!(code(&bench.pipeline.call(call("sample", json!({}))).await), expected);
+    }
+}
