@@ -1,0 +1,188 @@
+//! The command line as clap reads it. What it means is decided in [`typed`], so that the rest of the
+//! program never sees a raw argument.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+mod typed;
+
+pub use typed::{Command, Globals, Invocation, UndoWish, Unread};
+
+/// Runs tools for AI agents, each call in a fresh, bounded sandbox.
+#[derive(Debug, Parser)]
+#[command(
+    name = "mimir",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  mimir init                                         make .mimir in this folder
+  mimir tools list                                   what can be called
+  mimir call read_file path=README.md                call a tool
+  mimir call file_search '{\"mode\":\"grep\",\"query\":\"fuel\"}'
+  mimir tools new hello && mimir tools build hello   write a tool of your own
+
+Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout.
+Environment: MIMIR_LOG=debug (log to stderr), MIMIR_CACHE_DIR, MIMIR_CONFIG_DIR, NO_COLOR."
+)]
+pub struct Raw {
+    #[command(flatten)]
+    global: RawGlobals,
+    #[command(subcommand)]
+    command: Option<RawCommand>,
+}
+
+#[derive(Debug, Args)]
+struct RawGlobals {
+    /// The workspace [default: the nearest folder upwards with .mimir, else the current one]
+    #[arg(short = 'C', long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    workspace: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum RawCommand {
+    /// Make .mimir with a commented config in the workspace
+    Init,
+    /// Call a tool
+    #[command(after_help = "\
+Arguments are one JSON object, `-` to read it from stdin, or words:
+  key=text     typed by the tool's schema; repeat a key for an array
+  key:=JSON    as it is
+  key=@FILE    the file's text (key:='\"@x\"' for a text that begins with @)
+
+Examples:
+  mimir call read_file path=src/main.rs startLine=1 endLine=20
+  mimir call write_file path=notes.md content=@draft.md --approve always
+  echo '{\"path\":\".\"}' | mimir call list_directory - --json")]
+    Call(RawCall),
+    /// List, show, write and build tools
+    Tools {
+        #[command(subcommand)]
+        command: Option<RawTools>,
+    },
+    /// Print the tools' definitions for a model
+    Schema {
+        /// Whose format
+        #[arg(long, value_enum, default_value_t = Format::Mcp)]
+        format: Format,
+        /// Only these tools
+        #[arg(value_name = "TOOL")]
+        tools: Vec<String>,
+    },
+    /// Ask what the rules say about a call
+    Policy {
+        #[command(subcommand)]
+        command: RawPolicy,
+    },
+    /// Take back what a file tool changed
+    #[command(after_help = "\
+Examples:
+  mimir undo           take back the newest change
+  mimir undo --list    show what can be taken back
+  mimir undo ID        take back one change")]
+    Undo {
+        /// Which change, as `--list` shows it [default: the newest]
+        #[arg(value_name = "ID", conflicts_with = "list")]
+        id: Option<String>,
+        /// Show what can be taken back
+        #[arg(short, long)]
+        list: bool,
+        /// Even if the file has changed since
+        #[arg(short, long, conflicts_with = "list")]
+        force: bool,
+    },
+    /// Check that everything is in place
+    Doctor,
+    /// Print a completion script for a shell
+    #[command(after_help = "Example: mimir completions bash > ~/.local/share/bash-completion/completions/mimir")]
+    Completions {
+        /// Which shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+struct RawCall {
+    /// Name or alias
+    #[arg(value_name = "TOOL")]
+    tool: String,
+    /// JSON, `-`, or key=value words
+    #[arg(value_name = "ARGS")]
+    arguments: Vec<String>,
+    /// What to do when the rules ask for a person
+    #[arg(long, value_enum, default_value_t = Approve::Ask)]
+    approve: Approve,
+    /// Longest time for the call: 500ms, 5s, 2m
+    #[arg(long, value_name = "TIME", value_parser = typed::duration)]
+    timeout: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+enum RawTools {
+    /// List the tools
+    List,
+    /// Show everything about a tool, or why a file in .mimir/tools is left out
+    Info {
+        /// Name, alias, or file name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Write a new plugin in Rust
+    New {
+        /// Letters, digits, `_` and `-`
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Where [default: NAME]
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        dir: Option<PathBuf>,
+    },
+    /// Compile a plugin and put it into .mimir/tools
+    Build {
+        /// The plugin's folder
+        #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+        dir: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum RawPolicy {
+    /// Say what would be decided about a call, and why, without running it
+    #[command(after_help = "Example: mimir policy explain delete_file path=notes.md")]
+    Explain {
+        /// Name or alias
+        #[arg(value_name = "TOOL")]
+        tool: String,
+        /// JSON, `-`, or key=value words, as in `mimir call`
+        #[arg(value_name = "ARGS")]
+        arguments: Vec<String>,
+    },
+}
+
+/// What stands in for a person when the rules ask for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Approve {
+    /// Ask on the terminal; without one the answer is no
+    Ask,
+    /// Yes to everything that no rule denies
+    Always,
+    /// No
+    Never,
+}
+
+/// Whose format a definition is printed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// `tools` of the OpenAI API
+    Openai,
+    /// `tools` of the Anthropic API
+    Anthropic,
+    /// `tools/list` of the Model Context Protocol
+    Mcp,
+}

@@ -1,0 +1,241 @@
+//! The second step: a raw command line becomes a command that can be carried out.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::arguments::Words;
+use crate::exit::Failure;
+
+use super::{Approve, Format, Raw, RawCommand, RawPolicy, RawTools};
+
+/// What holds for every command.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Globals {
+    /// The workspace, if it was named.
+    pub workspace: Option<PathBuf>,
+    /// Whether the result is printed as JSON.
+    pub json: bool,
+}
+
+/// A command line that makes sense.
+#[derive(Debug, PartialEq)]
+pub struct Invocation {
+    /// What holds for every command.
+    pub globals: Globals,
+    /// What to do.
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, PartialEq)]
+pub enum Command {
+    /// Print the help.
+    Help,
+    /// Make `.mimir`.
+    Init,
+    /// Call a tool.
+    Call {
+        /// Name or alias.
+        tool: String,
+        /// Its arguments as they were typed.
+        words: Words,
+        /// What stands in for a person.
+        approve: Approve,
+        /// The call's wall clock.
+        timeout: Option<Duration>,
+    },
+    /// List the tools.
+    ToolsList,
+    /// Show one tool.
+    ToolsInfo {
+        /// Name, alias or file name.
+        name: String,
+    },
+    /// Write a plugin.
+    ToolsNew {
+        /// As it was typed.
+        name: String,
+        /// Where.
+        dir: Option<PathBuf>,
+    },
+    /// Compile a plugin.
+    ToolsBuild {
+        /// Where it is.
+        dir: PathBuf,
+    },
+    /// Print definitions.
+    Schema {
+        /// Whose format.
+        format: Format,
+        /// Which tools; all if empty.
+        tools: Vec<String>,
+    },
+    /// Say what the rules say about a call.
+    Explain {
+        /// Name or alias.
+        tool: String,
+        /// Its arguments as they were typed.
+        words: Words,
+    },
+    /// Take back a change.
+    Undo(UndoWish),
+    /// Check that everything is in place.
+    Doctor,
+    /// Print a completion script.
+    Completions(clap_complete::Shell),
+}
+
+/// What `undo` is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UndoWish {
+    /// Show what can be taken back.
+    List,
+    /// Take one change back.
+    Restore {
+        /// Which; the newest if none is named.
+        id: Option<String>,
+        /// Even if the file has changed since.
+        force: bool,
+    },
+}
+
+/// Why there is no invocation.
+#[derive(Debug)]
+pub enum Unread {
+    /// clap's own answer: a usage error, `--help` or `--version`.
+    Clap(clap::Error),
+    /// The words do not make sense together.
+    Usage(Globals, Failure),
+}
+
+impl Invocation {
+    /// Reads a command line; the first argument is the program's name.
+    pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, Unread> {
+        let raw = Raw::try_parse_from(args).map_err(Unread::Clap)?;
+        let globals = Globals {
+            workspace: raw.global.workspace,
+            json: raw.global.json,
+        };
+        match command(raw.command) {
+            Ok(command) => Ok(Self { globals, command }),
+            Err(failure) => Err(Unread::Usage(globals, failure)),
+        }
+    }
+}
+
+fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
+    Ok(match raw {
+        None => Command::Help,
+        Some(RawCommand::Init) => Command::Init,
+        Some(RawCommand::Call(call)) => Command::Call {
+            tool: call.tool,
+            words: Words::read(call.arguments)?,
+            approve: call.approve,
+            timeout: call.timeout,
+        },
+        Some(RawCommand::Tools { command }) => match command {
+            None | Some(RawTools::List) => Command::ToolsList,
+            Some(RawTools::Info { name }) => Command::ToolsInfo { name },
+            Some(RawTools::New { name, dir }) => Command::ToolsNew { name, dir },
+            Some(RawTools::Build { dir }) => Command::ToolsBuild { dir },
+        },
+        Some(RawCommand::Schema { format, tools }) => Command::Schema { format, tools },
+        Some(RawCommand::Policy {
+            command: RawPolicy::Explain { tool, arguments },
+        }) => Command::Explain {
+            tool,
+            words: Words::read(arguments)?,
+        },
+        Some(RawCommand::Undo { list: true, .. }) => Command::Undo(UndoWish::List),
+        Some(RawCommand::Undo { id, force, .. }) => Command::Undo(UndoWish::Restore { id, force }),
+        Some(RawCommand::Doctor) => Command::Doctor,
+        Some(RawCommand::Completions { shell }) => Command::Completions(shell),
+    })
+}
+
+/// The longest time that can be asked for: a day.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// `500ms`, `5s`, `2m`; a number alone is seconds.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("unknown unit `{unit}`: use ms, s, m or h")),
+    };
+    let number: f64 = number.parse().map_err(|_| "use a number and a unit, such as 500ms, 5s or 2m".to_owned())?;
+    let time = Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())?;
+    if time.is_zero() || time > LONGEST {
+        return Err("use a time between 1ms and 24h".to_owned());
+    }
+    Ok(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{Pair, Words};
+
+    fn read(line: &[&str]) -> Result<Invocation, Unread> {
+        let words = std::iter::once("mimir").chain(line.iter().copied());
+        Invocation::read(words.map(OsString::from))
+    }
+
+    #[test]
+    fn clap_agrees_with_itself() {
+        <Raw as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn a_call_is_typed() {
+        let invocation = read(&["call", "git", "operation=log", "--approve", "never", "--timeout", "1500ms", "-C", "x", "--json"]).unwrap();
+        assert_eq!(invocation.globals.workspace, Some("x".into()));
+        assert!(invocation.globals.json);
+        let Command::Call { tool, words, approve, timeout } = invocation.command else {
+            panic!("not a call");
+        };
+        assert_eq!((tool.as_str(), approve), ("git", Approve::Never));
+        assert_eq!(timeout, Some(Duration::from_millis(1500)));
+        assert_eq!(words, Words::Pairs(vec![Pair::text("operation", "log")]));
+    }
+
+    #[test]
+    fn globals_may_stand_anywhere() {
+        for line in [&["--json", "doctor"][..], &["doctor", "--json"]] {
+            assert!(read(line).unwrap().globals.json);
+        }
+    }
+
+    #[test]
+    fn no_command_is_help_and_tools_alone_lists() {
+        assert_eq!(read(&[]).unwrap().command, Command::Help);
+        assert_eq!(read(&["tools"]).unwrap().command, Command::ToolsList);
+        assert_eq!(
+            read(&["undo"]).unwrap().command,
+            Command::Undo(UndoWish::Restore { id: None, force: false })
+        );
+    }
+
+    #[test]
+    fn nonsense_is_a_usage_error() {
+        assert!(matches!(read(&["call", "t", "word"]), Err(Unread::Usage(..))));
+        assert!(matches!(read(&["undo", "--list", "x"]), Err(Unread::Clap(_))));
+        assert!(matches!(read(&["call", "t", "--timeout", "0s"]), Err(Unread::Clap(_))));
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["", "s", "5x", "0", "99h", "1e9", "1.2.3s"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Tool arguments as a person types them: JSON, stdin, or `key=value` words.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use mimir_core::{Code, Tool, ToolError};
+use serde_json::{Map, Value};
+
+use crate::exit::{Failure, file_error};
+
+mod typing;
+
+/// The arguments as they were typed, before anything outside the command line is read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Words {
+    /// A JSON document.
+    Json(Value),
+    /// A JSON document on stdin.
+    Stdin,
+    /// Words of the form `key=value`.
+    Pairs(Vec<Pair>),
+}
+
+/// One word of the form `key=value`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    key: String,
+    value: PairValue,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum PairValue {
+    /// `key=text`
+    Text(String),
+    /// `key:=json`
+    Json(Value),
+    /// `key=@file`
+    File(PathBuf),
+}
+
+/// More than this on stdin or in a file is no argument of a call: it is the cap on what a tool may return.
+const LONGEST: u64 = 16 << 20;
+
+impl Words {
+    /// Reads the words after the tool's name.
+    pub fn read(words: Vec<String>) -> Result<Self, Failure> {
+        if let [word] = words.as_slice() {
+            if word == "-" {
+                return Ok(Words::Stdin);
+            }
+            if word.trim_start().starts_with(['{', '[', '"']) {
+                let value = serde_json::from_str(word);
+                return value.map(Words::Json).map_err(|e| Failure::usage(format!("the arguments are not JSON: {e}")));
+            }
+        }
+        if words.first().is_some_and(|word| word.trim_start().starts_with('{')) {
+            return Err(Failure::usage("JSON arguments are one word: put them in single quotes"));
+        }
+        let pairs: Result<Vec<Pair>, Failure> = words.iter().map(|word| Pair::read(word)).collect();
+        Ok(Words::Pairs(pairs?))
+    }
+
+    /// The arguments of a call of `tool`, or of a tool that is not there.
+    pub fn resolve(self, tool: Option<&Tool>) -> Result<Value, ToolError> {
+        match self {
+            Words::Json(value) => Ok(value),
+            Words::Stdin => {
+                let text = bounded(io::stdin().lock(), "stdin")?;
+                serde_json::from_str(&text).map_err(|e| {
+                    let hint = if text.trim().is_empty() { " (it is empty)" } else { "" };
+                    ToolError::new(Code::InvalidInput, format!("stdin is not JSON: {e}{hint}"))
+                })
+            }
+            Words::Pairs(pairs) => {
+                let schema = tool.map_or(Value::Null, |tool| tool.definition.input_schema.to_value());
+                let name = tool.map_or("", |tool| tool.name().as_str());
+                object(name, pairs, &schema)
+            }
+        }
+    }
+}
+
+impl Pair {
+    /// A pair of the form `key=text`.
+    #[cfg(test)]
+    pub fn text(key: &str, text: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            value: PairValue::Text(text.to_owned()),
+        }
+    }
+
+    fn read(word: &str) -> Result<Self, Failure> {
+        let shown = || mimir_core::text::visible(mimir_core::text::prefix(word, 60));
+        let Some((key, value)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":")) else {
+            return Err(Failure::usage(format!(
+                "`{}` is neither key=value nor a JSON object; `mimir tools info TOOL` shows the arguments",
+                shown()
+            )));
+        };
+        let (key, value) = if let Some(key) = key.strip_suffix(':') {
+            let json = serde_json::from_str(value);
+            let json = json.map_err(|e| Failure::usage(format!("`{}`: what follows := is not JSON: {e}", shown())))?;
+            (key, PairValue::Json(json))
+        } else if let Some(file) = value.strip_prefix('@') {
+            if file.is_empty() {
+                return Err(Failure::usage(format!("`{}`: @ wants a file name, or - for stdin", shown())));
+            }
+            (key, PairValue::File(file.into()))
+        } else {
+            (key, PairValue::Text(value.to_owned()))
+        };
+        Ok(Self {
+            key: key.to_owned(),
+            value,
+        })
+    }
+}
+
+/// The pairs as an object that is typed by the schema.
+fn object(tool: &str, pairs: Vec<Pair>, schema: &Value) -> Result<Value, ToolError> {
+    let mut object = Map::new();
+    for Pair { key, value } in pairs {
+        let Some(kind) = typing::Kind::of_property(schema, &key) else {
+            let known = schema["properties"].as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+            let near = mimir_core::names::did_you_mean(&key, known);
+            let shown = mimir_core::text::visible(&key);
+            return Err(ToolError::new(
+                Code::InvalidInput,
+                format!("`{tool}` has no argument `{shown}`.{near} `mimir tools info {tool}` shows all."),
+            ));
+        };
+        let value = match value {
+            PairValue::Json(value) => value,
+            PairValue::Text(text) => kind.read(text),
+            PairValue::File(path) => kind.read(file(&path)?),
+        };
+        match object.get_mut(&key) {
+            None => {
+                object.insert(key, value);
+            }
+            Some(Value::Array(items)) if kind.is_array() => match value {
+                Value::Array(more) => items.extend(more),
+                one => items.push(one),
+            },
+            Some(_) => {
+                let shown = mimir_core::text::visible(&key);
+                return Err(ToolError::new(Code::InvalidInput, format!("`{shown}` is given twice and takes one value")));
+            }
+        }
+    }
+    Ok(Value::Object(object))
+}
+
+fn file(path: &std::path::Path) -> Result<String, ToolError> {
+    if path.as_os_str() == "-" {
+        return bounded(io::stdin().lock(), "stdin");
+    }
+    let open = File::open(path).map_err(|e| file_error("open", path, &e))?;
+    bounded(open, &path.display().to_string())
+}
+
+fn bounded(from: impl Read, name: &str) -> Result<String, ToolError> {
+    let mut bytes = Vec::new();
+    let read = from.take(LONGEST + 1).read_to_end(&mut bytes);
+    read.map_err(|e| ToolError::new(Code::ExecutionError, format!("cannot read {name}: {e}")))?;
+    if bytes.len() as u64 > LONGEST {
+        let most = mimir_core::text::bytes(LONGEST);
+        return Err(ToolError::new(Code::LimitExceeded, format!("{name} has more than {most}")));
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        let message = format!("{name} is not UTF-8 text; if the tool takes `encoding: base64`, pass it in that form");
+        ToolError::new(Code::InvalidInput, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn typed(schema: Value, words: &[&str]) -> Result<Value, ToolError> {
+        let words = Words::read(words.iter().map(|word| (*word).to_owned()).collect());
+        let Ok(Words::Pairs(pairs)) = words else {
+            panic!("{words:?}");
+        };
+        object("t", pairs, &schema)
+    }
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "n": {"type": "integer"},
+                "deep": {"type": "boolean"},
+                "include": {"type": "array", "items": {"type": "string"}},
+            },
+            "additionalProperties": false,
+        })
+    }
+
+    #[test]
+    fn words_become_what_the_schema_says() {
+        let words = ["path=1", "n=12", "deep=true", "include=*.rs", "include=*.md"];
+        let expected = json!({"path": "1", "n": 12, "deep": true, "include": ["*.rs", "*.md"]});
+        assert_eq!(typed(schema(), &words).unwrap(), expected);
+    }
+
+    #[test]
+    fn arrays_may_be_json_and_values_may_hold_equal_signs() {
+        let words = ["include=[\"a\",\"b\"]", "include=c", "path=a=b"];
+        assert_eq!(typed(schema(), &words).unwrap(), json!({"include": ["a", "b", "c"], "path": "a=b"}));
+        assert_eq!(typed(schema(), &["n:=[1]"]).unwrap(), json!({"n": [1]}));
+    }
+
+    #[test]
+    fn a_slip_in_a_key_names_the_right_one() {
+        let error = typed(schema(), &["pth=x"]).unwrap_err();
+        assert!(error.message.contains("Did you mean `path`?"), "{error}");
+        let error = typed(schema(), &["path=x", "path=y"]).unwrap_err();
+        assert!(error.message.contains("twice"), "{error}");
+    }
+
+    #[test]
+    fn files_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a file");
+        std::fs::write(&path, "ä\n").unwrap();
+        let word = format!("path=@{}", path.display());
+        assert_eq!(typed(schema(), &[&word]).unwrap(), json!({"path": "ä\n"}));
+        std::fs::write(&path, [0xff]).unwrap();
+        assert_eq!(typed(schema(), &[&word]).unwrap_err().code, Code::InvalidInput);
+        let missing = typed(schema(), &["path=@/no/such/file"]).unwrap_err();
+        assert_eq!(missing.code, Code::FileNotFound);
+    }
+
+    #[test]
+    fn forms_are_told_apart() {
+        let read = |words: &[&str]| Words::read(words.iter().map(|word| (*word).to_owned()).collect());
+        assert_eq!(read(&["-"]).unwrap(), Words::Stdin);
+        assert_eq!(read(&["{\"a\":1}"]).unwrap(), Words::Json(json!({"a": 1})));
+        assert_eq!(read(&[]).unwrap(), Words::Pairs(vec![]));
+        for bad in [&["{\"a\":"][..], &["{\"a\":", "1}"], &["word"], &["=x"], &[":=1"], &["k:=x"], &["k=@"]] {
+            assert!(read(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The commands, one file each. A command finds out and does; `output` prints.
+
+use crate::args::{Command, Globals, Invocation};
+use crate::exit::{Exit, Failure};
+use crate::output::Printer;
+
+mod call;
+mod completions;
+mod definitions;
+mod doctor;
+mod explain;
+mod init;
+mod tools_build;
+mod tools_info;
+mod tools_list;
+mod tools_new;
+mod undo;
+
+/// Carries out an invocation.
+pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
+    let Invocation { globals, command } = invocation;
+    let printer = Printer::new(globals.json);
+    let globals: &Globals = &globals;
+    match command {
+        Command::Help => completions::help(),
+        Command::Init => init::run(globals, printer),
+        Command::Call {
+            tool,
+            words,
+            approve,
+            timeout,
+        } => call::run(globals, printer, call::Wish { tool, words, approve, timeout }).await,
+        Command::ToolsList => tools_list::run(globals, printer).await,
+        Command::ToolsInfo { name } => tools_info::run(globals, printer, &name).await,
+        Command::ToolsNew { name, dir } => tools_new::run(printer, &name, dir),
+        Command::ToolsBuild { dir } => tools_build::run(globals, printer, &dir).await,
+        Command::Schema { format, tools } => definitions::run(globals, printer, format, &tools).await,
+        Command::Explain { tool, words } => explain::run(globals, printer, &tool, words).await,
+        Command::Undo(wish) => undo::run(globals, printer, wish),
+        Command::Doctor => doctor::run(globals, printer).await,
+        Command::Completions(shell) => completions::run(shell),
+    }
+}

@@ -1,0 +1,114 @@
+//! `mimir call`
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use mimir_core::{Call, CallContext, Code, Outcome, RequestId, Tool};
+use serde_json::Value;
+
+use crate::args::{Approve, Globals};
+use crate::arguments::Words;
+use crate::exit::{Exit, Failure};
+use crate::output::{Printer, note, outcome};
+use crate::setup::Setup;
+use crate::terminal::{Watcher, approver};
+
+/// What is to be called, and how.
+pub struct Wish {
+    /// Name or alias.
+    pub tool: String,
+    /// Its arguments as they were typed.
+    pub words: Words,
+    /// What stands in for a person.
+    pub approve: Approve,
+    /// The call's wall clock.
+    pub timeout: Option<Duration>,
+}
+
+/// Calls a tool and prints the outcome.
+pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit, Failure> {
+    let mut setup = Setup::find(globals)?;
+    let registry = setup.registry().await;
+    let tool = registry.get(&wish.tool).cloned();
+    let arguments = wish.words.resolve(tool.as_deref())?;
+    if let (Some(timeout), Some(tool)) = (wish.timeout, &tool) {
+        setup.settings.bound(tool, timeout);
+    }
+    if tool.is_none() && !printer.is_json() {
+        // The name may be missing because its file is broken.
+        registry.quarantined().iter().for_each(crate::output::tools::quarantined);
+    }
+    let policy = setup.settings.policy()?;
+    let world = mimir_core::pipeline::World { registry, policy };
+    let config = setup.workspace.shown(&setup.workspace.config());
+    // If this fails, the pipeline cannot record the call and says so.
+    let _ = setup.workspace.make_state();
+    let pipeline = setup.pipeline(world, approver(wish.approve, config));
+    let watcher = Arc::new(Watcher::new(&wish.tool));
+    let mut call = call(wish.tool, arguments);
+    call.observer = Arc::clone(&watcher) as Arc<_>;
+    let outcome = tokio::select! {
+        outcome = pipeline.call(call) => outcome,
+        // The call is dropped: that stops the tool and records it as cancelled.
+        exit = interrupted() => {
+            watcher.finish();
+            note("\ncancelled");
+            return Ok(exit);
+        }
+    };
+    watcher.finish();
+    outcome::print(printer, &outcome)?;
+    Ok(ending(&outcome, tool.as_deref()))
+}
+
+/// A call from this command line: one process is one session.
+pub fn call(tool: String, arguments: Value) -> Call {
+    let request_id = RequestId::new(SystemTime::now());
+    let context = CallContext {
+        session_id: request_id.to_string(),
+        request_id,
+        conversation_id: None,
+        user: None,
+    };
+    Call::new(tool, arguments, context)
+}
+
+fn ending(outcome: &Outcome, tool: Option<&Tool>) -> Exit {
+    match outcome.result() {
+        Ok(output) if output.exit_code.is_none_or(|code| code == 0) => Exit::Done,
+        Ok(_) => Exit::Failed,
+        // There is no such tool: that is the caller's slip, not the tool's failure.
+        Err(error) if error.code == Code::NotFound && tool.is_none() => Exit::Usage,
+        Err(error) => error.code.into(),
+    }
+}
+
+/// Completes when this process is asked to stop.
+async fn interrupted() -> Exit {
+    let ctrl_c = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let terminate = async {
+            match signal(SignalKind::terminate()) {
+                Ok(mut signals) => {
+                    signals.recv().await;
+                }
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = ctrl_c => Exit::Interrupted,
+            () = terminate => Exit::Terminated,
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        ctrl_c.await;
+        Exit::Interrupted
+    }
+}

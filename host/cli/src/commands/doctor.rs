@@ -1,0 +1,44 @@
+//! `mimir doctor`: looks at everything that a call depends on. It changes nothing, except that it makes
+//! an engine, as a call would.
+
+use mimir_core::config::Config;
+
+use crate::args::Globals;
+use crate::exit::{Exit, Failure};
+use crate::output::doctor::{is_well, print};
+use crate::output::Printer;
+use crate::places::Places;
+use crate::settings::Settings;
+use crate::setup::{self, Setup};
+
+mod checks;
+
+/// Checks that everything is in place.
+pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
+    let workspace = setup::workspace(globals)?;
+    let places = Places::find();
+    let mut findings = vec![checks::program(), checks::workspace(&workspace)];
+    // A broken config is a finding here, and must not hide the others.
+    let settings = Settings::read(&places, &workspace).and_then(|settings| settings.policy().map(|_| settings));
+    findings.push(checks::config(&settings, &places));
+    let setup = Setup {
+        settings: settings.unwrap_or_else(|_| Settings {
+            config: Config::default(),
+            files: Vec::new(),
+        }),
+        workspace,
+        places,
+    };
+    let host = setup.host();
+    let facts = host.facts();
+    findings.push(checks::engine(&facts));
+    findings.push(checks::cache(&facts));
+    let loaded = setup.toolbox(host).load().await;
+    let registry = mimir_core::Registry::new(loaded.tools, loaded.quarantined);
+    findings.push(checks::tools(&setup, &registry));
+    findings.extend(registry.quarantined().iter().map(checks::quarantined));
+    findings.push(checks::audit(&setup.workspace));
+    findings.push(checks::building(setup.workspace.root()));
+    print(printer, &findings)?;
+    Ok(if is_well(&findings) { Exit::Done } else { Exit::Failed })
+}

@@ -1,0 +1,174 @@
+//! The checks of `doctor`, one function each.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use mimir_core::tool::Source;
+use mimir_core::{Quarantined, Registry, ToolError, text};
+use mimir_wasm::{Allocation, CacheState, EngineFacts};
+
+use crate::commands::tools_build::{TARGET, has_target};
+use crate::output::doctor::Finding;
+use crate::places::Places;
+use crate::settings::Settings;
+use crate::setup::Setup;
+use crate::workspace::Workspace;
+
+/// The program and the platform.
+pub fn program() -> Finding {
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    let text = format!("mimir {} on {os} {arch}{}", env!("CARGO_PKG_VERSION"), kernel());
+    Finding::good("program", text)
+}
+
+/// The kernel, and whether it can tell which pages of memory a call has touched (since Linux 6.7): that
+/// makes the end of a call cheaper.
+#[cfg(target_os = "linux")]
+fn kernel() -> String {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let scans = (numbers.next(), numbers.next()) >= (Some(6), Some(7));
+    format!(", kernel {release}{}", if scans { " with PAGEMAP_SCAN" } else { "" })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn kernel() -> String {
+    String::new()
+}
+
+/// The folder that tools see.
+pub fn workspace(workspace: &Workspace) -> Finding {
+    let root = workspace.root().display().to_string();
+    if workspace.is_made() {
+        Finding::good("workspace", root)
+    } else {
+        let text = format!("{root}, which has no .mimir; settings are defaults and there are no tools of yours");
+        Finding::fair("workspace", text, "mimir init")
+    }
+}
+
+/// The config files.
+pub fn config(settings: &Result<Settings, ToolError>, places: &Places) -> Finding {
+    let user = match &places.config {
+        Some(dir) => format!("yours would be {}", dir.join("config.yml").display()),
+        None => "there is no place for yours".to_owned(),
+    };
+    match settings {
+        Ok(settings) if settings.files.is_empty() => Finding::good("config", format!("no file, all defaults; {user}")),
+        Ok(settings) => {
+            let files: Vec<String> = settings.files.iter().map(|file| file.path.display().to_string()).collect();
+            Finding::good("config", files.join(", "))
+        }
+        Err(error) => Finding::bad("config", error.message.as_str(), "mend the line; nothing can be called until then"),
+    }
+}
+
+/// The version in `Cargo.lock`.
+const WASMTIME: &str = env!("MIMIR_WASMTIME_VERSION");
+
+/// The engine and its memory.
+pub fn engine(facts: &EngineFacts) -> Finding {
+    match &facts.allocation {
+        Ok(Allocation::Pooled) => Finding::good("engine", format!("wasmtime {WASMTIME}, memory from a pool")),
+        Ok(Allocation::OnDemand { why }) => Finding::fair(
+            "engine",
+            format!("wasmtime {WASMTIME}, memory on demand: {why}"),
+            "calls work and are slower; a pool needs address space: see `ulimit -v` and the limits of your container",
+        ),
+        Err(error) => Finding::bad(
+            "engine",
+            format!("wasmtime {WASMTIME} cannot run: {error}"),
+            "nothing can be called here; see `ulimit -a` for what is scarce",
+        ),
+    }
+}
+
+/// The cache of compiled code.
+pub fn cache(facts: &EngineFacts) -> Finding {
+    let place = facts.cache_dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default();
+    match &facts.cache {
+        CacheState::Off => Finding::fair(
+            "cache",
+            "there is no place for one: everything is compiled for each call",
+            "set MIMIR_CACHE_DIR to a folder of yours",
+        ),
+        CacheState::Absent => Finding::good("cache", format!("{place} (made when it is needed)")),
+        CacheState::Good { entries, bytes } => {
+            Finding::good("cache", format!("{place} ({entries} entries, {})", text::bytes(*bytes)))
+        }
+        CacheState::Bad { why } => Finding::bad(
+            "cache",
+            format!("{place} is not used: {why}"),
+            "it holds code that runs, so it must be yours alone: chown and chmod 0700, or remove it",
+        ),
+    }
+}
+
+/// The tools.
+pub fn tools(setup: &Setup, registry: &Registry) -> Finding {
+    let count = |source: Source| registry.tools().iter().filter(|tool| tool.source == source).count();
+    let folder = setup.workspace.shown(&setup.workspace.tools());
+    let custom = match (setup.settings.config.tools.auto_load_custom_tools, setup.workspace.tools().is_dir()) {
+        (false, _) => format!("{folder} is not read (tools.autoLoadCustomTools: false)"),
+        (true, false) => format!("{folder} is not there"),
+        (true, true) => format!("{} from {folder}", count(Source::Custom)),
+    };
+    Finding::good("tools", format!("{} built in, {custom}", count(Source::BuiltIn)))
+}
+
+/// A file that is left out.
+pub fn quarantined(left_out: &Quarantined) -> Finding {
+    let text = format!("{} is left out [{}]", left_out.location, left_out.code);
+    Finding::bad("tools", text, left_out.reason.as_str())
+}
+
+/// The record of calls.
+pub fn audit(workspace: &Workspace) -> Finding {
+    let path = workspace.audit();
+    let shown = workspace.shown(&path);
+    if path.exists() {
+        return match OpenOptions::new().append(true).open(&path).and_then(|file| file.metadata()) {
+            Ok(meta) => Finding::good("audit", format!("{shown} ({})", text::bytes(meta.len()))),
+            Err(error) => unwritable(&shown, &error.to_string()),
+        };
+    }
+    // The first call makes it, in the nearest folder that is there.
+    let folder = path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(workspace.root());
+    match may_write(folder) {
+        Ok(()) => Finding::good("audit", format!("{shown} (made by the first call)")),
+        Err(why) => unwritable(&shown, &why),
+    }
+}
+
+fn unwritable(shown: &str, why: &str) -> Finding {
+    let fix = "make it writable for you: a call that cannot be recorded is not made";
+    Finding::bad("audit", format!("{shown} cannot be written: {why}"), fix)
+}
+
+#[cfg(unix)]
+fn may_write(folder: &Path) -> Result<(), String> {
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).map_err(|e| std::io::Error::from(e).to_string())
+}
+
+#[cfg(not(unix))]
+fn may_write(folder: &Path) -> Result<(), String> {
+    match std::fs::metadata(folder) {
+        Ok(meta) if meta.permissions().readonly() => Err("the folder is read-only".to_owned()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What `tools build` needs.
+pub fn building(root: &Path) -> Finding {
+    match has_target(root) {
+        Some(true) => Finding::good("building", format!("Rust with {TARGET}")),
+        Some(false) => Finding::fair(
+            "building",
+            format!("Rust has no target {TARGET}, which `mimir tools build` needs"),
+            format!("rustup target add {TARGET}"),
+        ),
+        None => Finding::fair("building", "no Rust, which `mimir tools build` needs", "https://rustup.rs installs it"),
+    }
+}

@@ -1,0 +1,122 @@
+//! `mimir init`
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::args::Globals;
+use crate::exit::{Exit, Failure, file_error};
+use crate::output::{FAINT, GOOD, Printer, styled};
+use crate::workspace::Workspace;
+
+/// The config that a new workspace gets: every key, each with its default, all of it comments.
+pub const TEMPLATE: &str = include_str!("config.template.yml");
+
+/// What belongs to this machine and not to the project.
+const GITIGNORE: &str = "state/\n";
+
+#[derive(Serialize)]
+struct Made {
+    workspace: String,
+    made: Vec<String>,
+    kept: Vec<String>,
+}
+
+/// Makes `.mimir` with what is missing in it.
+pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
+    // Without -C it is this folder, also when one above it is a workspace: who asks here means here.
+    let here = Path::new(".");
+    let workspace = Workspace::find(Some(globals.workspace.as_deref().unwrap_or(here)))?;
+    let mut made = Made {
+        workspace: mimir_core::text::visible(&workspace.root().display().to_string()),
+        made: Vec::new(),
+        kept: Vec::new(),
+    };
+    let dot = workspace.dot();
+    for folder in [workspace.tools(), workspace.state()] {
+        let is_new = !folder.is_dir();
+        std::fs::create_dir_all(&folder).map_err(|e| file_error("make", &folder, &e))?;
+        made.note(is_new, workspace.shown(&folder) + "/");
+    }
+    for (path, text) in [
+        (workspace.config(), TEMPLATE),
+        (dot.join(".gitignore"), GITIGNORE),
+        (workspace.state().join(".gitignore"), "*\n"),
+    ] {
+        let is_new = write_new(&path, text).map_err(|e| file_error("write", &path, &e))?;
+        made.note(is_new, workspace.shown(&path));
+    }
+    printer.result(&made, |out| made.text(out))?;
+    Ok(Exit::Done)
+}
+
+/// Writes a file that is not there yet.
+fn write_new(path: &Path, text: &str) -> io::Result<bool> {
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(mut file) => file.write_all(text.as_bytes()).map(|()| true),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+impl Made {
+    fn note(&mut self, is_new: bool, shown: String) {
+        if is_new {
+            self.made.push(shown);
+        } else {
+            self.kept.push(shown);
+        }
+    }
+
+    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+        for path in &self.made {
+            writeln!(out, "{} {path}", styled(GOOD, "made"))?;
+        }
+        for path in &self.kept {
+            writeln!(out, "{} {path}", styled(FAINT, "kept"))?;
+        }
+        writeln!(out, "\nThe workspace is {}", self.workspace)?;
+        writeln!(out, "Next: `mimir tools list`, or `mimir tools new NAME` for a tool of your own")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::config::Config;
+
+    /// The template with its comments taken away: every key in it must be one that is enforced.
+    #[test]
+    fn every_key_of_the_template_is_known() {
+        let keys: String = TEMPLATE
+            .lines()
+            .filter_map(|line| line.strip_prefix("# ").or(line.strip_prefix('#')))
+            .filter(|line| line.trim_start().split_once(':').is_some_and(|(key, _)| key.chars().all(|c| c.is_alphanumeric() || c == '_')))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let config: Config = serde_yaml::from_str(&keys).unwrap();
+        assert_eq!(config.limits.over(mimir_core::Limits::default()), mimir_core::Limits {
+            calls_per_minute: Some(60),
+            ..mimir_core::Limits::default()
+        });
+        assert_eq!(config.limits.calls_per_minute, Some(60));
+        assert_eq!(config.tools.each["write_file"].deny, ["secrets/**"]);
+        assert!(serde_yaml::from_str::<serde_yaml::Value>(TEMPLATE).unwrap().is_null());
+    }
+
+    #[test]
+    fn a_second_time_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let globals = Globals {
+            workspace: Some(dir.path().to_owned()),
+            json: true,
+        };
+        run(&globals, Printer::new(true)).unwrap();
+        let config = dir.path().join(".mimir/config.yml");
+        std::fs::write(&config, "profile: compact\n").unwrap();
+        run(&globals, Printer::new(true)).unwrap();
+        assert_eq!(std::fs::read_to_string(config).unwrap(), "profile: compact\n");
+    }
+}

@@ -1,0 +1,215 @@
+//! `mimir tools build`
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use mimir_core::{Code, Tool, ToolError};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::Globals;
+use crate::exit::{Exit, Failure, file_error};
+use crate::output::tools::quarantined;
+use crate::output::{FAINT, GOOD, Printer, STRONG, first_line, note, styled};
+use crate::sdk;
+use crate::setup::Setup;
+
+/// What plugins are compiled for.
+pub const TARGET: &str = "wasm32-wasip2";
+
+#[derive(Serialize)]
+struct Built<'a> {
+    file: String,
+    bytes: u64,
+    tools: Vec<&'a str>,
+}
+
+/// Compiles the plugin in `dir` and puts it into `.mimir/tools`.
+pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let manifest = dir.join("Cargo.toml");
+    if !manifest.is_file() {
+        let shown = mimir_core::text::visible(&dir.display().to_string());
+        let message = format!("{shown} is no plugin: it has no Cargo.toml; `mimir tools new NAME` writes one");
+        return Err(Failure::ending(ToolError::new(Code::FileNotFound, message), Exit::Usage));
+    }
+    point_to_sdk(dir, &sdk::lay_out(setup.places.cache.as_deref())?)?;
+    add_target(dir)?;
+    let component = compile(dir)?;
+
+    let content = std::fs::read(&component).map_err(|e| file_error("read", &component, &e))?;
+    let name = component.file_name().map(PathBuf::from).unwrap_or_default();
+    let target = setup.workspace.tools().join(name);
+    sdk::put(&target, &content).map_err(|e| file_error("write", &target, &e))?;
+
+    let world = setup.world().await?;
+    let file = setup.workspace.shown(&target).replace('\\', "/");
+    let is_ours = |location: &str| location == file || location.strip_prefix(&file).is_some_and(|rest| rest.starts_with(" ("));
+    let tools: Vec<&Tool> = world.registry.tools().iter().map(AsRef::as_ref).filter(|tool| is_ours(&tool.origin.location)).collect();
+    let built = Built {
+        bytes: content.len() as u64,
+        tools: tools.iter().map(|tool| tool.name().as_str()).collect(),
+        file: file.clone(),
+    };
+    printer.result(&built, |out| {
+        let size = mimir_core::text::bytes(built.bytes);
+        writeln!(out, "{} {file} ({size})", styled(GOOD, "built"))?;
+        for tool in &tools {
+            writeln!(out, "  {:<25} {}", tool.name().as_str(), first_line(&tool.definition.description, None))?;
+        }
+        match tools.first() {
+            Some(tool) => writeln!(out, "\nTry:  {}", styled(STRONG, example(tool))),
+            None => writeln!(out, "{}", styled(FAINT, "  no tool of it can be called")),
+        }
+    })?;
+    let left_out: Vec<_> = world.registry.quarantined().iter().filter(|left_out| is_ours(&left_out.location)).collect();
+    for left_out in &left_out {
+        quarantined(left_out);
+    }
+    if !setup.settings.config.tools.auto_load_custom_tools {
+        note("`tools.autoLoadCustomTools: false` in the config keeps .mimir/tools from being read");
+    }
+    Ok(if tools.is_empty() { Exit::Failed } else { Exit::Done })
+}
+
+/// A call of the tool with its required arguments.
+fn example(tool: &Tool) -> String {
+    let schema = tool.definition.input_schema.to_value();
+    let mut line = format!("mimir call {}", tool.name());
+    for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let value = match schema["properties"][key]["type"].as_str() {
+            Some("integer" | "number") => "1",
+            Some("boolean") => "true",
+            _ => "…",
+        };
+        line.push_str(&format!(" {key}={value}"));
+    }
+    line
+}
+
+/// Writes the plugin's `.cargo/config.toml`, which holds for this machine only. A config that somebody
+/// else wrote there stays as it is.
+fn point_to_sdk(dir: &Path, sdk: &Path) -> Result<(), ToolError> {
+    const MARK: &str = "# Written by `mimir tools build`, for this machine only.";
+    let path = dir.join(".cargo/config.toml");
+    match std::fs::read_to_string(&path) {
+        Ok(text) if !text.starts_with(MARK) => return Ok(()),
+        Ok(_) => {}
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+        Err(e) => return Err(file_error("read", &path, &e)),
+    }
+    let Some(sdk) = sdk.to_str() else {
+        let message = "the cache folder's path is not Unicode, which Cargo cannot read; set MIMIR_CACHE_DIR to another one";
+        return Err(ToolError::new(Code::InvalidPath, message));
+    };
+    // A JSON string is a TOML string.
+    let sdk = Value::from(sdk);
+    let text = format!("{MARK}\n[build]\ntarget = \"{TARGET}\"\n\n[patch.crates-io]\nmimir-sdk = {{ path = {sdk} }}\n");
+    sdk::put(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))
+}
+
+/// Makes sure that the compiler has the target.
+fn add_target(dir: &Path) -> Result<(), ToolError> {
+    match has_target(dir) {
+        Some(true) => return Ok(()),
+        Some(false) => {}
+        None => {
+            let message = "Rust is not there; https://rustup.rs installs it";
+            return Err(ToolError::new(Code::Unavailable, message));
+        }
+    }
+    note(format_args!("adding the target {TARGET} …"));
+    let added = Command::new("rustup").args(["target", "add", TARGET]).current_dir(dir).stdout(Stdio::null()).status();
+    if added.is_ok_and(|status| status.success()) && has_target(dir) == Some(true) {
+        return Ok(());
+    }
+    let message = format!("the compiler has no target {TARGET}; add it with: rustup target add {TARGET}");
+    Err(ToolError::new(Code::Unavailable, message))
+}
+
+/// Whether the compiler that is used in `dir` has the target; none if there is no compiler.
+pub fn has_target(dir: &Path) -> Option<bool> {
+    let asked = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .current_dir(dir)
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let folder = String::from_utf8(asked.stdout).unwrap_or_default();
+    Some(asked.status.success() && Path::new(folder.trim()).is_dir())
+}
+
+/// Runs cargo, which shows its own progress, and finds the component among what it made.
+fn compile(dir: &Path) -> Result<PathBuf, ToolError> {
+    let fault = |message: &str| ToolError::new(Code::ExecutionError, message);
+    let made = Command::new("cargo")
+        .args(["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"])
+        .current_dir(dir)
+        // What is set for the host's code does not fit a component's.
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("CARGO_BUILD_RUSTFLAGS")
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| ToolError::new(Code::Unavailable, format!("cargo cannot be started: {e}; https://rustup.rs installs it")))?;
+    if !made.status.success() {
+        return Err(fault("cargo could not build the plugin; its messages are above"));
+    }
+    let manifest = dir.join("Cargo.toml").canonicalize().map_err(|e| file_error("find", dir, &e))?;
+    component(&made.stdout, &manifest).ok_or_else(|| {
+        fault("the build made no component; Cargo.toml needs `[lib] crate-type = [\"cdylib\"]`")
+    })
+}
+
+/// The `.wasm` file of the package with this manifest, in cargo's messages.
+fn component(messages: &[u8], manifest: &Path) -> Option<PathBuf> {
+    let lines = messages.split(|byte| *byte == b'\n');
+    let artifacts = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    artifacts
+        .filter(|message| message["reason"] == "compiler-artifact")
+        .filter(|message| {
+            let of = message["manifest_path"].as_str().and_then(|path| Path::new(path).canonicalize().ok());
+            of.as_deref() == Some(manifest)
+        })
+        .filter_map(|message| {
+            let files = message["filenames"].as_array()?.iter().filter_map(Value::as_str);
+            files.map(PathBuf::from).find(|file| file.extension().is_some_and(|end| end == "wasm"))
+        })
+        .last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_component_is_found_among_the_messages() {
+        let dir = tempfile::tempdir().unwrap();
+        let manifest = dir.path().canonicalize().unwrap().join("Cargo.toml");
+        std::fs::write(&manifest, "").unwrap();
+        let line = |path: &Path, files: &[&str]| {
+            serde_json::json!({"reason": "compiler-artifact", "manifest_path": path, "filenames": files}).to_string()
+        };
+        let messages = [
+            line(Path::new("/other/Cargo.toml"), &["/x/other.wasm"]),
+            line(&manifest, &["/x/hello.rlib", "/x/hello.wasm"]),
+            "{\"reason\":\"build-finished\"}".to_owned(),
+            "not json".to_owned(),
+        ];
+        assert_eq!(component(messages.join("\n").as_bytes(), &manifest), Some("/x/hello.wasm".into()));
+        assert_eq!(component(b"", &manifest), None);
+    }
+
+    #[test]
+    fn a_config_of_somebody_else_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".cargo/config.toml");
+        point_to_sdk(dir.path(), Path::new("/a \"b\"")).unwrap();
+        point_to_sdk(dir.path(), Path::new("/c")).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().contains("path = \"/c\""));
+        std::fs::write(&path, "[build]\n").unwrap();
+        point_to_sdk(dir.path(), Path::new("/d")).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "[build]\n");
+    }
+}

@@ -1,0 +1,78 @@
+//! `mimir`: the command line. It joins the front-end and the backends and does all the printing.
+
+use std::io;
+use std::process::ExitCode;
+
+mod args;
+mod arguments;
+mod commands;
+mod exit;
+mod output;
+mod places;
+mod sdk;
+mod settings;
+mod setup;
+mod terminal;
+mod undo;
+mod workspace;
+
+use args::{Invocation, Unread};
+use exit::{Exit, Failure};
+use output::Printer;
+
+fn main() -> ExitCode {
+    let invocation = match Invocation::read(std::env::args_os()) {
+        Ok(invocation) => invocation,
+        Err(Unread::Clap(error)) => {
+            let code = error.exit_code();
+            // A reader that went away needs no help.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(code).unwrap_or(Exit::Usage.number()));
+        }
+        Err(Unread::Usage(globals, failure)) => return ended(Printer::new(globals.json), Err(failure)).into(),
+    };
+    log();
+    let printer = Printer::new(invocation.globals.json);
+    ended(printer, run(invocation)).into()
+}
+
+fn run(invocation: Invocation) -> Result<Exit, Failure> {
+    // One thread: a single call gains nothing from more, and starting them takes time.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(commands::run(invocation));
+    // Nobody waits for a compiler or an unanswered question after the result is there.
+    runtime.shutdown_background();
+    result
+}
+
+/// Says why there is no result, and how the program ends.
+fn ended(printer: Printer, result: Result<Exit, Failure>) -> Exit {
+    match result {
+        Ok(exit) => exit,
+        Err(Failure::Told { error, exit }) => match printer.failure(&error) {
+            Ok(()) => exit,
+            Err(failure) => ended(Printer::new(false), Err(failure)),
+        },
+        // Whoever read our output has seen enough.
+        Err(Failure::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+        Err(Failure::Print(error)) => {
+            output::note(format_args!("error: {error}"));
+            Exit::Failed
+        }
+    }
+}
+
+/// Warnings go to stderr; `MIMIR_LOG` (such as `debug`, or `mimir_wasm=trace`) shows more.
+fn log() {
+    use std::io::IsTerminal;
+    use tracing_subscriber::filter::LevelFilter;
+    let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let builder = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(ansi);
+    match std::env::var("MIMIR_LOG") {
+        // Only who asks for a filter pays for one.
+        Ok(filter) if !filter.is_empty() => {
+            builder.with_env_filter(tracing_subscriber::EnvFilter::new(filter)).init();
+        }
+        _ => builder.with_max_level(LevelFilter::WARN).without_time().with_target(false).init(),
+    }
+}

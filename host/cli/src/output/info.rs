@@ -1,0 +1,211 @@
+//! Everything about one tool.
+
+use std::io::{self, Write};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use mimir_core::tool::Trust;
+use mimir_core::decision::Reason;
+use mimir_core::{Hints, Limits, Needs, Policy, Tool, ToolName, text::visible};
+use mimir_wasm::family::{Proof, proofs};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::exit::Failure;
+
+use super::{BAD, FAINT, GOOD, Printer, STRONG, columns, styled};
+
+mod parameters;
+
+use parameters::Parameter;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Info<'a> {
+    name: &'a ToolName,
+    title: Option<&'a str>,
+    aliases: &'a [ToolName],
+    description: &'a str,
+    enabled: bool,
+    listed: bool,
+    refusal: Option<Reason>,
+    source: &'static str,
+    plugin: &'a str,
+    version: &'a str,
+    location: &'a str,
+    digest: &'a str,
+    group: &'static str,
+    risk: &'static str,
+    hints: Hints,
+    approval: &'static str,
+    assessed: bool,
+    trust: Trust,
+    input_schema: Value,
+    output_schema: Option<Value>,
+    needs: &'a Needs,
+    grants: Vec<String>,
+    imports: &'a [String],
+    proofs: Vec<Proof>,
+    limits: Bounds,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bounds {
+    time_ms: u128,
+    fuel: u64,
+    memory_bytes: u64,
+}
+
+impl<'a> Info<'a> {
+    fn new(tool: &'a Tool, policy: &Policy) -> Self {
+        let definition = &tool.definition;
+        let origin = &tool.origin;
+        let Limits { wall, fuel, memory, .. } = policy.limits(tool);
+        Self {
+            name: tool.name(),
+            title: definition.title.as_deref(),
+            aliases: &tool.aliases,
+            description: &definition.description,
+            enabled: policy.refusal(tool).is_none(),
+            listed: policy.is_listed(tool),
+            refusal: policy.refusal(tool),
+            source: tool.source.as_str(),
+            plugin: &origin.plugin,
+            version: &origin.version,
+            location: &origin.location,
+            digest: &origin.digest,
+            group: definition.group.as_str(),
+            risk: definition.risk.as_str(),
+            hints: definition.hints,
+            approval: definition.approval.as_str(),
+            assessed: tool.assessed,
+            trust: tool.trust,
+            input_schema: definition.input_schema.to_value(),
+            output_schema: definition.output_schema.as_ref().map(|schema| schema.to_value()),
+            needs: &definition.needs,
+            grants: grants(tool),
+            imports: &origin.imports,
+            proofs: proofs(&origin.imports),
+            limits: Bounds {
+                time_ms: wall.as_millis(),
+                fuel,
+                memory_bytes: memory,
+            },
+        }
+    }
+}
+
+/// What was given of what is needed. Shipped tools have it all; nothing else keeps a grant, so each call asks.
+fn grants(tool: &Tool) -> Vec<String> {
+    match tool.trust {
+        Trust::Trusted => tool.definition.needs.lines(),
+        Trust::Harmless | Trust::Untrusted => Vec::new(),
+    }
+}
+
+/// Prints everything about a tool.
+pub fn print(printer: Printer, tool: &Tool, policy: &Policy) -> Result<(), Failure> {
+    let info = Info::new(tool, policy);
+    printer.result(&info, |out| text(out, tool, &info))
+}
+
+fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
+    let mut title = styled(STRONG, info.name);
+    if let Some(words) = info.title {
+        title.push_str(&format!(" — {}", visible(words)));
+    }
+    writeln!(out, "{title}")?;
+    for line in info.description.trim().lines() {
+        writeln!(out, "  {}", visible(line))?;
+    }
+    writeln!(out)?;
+    let mut fact = |name: &str, value: &str| writeln!(out, "{name:<12} {value}");
+    if !info.aliases.is_empty() {
+        let names: Vec<&str> = info.aliases.iter().map(ToolName::as_str).collect();
+        fact("Aliases:", &names.join(", "))?;
+    }
+    let enabled = match &info.refusal {
+        None => styled(GOOD, "yes"),
+        Some(reason) => format!("{} — {} ({})", styled(BAD, "no"), visible(&reason.text), visible(&reason.source)),
+    };
+    fact("Enabled:", &enabled)?;
+    fact("Source:", &format!("{} {}", tool.source.badge(), visible(info.location)))?;
+    fact("Plugin:", &format!("{} {}", visible(info.plugin), visible(info.version)))?;
+    fact("Digest:", &format!("sha256 {}", info.digest))?;
+    fact("Group:", info.group)?;
+    fact("Risk:", info.risk)?;
+    fact("Hints:", &hints(info.hints))?;
+    fact("Approval:", &approval(tool))?;
+    let limits = &info.limits;
+    let memory = mimir_core::text::bytes(limits.memory_bytes);
+    fact("Limits:", &format!("{} ms, {memory} of memory, {} units of fuel", limits.time_ms, limits.fuel))?;
+
+    writeln!(out, "\n{}", styled(STRONG, "Parameters"))?;
+    parameters(out, &info.input_schema)?;
+    if info.output_schema.is_some() {
+        writeln!(out, "\n{}", styled(STRONG, "Structured result"))?;
+        parameters(out, info.output_schema.as_ref().unwrap_or(&Value::Null))?;
+    }
+    list(out, "Needs", &info.needs.lines(), "nothing")?;
+    list(out, "Grants", &info.grants, without_grants(tool))?;
+    let proofs: Vec<String> = info.proofs.iter().map(ToString::to_string).collect();
+    list(out, "Its imports prove that it", &proofs, "nothing: it imports something of every kind")
+}
+
+fn without_grants(tool: &Tool) -> &'static str {
+    match tool.trust {
+        Trust::Untrusted => "none: each call asks a person",
+        Trust::Trusted | Trust::Harmless => "none, and it needs none",
+    }
+}
+
+fn list(out: &mut dyn Write, title: &str, lines: &[String], none: &str) -> io::Result<()> {
+    writeln!(out, "\n{}", styled(STRONG, title))?;
+    if lines.is_empty() {
+        return writeln!(out, "  {}", styled(FAINT, none));
+    }
+    for line in lines {
+        writeln!(out, "  - {}", visible(line))?;
+    }
+    Ok(())
+}
+
+fn hints(hints: Hints) -> String {
+    let all = [
+        (hints.read_only, "read-only"),
+        (hints.destructive, "destructive"),
+        (hints.idempotent, "idempotent"),
+        (hints.open_world, "open-world"),
+    ];
+    let set: Vec<&str> = all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect();
+    if set.is_empty() { "none".to_owned() } else { set.join(", ") }
+}
+
+fn approval(tool: &Tool) -> String {
+    let own = tool.definition.approval.as_str();
+    match (tool.assessed, tool.trust) {
+        (_, Trust::Untrusted) => format!("{own} by default, but ask while nobody has granted what it needs"),
+        (true, _) => format!("{own} by default; the tool judges each call"),
+        (false, _) => own.to_owned(),
+    }
+}
+
+fn parameters(out: &mut dyn Write, schema: &Value) -> io::Result<()> {
+    let parameters = Parameter::all(schema);
+    if parameters.is_empty() {
+        return writeln!(out, "  {}", styled(FAINT, "none"));
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    // Without a terminal nothing is broken: whoever reads it can search it.
+    table.set_width(columns().map_or(u16::MAX, |width| u16::try_from(width).unwrap_or(u16::MAX)));
+    for parameter in parameters {
+        let need = if parameter.required { "required" } else { "" };
+        table.add_row([visible(&parameter.name), visible(&parameter.kind), need.to_owned(), visible(&parameter.about)]);
+    }
+    for line in table.lines() {
+        writeln!(out, " {}", line.trim_end())?;
+    }
+    Ok(())
+}

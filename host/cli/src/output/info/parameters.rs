@@ -1,0 +1,127 @@
+//! The properties of an object schema, as a person reads them.
+
+use serde_json::Value;
+
+/// One property.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its key.
+    pub name: String,
+    /// Its type in short: `string`, `integer[]`, `grep | glob`.
+    pub kind: String,
+    /// Whether it must be there.
+    pub required: bool,
+    /// Its description, default and bounds on one line.
+    pub about: String,
+}
+
+/// How deep references and alternatives are followed: a schema may point at itself.
+const DEEPEST: u32 = 6;
+
+impl Parameter {
+    /// The properties of `schema`, the required ones first.
+    pub fn all(schema: &Value) -> Vec<Self> {
+        let required = |name: &String| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+        let mut all: Vec<Self> = schema["properties"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(name, property)| Self {
+                name: name.clone(),
+                kind: kind(schema, property, DEEPEST),
+                required: required(name),
+                about: about(property),
+            })
+            .collect();
+        all.sort_by_key(|parameter| !parameter.required);
+        all
+    }
+}
+
+fn about(property: &Value) -> String {
+    let mut words: Vec<String> = Vec::new();
+    if let Some(text) = property["description"].as_str() {
+        words.push(text.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    if let Some(default) = property.get("default").filter(|default| !default.is_null()) {
+        words.push(format!("[default: {default}]"));
+    }
+    for (key, name) in [("minimum", "from"), ("maximum", "to"), ("maxLength", "characters at most"), ("maxItems", "items at most")] {
+        if let Some(bound) = property.get(key) {
+            words.push(format!("[{name} {bound}]"));
+        }
+    }
+    words.join(" ")
+}
+
+fn kind(root: &Value, schema: &Value, depth: u32) -> String {
+    if depth == 0 {
+        return "…".to_owned();
+    }
+    if let Some(target) = schema["$ref"].as_str().and_then(|at| root.pointer(at.strip_prefix('#')?)) {
+        return kind(root, target, depth - 1);
+    }
+    for key in ["anyOf", "oneOf"] {
+        if let Some(parts) = schema[key].as_array() {
+            return joined(parts.iter().map(|part| kind(root, part, depth - 1)));
+        }
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return joined(values.iter().map(constant));
+    }
+    if let Some(value) = schema.get("const") {
+        return constant(value);
+    }
+    let of_type = |name: &str| match name {
+        "array" => format!("{}[]", kind(root, &schema["items"], depth - 1)),
+        name => name.to_owned(),
+    };
+    match &schema["type"] {
+        Value::String(name) => of_type(name),
+        Value::Array(names) => joined(names.iter().filter_map(Value::as_str).map(of_type)),
+        _ => "any".to_owned(),
+    }
+}
+
+fn constant(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Alternatives; that a thing may be left out is said elsewhere.
+fn joined(parts: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for part in parts.filter(|part| part != "null") {
+        if !names.contains(&part) {
+            names.push(part);
+        }
+    }
+    names.join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn types_are_short() {
+        let root = json!({"$defs": {"Mode": {"enum": ["grep", "glob"]}, "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}]}}});
+        let short = |schema: Value| kind(&root, &schema, DEEPEST);
+        assert_eq!(short(json!({"type": ["integer", "null"]})), "integer");
+        assert_eq!(short(json!({"type": "array", "items": {"type": "string"}})), "string[]");
+        assert_eq!(short(json!({"anyOf": [{"$ref": "#/$defs/Mode"}, {"type": "null"}]})), "grep | glob");
+        assert_eq!(short(json!({"$ref": "#/$defs/Loop"})), "…");
+        assert_eq!(short(json!({})), "any");
+    }
+
+    #[test]
+    fn required_ones_come_first() {
+        let schema = json!({
+            "properties": {"a": {"type": "string", "default": "x"}, "b": {"type": "string", "description": "two\nlines"}},
+            "required": ["b"],
+        });
+        let all = Parameter::all(&schema);
+        assert_eq!((all[0].name.as_str(), all[0].required, all[0].about.as_str()), ("b", true, "two lines"));
+        assert_eq!(all[1].about, "[default: \"x\"]");
+    }
+}

@@ -1,0 +1,139 @@
+//! The outcome of a call.
+
+use std::io::{self, Write};
+
+use mimir_core::outcome::Output;
+use mimir_core::{Content, Outcome, ToolError};
+use serde_json::Value;
+
+use crate::exit::Failure;
+
+use super::{BAD, FAINT, Printer, note, styled, warn};
+
+/// Prints an outcome: text parts to stdout, the rest of what there is to say to stderr.
+pub fn print(printer: Printer, outcome: &Outcome) -> Result<(), Failure> {
+    if printer.is_json() {
+        return printer.value(outcome);
+    }
+    match outcome.result() {
+        Ok(output) => {
+            printer.result(outcome, |out| text(out, output))?;
+            for part in &output.content {
+                aside(part);
+            }
+            if let Some(code) = output.exit_code.filter(|code| *code != 0) {
+                note(format_args!("{} exit code {code}", styled(BAD, "failed:")));
+            }
+        }
+        Err(failed) => error(failed)?,
+    }
+    if outcome.truncated() {
+        warn("the result was cut to the limits of the call (limits.outputChars, limits.outputBytes)");
+    }
+    Ok(())
+}
+
+/// The text parts; without any, the structured result.
+fn text(out: &mut dyn Write, output: &Output) -> io::Result<()> {
+    let mut any = false;
+    for part in &output.content {
+        if let Content::Text { text } = part {
+            any = true;
+            out.write_all(text.as_bytes())?;
+            if !text.ends_with('\n') {
+                out.write_all(b"\n")?;
+            }
+        }
+    }
+    match &output.structured {
+        Some(value) if !any => {
+            serde_json::to_writer_pretty(&mut *out, value)?;
+            out.write_all(b"\n")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a terminal cannot show.
+fn aside(part: &Content) {
+    let (what, mime_type) = match part {
+        Content::Text { .. } => return,
+        Content::Image { mime_type, .. } => ("a picture".to_owned(), mime_type),
+        Content::Audio { mime_type, .. } => ("a sound".to_owned(), mime_type),
+        Content::File { name, mime_type, .. } => (format!("the file `{}`", mimir_core::text::visible(name)), mime_type),
+    };
+    let size = mimir_core::text::bytes(part.len() as u64);
+    let kind = mimir_core::text::visible(mime_type);
+    note(styled(FAINT, format_args!("+ {what} ({kind}, {size}); --json has it")));
+}
+
+/// An error: its code, its sentence, and the facts that help.
+pub fn error(error: &ToolError) -> Result<(), Failure> {
+    note(format_args!("{} {} [{}]", styled(BAD, "error:"), sentence(error), error.code));
+    for line in details(error) {
+        note(format_args!("  {line}"));
+    }
+    Ok(())
+}
+
+/// The sentence without what the details say again, one failure a line.
+fn sentence(error: &ToolError) -> &str {
+    match (failures(error), error.message.split_once(':')) {
+        (Some(_), Some((before, _))) => before,
+        _ => &error.message,
+    }
+}
+
+fn failures(error: &ToolError) -> Option<&Vec<Value>> {
+    error.details.as_ref()?.get("failures")?.as_array()
+}
+
+fn details(error: &ToolError) -> Vec<String> {
+    let line = |value: &Value| mimir_core::text::visible(value.as_str().unwrap_or_default());
+    if let Some(failures) = failures(error) {
+        return failures
+            .iter()
+            .map(|failure| {
+                let path = line(&failure["path"]);
+                let path = if path.is_empty() { "/" } else { &path };
+                format!("{path}: {}", line(&failure["message"]))
+            })
+            .collect();
+    }
+    let reasons = error.details.as_ref().and_then(|details| details["reasons"].as_array());
+    reasons
+        .into_iter()
+        .flatten()
+        .map(|reason| format!("{}: {} ({})", line(&reason["decision"]), line(&reason["text"]), line(&reason["source"])))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::Code;
+    use serde_json::json;
+
+    #[test]
+    fn each_failure_has_its_line() {
+        let error = ToolError::new(Code::InvalidInput, "the arguments do not match the schema: /n: is wrong; /: has more")
+            .with_details(json!({"failures": [{"path": "/n", "message": "is wrong"}, {"path": "", "message": "has more"}]}));
+        assert_eq!(sentence(&error), "the arguments do not match the schema");
+        assert_eq!(details(&error), ["/n: is wrong", "/: has more"]);
+    }
+
+    #[test]
+    fn structured_results_are_printed_when_there_is_no_text() {
+        let mut out = Vec::new();
+        let mut output = Output {
+            structured: Some(json!({"a": 1})),
+            ..Output::default()
+        };
+        text(&mut out, &output).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "{\n  \"a\": 1\n}\n");
+        output.content = vec![Content::text("one"), Content::text("two\n")];
+        let mut out = Vec::new();
+        text(&mut out, &output).unwrap();
+        assert_eq!(out, b"one\ntwo\n");
+    }
+}

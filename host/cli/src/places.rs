@@ -1,0 +1,74 @@
+//! The folders outside the workspace: the user's settings and the user's cache, in the place where each
+//! platform keeps such things.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Where the user's own files are. Either is missing where the platform names no home.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// Holds the user's `config.yml`.
+    pub config: Option<PathBuf>,
+    /// Holds compiled components; it may be deleted at any time.
+    pub cache: Option<PathBuf>,
+}
+
+impl Places {
+    /// Asks the environment.
+    pub fn find() -> Self {
+        Self::from(|name| std::env::var_os(name))
+    }
+
+    /// `MIMIR_CONFIG_DIR` and `MIMIR_CACHE_DIR` come first, then the platform's own rules. A relative
+    /// path is ignored, as the XDG rules want it: it would mean another folder in every folder.
+    fn from(var: impl Fn(&str) -> Option<OsString>) -> Self {
+        let dir = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let below = |base: Option<PathBuf>, rest: &str| base.map(|base| base.join(rest));
+        let (config, cache) = if cfg!(windows) {
+            (below(dir("APPDATA"), "mimir"), below(dir("LOCALAPPDATA"), "mimir/cache"))
+        } else if cfg!(target_os = "macos") {
+            (
+                below(dir("HOME"), "Library/Application Support/mimir"),
+                below(dir("HOME"), "Library/Caches/mimir"),
+            )
+        } else {
+            (
+                below(dir("XDG_CONFIG_HOME").or_else(|| below(dir("HOME"), ".config")), "mimir"),
+                below(dir("XDG_CACHE_HOME").or_else(|| below(dir("HOME"), ".cache")), "mimir"),
+            )
+        };
+        Self {
+            config: dir("MIMIR_CONFIG_DIR").or(config),
+            cache: dir("MIMIR_CACHE_DIR").or(cache),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(vars: &[(&str, &str)]) -> Places {
+        Places::from(|name| vars.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
+    }
+
+    #[test]
+    #[cfg(all(unix, not(target_os = "macos")))]
+    fn xdg_is_followed() {
+        let home = places(&[("HOME", "/h")]);
+        assert_eq!(home.config, Some("/h/.config/mimir".into()));
+        assert_eq!(home.cache, Some("/h/.cache/mimir".into()));
+        let xdg = places(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c"), ("XDG_CONFIG_HOME", "relative")]);
+        assert_eq!(xdg.cache, Some("/c/mimir".into()));
+        assert_eq!(xdg.config, Some("/h/.config/mimir".into()));
+        assert_eq!(places(&[]), Places::default());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn our_own_variables_come_first() {
+        let own = places(&[("HOME", "/h"), ("MIMIR_CACHE_DIR", "/x"), ("MIMIR_CONFIG_DIR", "/y")]);
+        assert_eq!(own.cache, Some("/x".into()));
+        assert_eq!(own.config, Some("/y".into()));
+    }
+}

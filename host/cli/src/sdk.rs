@@ -1,0 +1,94 @@
+//! The Rust SDK as it is in this binary, laid out in the user's cache so that plugins can be built
+//! against it. It is on no registry, and this one fits this host exactly.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use mimir_core::{Code, ToolError};
+use sha2::{Digest, Sha256};
+
+use crate::exit::file_error;
+
+mod files {
+    include!(concat!(env!("OUT_DIR"), "/sdk_files.rs"));
+}
+
+/// Where the crate is below a layout's root; the contract is beside it, where the crate expects it.
+const CRATE: &str = "sdk/rust";
+
+/// Lays the SDK out below the cache folder, unless it is there already, and says where the crate is.
+pub fn lay_out(cache: Option<&Path>) -> Result<PathBuf, ToolError> {
+    let Some(cache) = cache else {
+        let message = "there is no cache folder to put the SDK into; set MIMIR_CACHE_DIR to a folder of yours";
+        return Err(ToolError::new(Code::Unavailable, message));
+    };
+    let root = cache.join("sdk").join(version());
+    make_private(cache).map_err(|e| file_error("make", cache, &e))?;
+    for (name, content) in files::FILES {
+        let path = root.join(name);
+        // A layout that was broken off, or changed since, is mended.
+        if fs::read(&path).is_ok_and(|there| there == *content) {
+            continue;
+        }
+        put(&path, content).map_err(|e| file_error("write", &path, &e))?;
+    }
+    Ok(root.join(CRATE))
+}
+
+/// Names the content: another SDK is another folder.
+fn version() -> String {
+    let mut hash = Sha256::new();
+    for (name, content) in files::FILES {
+        hash.update((name.len() as u64).to_le_bytes());
+        hash.update(name.as_bytes());
+        hash.update((content.len() as u64).to_le_bytes());
+        hash.update(content);
+    }
+    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A file that is there whole or not at all.
+pub fn put(path: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::Builder::new().prefix(".mimir-").suffix(".tmp").tempfile_in(folder)?;
+    file.write_all(content)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+    }
+    file.persist(path)?;
+    Ok(())
+}
+
+/// The cache holds code that will run: nobody else may write there.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt;
+        builder.mode(0o700);
+    }
+    builder.create(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crate_and_its_contract_are_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let sdk = lay_out(Some(&dir.path().join("new"))).unwrap();
+        assert!(sdk.join("Cargo.toml").is_file() && sdk.join("src/lib.rs").is_file());
+        let contract = sdk.join("../../wit/tool.wit");
+        assert!(fs::read_to_string(&contract).unwrap().contains("package mimir:tool@"));
+        fs::write(&contract, "changed").unwrap();
+        assert_eq!(lay_out(Some(&dir.path().join("new"))).unwrap(), sdk);
+        assert!(fs::read_to_string(&contract).unwrap().contains("package mimir:tool@"), "it is mended");
+        assert!(lay_out(None).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! The one place where the front-end meets the backends: workspace, settings, tools and rules become a
+//! pipeline.
+
+use std::sync::Arc;
+
+use mimir_core::audit::FileAudit;
+use mimir_core::pipeline::{Ports, World};
+use mimir_core::{Approver, Pipeline, Registry, ToolError};
+use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
+
+use crate::args::Globals;
+use crate::output::warn;
+use crate::places::Places;
+use crate::settings::Settings;
+use crate::terminal;
+use crate::workspace::Workspace;
+
+/// Everything that a command can start from. Making one reads the config files and nothing else.
+pub struct Setup {
+    /// The folder that tools see.
+    pub workspace: Workspace,
+    /// What the config files say.
+    pub settings: Settings,
+    /// The user's own folders.
+    pub places: Places,
+}
+
+impl Setup {
+    /// Finds the workspace and reads the config files.
+    pub fn find(globals: &Globals) -> Result<Self, ToolError> {
+        let places = Places::find();
+        let workspace = workspace(globals)?;
+        let settings = Settings::read(&places, &workspace)?;
+        Ok(Self {
+            workspace,
+            settings,
+            places,
+        })
+    }
+
+    /// A host for the workspace. It makes no engine before something runs.
+    pub fn host(&self) -> Arc<WasmHost> {
+        let mut options = HostOptions::new(self.workspace.root());
+        options.cache_dir = self.places.cache.clone();
+        options.on_compile = terminal::show_compiling();
+        WasmHost::new(options)
+    }
+
+    /// The built-in components and the ones in `.mimir/tools`.
+    pub fn toolbox(&self, host: Arc<WasmHost>) -> Toolbox {
+        let folder = self.workspace.tools();
+        let custom = self.settings.config.tools.auto_load_custom_tools && folder.is_dir();
+        Toolbox::new(host, bundled(), custom.then_some(folder))
+    }
+
+    /// The tools as they are now.
+    pub async fn registry(&self) -> Registry {
+        let loaded = self.toolbox(self.host()).load().await;
+        Registry::new(loaded.tools, loaded.quarantined)
+    }
+
+    /// The tools and the rules as they are now.
+    pub async fn world(&self) -> Result<World, ToolError> {
+        Ok(World {
+            policy: self.settings.policy()?,
+            registry: self.registry().await,
+        })
+    }
+
+    /// A pipeline over this world that keeps its record in the workspace.
+    pub fn pipeline(&self, world: World, approver: Arc<dyn Approver>) -> Pipeline {
+        let audit = FileAudit::new(self.workspace.audit(), self.settings.config.audit);
+        let ports = Ports {
+            approver,
+            audit: Arc::new(audit),
+            clock: Arc::new(SystemClock),
+        };
+        Pipeline::new(world, ports)
+    }
+}
+
+/// The workspace, with a word about a folder that was passed over.
+pub fn workspace(globals: &Globals) -> Result<Workspace, ToolError> {
+    let workspace = Workspace::find(globals.workspace.as_deref())?;
+    if let Some(dot) = workspace.passed_over() {
+        let dot = mimir_core::text::visible(&dot.display().to_string());
+        warn(format_args!("{dot} belongs to somebody else and is not used; name its folder with -C to use it"));
+    }
+    Ok(workspace)
+}
+
+/// The components in this binary.
+fn bundled() -> Vec<Bundled> {
+    Vec::new()
+}

@@ -1,0 +1,31 @@
+//! The person at the terminal: asking for approval, and showing what happens while it happens.
+//! All of it on stderr.
+
+mod approver;
+mod card;
+mod compiling;
+mod watcher;
+
+pub use approver::approver;
+pub use compiling::show_compiling;
+pub use watcher::Watcher;
+
+use std::io::IsTerminal;
+
+/// Whether a person can be asked: stdin to answer on and stderr to ask on are terminals.
+pub fn has_person() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Columns to use where the terminal does not tell.
+const USUAL_WIDTH: usize = 80;
+
+/// How many columns the terminal has.
+fn width() -> usize {
+    terminal_size::terminal_size_of(std::io::stderr()).map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0))
+}
+
+/// How many rows the terminal has.
+fn height() -> usize {
+    terminal_size::terminal_size_of(std::io::stderr()).map_or(24, |(_, height)| usize::from(height.0))
+}

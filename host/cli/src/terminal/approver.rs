@@ -1,0 +1,127 @@
+//! Who answers when the rules ask for a person: the person at the terminal, or a flag.
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+
+use mimir_core::{Answer, Approver, BoxFuture, Card};
+use tokio::sync::Mutex;
+
+use crate::args::Approve;
+
+use super::card::{self, Drawn};
+use super::{has_person, height, width};
+
+/// The approver that `--approve` asks for. `config` is the file in which a person can set more.
+pub fn approver(approve: Approve, config: String) -> Arc<dyn Approver> {
+    match approve {
+        Approve::Always => Arc::new(Always),
+        Approve::Never => Arc::new(Nobody {
+            because: "`--approve never` was given",
+            config,
+        }),
+        Approve::Ask if has_person() => Arc::new(Terminal(Mutex::new(()))),
+        Approve::Ask => Arc::new(Nobody {
+            because: "there is no terminal to ask on",
+            config,
+        }),
+    }
+}
+
+/// A person has said yes on the command line.
+struct Always;
+
+impl Approver for Always {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::Once))
+    }
+}
+
+/// There is nobody to ask.
+struct Nobody {
+    because: &'static str,
+    config: String,
+}
+
+impl Approver for Nobody {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+        let way_out = format!(
+            "({}.) A person can allow it with `--approve always`, or for good with `tools.{}.approval: allow` in {}.",
+            self.because, card.tool, self.config
+        );
+        Box::pin(std::future::ready(Answer::Nobody { way_out }))
+    }
+}
+
+/// The person at the terminal; asked one thing at a time.
+struct Terminal(Mutex<()>);
+
+impl Approver for Terminal {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let _turn = self.0.lock().await;
+            let drawn = card::draw(card, width());
+            // A thread waits for the line, so that Ctrl-C is heard meanwhile.
+            let answer = tokio::task::spawn_blocking(move || converse(&drawn, height()));
+            match answer.await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(error)) => Answer::Nobody {
+                    way_out: format!("The terminal cannot be read: {error}."),
+                },
+                Err(_) => Answer::No,
+            }
+        })
+    }
+}
+
+/// Rows that stay free for the question and the rest of the card.
+const ROWS_BESIDE: usize = 14;
+
+fn converse(drawn: &Drawn, height: usize) -> io::Result<Answer> {
+    let mut to = anstream::stderr().lock();
+    let most = height.saturating_sub(ROWS_BESIDE).max(4);
+    let cut = drawn.arguments.len() > most;
+    show(&mut to, drawn, if cut { most } else { usize::MAX })?;
+    forget_typed_ahead();
+    let choices = if cut { "[y]es once, [n]o, [v]iew all arguments" } else { "[y]es once, [n]o" };
+    let mut from = io::stdin().lock();
+    loop {
+        write!(to, "{choices} > ")?;
+        to.flush()?;
+        let mut line = String::new();
+        if from.read_line(&mut line)? == 0 {
+            writeln!(to)?;
+            return Ok(Answer::No);
+        }
+        match line.trim().to_lowercase().as_str() {
+            "y" | "yes" => return Ok(Answer::Once),
+            "n" | "no" | "" => return Ok(Answer::No),
+            "v" | "view" if cut => show(&mut to, drawn, usize::MAX)?,
+            _ => writeln!(to, "Please answer y or n.")?,
+        }
+    }
+}
+
+fn show(to: &mut dyn Write, drawn: &Drawn, most: usize) -> io::Result<()> {
+    for line in &drawn.head {
+        writeln!(to, "{line}")?;
+    }
+    for line in drawn.arguments.iter().take(most) {
+        writeln!(to, "{line}")?;
+    }
+    if drawn.arguments.len() > most {
+        writeln!(to, "  … {} more lines", drawn.arguments.len() - most)?;
+    }
+    for line in &drawn.tail {
+        writeln!(to, "{line}")?;
+    }
+    to.flush()
+}
+
+/// What was typed or pasted before the question came up is no answer to it.
+#[cfg(unix)]
+fn forget_typed_ahead() {
+    let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
+#[cfg(not(unix))]
+fn forget_typed_ahead() {}

@@ -1,0 +1,162 @@
+//! An approval card as lines for a terminal.
+//!
+//! A tool's author chooses much of what stands on a card and must not be able to draw a prompt of
+//! their own. So every line of it begins with a gutter, and is broken before the terminal would break it.
+
+use mimir_core::{Card, Risk};
+
+use crate::output::{BAD, FAINT, STRONG, WARN, styled};
+
+/// What stands before every line that a tool had a hand in.
+const GUTTER: &str = "  │ ";
+
+/// Narrower lines help nobody; the terminal breaks them as it likes.
+const NARROWEST: usize = 20;
+
+/// A card, drawn.
+pub struct Drawn {
+    /// What is asked about, and by whom.
+    pub head: Vec<String>,
+    /// The exact arguments.
+    pub arguments: Vec<String>,
+    /// What may happen, and why a person is asked.
+    pub tail: Vec<String>,
+}
+
+/// Draws a card for a terminal of `width` columns.
+pub fn draw(card: &Card, width: usize) -> Drawn {
+    let mut head = vec![
+        String::new(),
+        styled(STRONG, format_args!("mimir: may `{}` run?", card.tool)),
+        String::new(),
+    ];
+    quote(&mut head, &card.summary, width);
+    let digest: String = card.digest.chars().take(12).collect();
+    head.push(String::new());
+    head.push(format!("  source  {} {}", card.source.badge(), styled(FAINT, format_args!("sha256 {digest}…"))));
+    if card.location != card.source.as_str() {
+        quote(&mut head, &card.location, width);
+    }
+    let risk = match card.risk {
+        Risk::Low => card.risk.as_str().to_owned(),
+        Risk::Medium => styled(WARN, card.risk.as_str()),
+        Risk::High | Risk::Critical => styled(BAD, card.risk.as_str()),
+    };
+    head.push(format!("  risk    {risk}"));
+
+    let mut arguments = vec!["  arguments".to_owned()];
+    quote(&mut arguments, &card.arguments, width);
+
+    let mut tail = Vec::new();
+    list(&mut tail, "could go wrong", &card.risks, width);
+    list(&mut tail, "yes also grants, for this call", &card.grants, width);
+    let reasons: Vec<String> = card
+        .reasons
+        .iter()
+        .map(|reason| {
+            let words = format!("{}: {} ({})", reason.decision.as_str(), reason.text, reason.source);
+            mimir_core::text::visible(&words)
+        })
+        .collect();
+    list(&mut tail, "asked because", &reasons, width);
+    tail.push(String::new());
+    Drawn { head, arguments, tail }
+}
+
+fn list(lines: &mut Vec<String>, title: &str, items: &[String], width: usize) {
+    if items.is_empty() {
+        return;
+    }
+    lines.push(format!("  {title}"));
+    for item in items {
+        quote(lines, item, width);
+    }
+}
+
+/// Text behind the gutter, broken to the width.
+fn quote(lines: &mut Vec<String>, text: &str, width: usize) {
+    let gutter = styled(FAINT, GUTTER.trim_end());
+    let room = width.saturating_sub(GUTTER.chars().count() + 1).max(NARROWEST);
+    for line in text.lines() {
+        for part in broken(line, room) {
+            lines.push(format!("{gutter} {part}"));
+        }
+    }
+}
+
+/// A line in pieces of at most `room` columns. Terminals disagree on how wide a character outside of
+/// ASCII is; two columns are the most.
+fn broken(line: &str, room: usize) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut used = 0;
+    for c in line.chars() {
+        let (c, wide) = match c {
+            '\t' => (' ', 1),
+            c if c.is_control() => ('\u{fffd}', 2),
+            c if c.is_ascii() => (c, 1),
+            c => (c, 2),
+        };
+        if used + wide > room {
+            parts.push(String::new());
+            used = 0;
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(c);
+        }
+        used += wide;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::{Decision, Layer, Reason, Source};
+
+    fn card() -> Card {
+        Card {
+            tool: "evil".into(),
+            source: Source::Custom,
+            location: ".mimir/tools/evil.wasm".into(),
+            digest: "0123456789abcdef".into(),
+            arguments: format!("{{\n  \"a\": \"{}Run it? [y/N] y\"\n}}", "ä".repeat(200)),
+            summary: format!("{}mimir: may `good` run?", " ".repeat(80)),
+            risk: Risk::High,
+            risks: vec!["it breaks\nmimir: may `good` run?".into()],
+            grants: vec!["read the workspace".into()],
+            reasons: vec![Reason {
+                layer: Layer::Trust,
+                decision: Decision::Ask,
+                rule: String::new(),
+                source: "evil.wasm".into(),
+                text: "nobody has granted it".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_tool_cannot_draw_a_prompt() {
+        for width in [0, 10, 40, 80, 300] {
+            let drawn = draw(&card(), width);
+            let all: Vec<String> = [drawn.head, drawn.arguments, drawn.tail].concat();
+            let plain: Vec<String> = all.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+            let ours = ["  source  ", "  risk    ", "  arguments", "  could go", "  yes also", "  asked because"];
+            for line in &plain {
+                let known = line.is_empty() || line == "mimir: may `evil` run?" || ours.iter().any(|start| line.starts_with(start));
+                assert!(known || line.starts_with(GUTTER), "{width}: {line:?}");
+                if width >= 40 && line.starts_with(GUTTER) {
+                    let columns: usize = line[GUTTER.len()..].chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+                    assert!(columns + 4 < width, "{width}: {line:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn everything_is_shown() {
+        let drawn = draw(&card(), 80);
+        assert_eq!(drawn.arguments.iter().map(|line| line.matches('ä').count()).sum::<usize>(), 200);
+        let tail = drawn.tail.join("\n");
+        assert!(tail.contains("read the workspace") && tail.contains("nobody has granted it"));
+    }
+}

@@ -1,0 +1,1 @@
+//! Taking back what a file tool changed.

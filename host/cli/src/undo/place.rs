@@ -1,0 +1,231 @@
+//! A file below a folder, reached one name at a time and never through a link, so that what is restored
+//! lands in the workspace whatever happened to the folders since.
+
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path};
+
+
+#[cfg(unix)]
+pub use unix::Place;
+
+#[cfg(not(unix))]
+pub use portable::Place;
+
+/// The names in a relative path; none if it leaves its folder or is empty.
+fn names(path: &str) -> io::Result<Vec<&str>> {
+    let refused = || io::Error::new(io::ErrorKind::InvalidInput, "the path leaves its folder");
+    let mut names = Vec::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::Normal(name) => names.push(name.to_str().ok_or_else(refused)?),
+            Component::CurDir => {}
+            _ => return Err(refused()),
+        }
+    }
+    if names.is_empty() { Err(refused()) } else { Ok(names) }
+}
+
+/// A regular file, or an error: a pipe or a device is nothing that a tool wrote.
+fn regular(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
+    }
+}
+
+/// A name for a file that is not finished; nobody else takes it, and a second one differs.
+fn unfinished() -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.subsec_nanos());
+    format!(".mimir-undo-{:x}-{nanos:x}-{:x}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::fs::File;
+    use std::io::{self, Read};
+    use std::os::fd::OwnedFd;
+    use std::path::Path;
+
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
+    use rustix::io::Errno;
+
+    use super::{names, regular, unfinished};
+
+    /// Where a file is or will be: an open folder and a name in it.
+    #[derive(Debug)]
+    pub struct Place {
+        folder: OwnedFd,
+        name: String,
+    }
+
+    const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
+
+    impl Place {
+        /// Goes to `path` below `root`; makes the folders on the way if `make`.
+        pub fn find(root: &Path, path: &str, make: bool) -> io::Result<Self> {
+            let mut names = names(path)?;
+            let name = names.pop().unwrap_or_default().to_owned();
+            let mut folder = openat(CWD, root, OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY, Mode::empty())?;
+            for part in names {
+                folder = match openat(&folder, part, FOLDER, Mode::empty()) {
+                    Err(Errno::NOENT) if make => {
+                        mkdirat(&folder, part, Mode::from_raw_mode(0o777))?;
+                        openat(&folder, part, FOLDER, Mode::empty())?
+                    }
+                    opened => opened?,
+                };
+            }
+            Ok(Self { folder, name })
+        }
+
+        /// Opens the file for reading.
+        pub fn open(&self) -> io::Result<File> {
+            // Not blocking: a pipe in the place of the file must not make this wait for a writer.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+            regular(openat(&self.folder, self.name.as_str(), flags, Mode::empty())?.into())
+        }
+
+        /// Puts a file there, whole or not at all.
+        pub fn put(&self, content: &mut dyn Read, mode: Option<u32>) -> io::Result<()> {
+            let name = unfinished();
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let fd = openat(&self.folder, name.as_str(), flags, Mode::from_raw_mode(0o666))?;
+            let mut file = File::from(fd);
+            let done = io::copy(content, &mut file)
+                .and_then(|_| match mode {
+                    Some(mode) => rustix::fs::fchmod(&file, Mode::from_raw_mode(mode as _)).map_err(Into::into),
+                    None => Ok(()),
+                })
+                .and_then(|()| file.sync_all())
+                .and_then(|()| Ok(renameat(&self.folder, name.as_str(), &self.folder, self.name.as_str())?));
+            if done.is_err() {
+                let _ = unlinkat(&self.folder, name.as_str(), AtFlags::empty());
+            }
+            done
+        }
+
+        /// Removes the file.
+        pub fn remove(&self) -> io::Result<()> {
+            Ok(unlinkat(&self.folder, self.name.as_str(), AtFlags::empty())?)
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod portable {
+    use std::fs::{self, File};
+    use std::io::{self, Read};
+    use std::path::{Path, PathBuf};
+
+    use super::{names, regular, unfinished};
+
+    /// Where a file is or will be.
+    #[derive(Debug)]
+    pub struct Place {
+        folder: PathBuf,
+        path: PathBuf,
+    }
+
+    fn refuse_link(path: &Path) -> io::Result<()> {
+        if fs::symlink_metadata(path)?.file_type().is_symlink() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is a link on the way"));
+        }
+        Ok(())
+    }
+
+    impl Place {
+        /// Goes to `path` below `root`; makes the folders on the way if `make`.
+        pub fn find(root: &Path, path: &str, make: bool) -> io::Result<Self> {
+            let mut names = names(path)?;
+            let name = names.pop().unwrap_or_default();
+            let mut folder = root.to_owned();
+            for part in names {
+                folder.push(part);
+                match refuse_link(&folder) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && make => fs::create_dir(&folder)?,
+                    looked => looked?,
+                }
+            }
+            Ok(Self {
+                path: folder.join(name),
+                folder,
+            })
+        }
+
+        /// Opens the file for reading.
+        pub fn open(&self) -> io::Result<File> {
+            refuse_link(&self.path)?;
+            regular(File::open(&self.path)?)
+        }
+
+        /// Puts a file there, whole or not at all.
+        pub fn put(&self, content: &mut dyn Read, _mode: Option<u32>) -> io::Result<()> {
+            let unfinished = self.folder.join(unfinished());
+            let done = File::create_new(&unfinished)
+                .and_then(|mut file| io::copy(content, &mut file).and_then(|_| file.sync_all()))
+                .and_then(|()| fs::rename(&unfinished, &self.path));
+            if done.is_err() {
+                let _ = fs::remove_file(&unfinished);
+            }
+            done
+        }
+
+        /// Removes the file.
+        pub fn remove(&self) -> io::Result<()> {
+            refuse_link(&self.path)?;
+            fs::remove_file(&self.path)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Read;
+
+    #[test]
+    fn files_come_and_go_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Place::find(dir.path(), "a/b/c.txt", false).is_err());
+        let place = Place::find(dir.path(), "./a/b/c.txt", true).unwrap();
+        assert_eq!(place.open().unwrap_err().kind(), io::ErrorKind::NotFound);
+        place.put(&mut &b"one"[..], None).unwrap();
+        place.put(&mut &b"two"[..], None).unwrap();
+        let mut text = String::new();
+        place.open().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "two");
+        assert_eq!(fs::read_dir(dir.path().join("a/b")).unwrap().count(), 1, "nothing unfinished stays");
+        place.remove().unwrap();
+        assert!(place.open().is_err());
+    }
+
+    #[test]
+    fn paths_stay_inside() {
+        let dir = tempfile::tempdir().unwrap();
+        for bad in ["", ".", "..", "a/../../b", "/etc/passwd"] {
+            assert!(Place::find(dir.path(), bad, true).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_are_not_followed() {
+        use std::os::unix::fs::symlink;
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("victim"), "safe").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        symlink(outside.path(), dir.path().join("folder")).unwrap();
+        symlink(outside.path().join("victim"), dir.path().join("file")).unwrap();
+        assert!(Place::find(dir.path(), "folder/victim", true).is_err());
+        let place = Place::find(dir.path(), "file", true).unwrap();
+        assert!(place.open().is_err());
+        place.put(&mut &b"new"[..], Some(0o600)).unwrap();
+        assert_eq!(fs::read_to_string(outside.path().join("victim")).unwrap(), "safe");
+        assert_eq!(fs::read_to_string(dir.path().join("file")).unwrap(), "new", "the link itself is replaced");
+    }
+}
