@@ -1,0 +1,133 @@
+//! What a file is, told from its bytes alone: nothing is compiled and nothing is run.
+//!
+//! [`detect`] reads the outline of a component (its types, imports and exports; function bodies
+//! are skipped) and answers which of the three families it belongs to. A file that belongs to none gets
+//! a [`FamilyError`] that says what to do about it. The bytes may be hostile: counts, sizes and
+//! nesting are bounded before anything follows them.
+//!
+//! Never here: engines, stores, instances.
+
+mod error;
+mod interface;
+mod nesting;
+mod proof;
+mod read;
+
+pub use error::FamilyError;
+pub use interface::Version;
+pub use proof::{Proof, is_pure, proofs};
+
+pub(crate) use interface::Interface;
+pub(crate) use read::Surface;
+
+use serde::{Deserialize, Serialize};
+use wasmparser::component_types::ComponentEntityType;
+
+use crate::lift::{self, LiftedTools};
+
+/// The largest file that is looked at, in bytes. Whole language engines are about 40 MB; above
+/// this, reading and compiling would take minutes and gigabytes.
+pub const FILE_MOST: u64 = 256 * 1024 * 1024;
+
+/// The contract that this host offers: `mimir:tool` in this version.
+pub const CONTRACT: Version = Version {
+    major: 1,
+    minor: 0,
+    patch: 0,
+};
+
+/// How a component is called.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Family {
+    /// It exports `mimir:tool/toolset` and describes its own tools.
+    Toolset {
+        /// The version of the contract that it was built for.
+        version: Version,
+        /// Whether it also exports `mimir:tool/assessor`.
+        assessor: bool,
+    },
+    /// It exports functions with types; each of them is a tool. At least one is there.
+    Lifted(LiftedTools),
+    /// It exports `wasi:cli/run` and nothing else that can be called: a program.
+    Command,
+}
+
+/// What the bytes of a component say about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Detected {
+    /// How it is called.
+    pub family: Family,
+    /// The interfaces that it imports, as written (`wasi:io/streams@0.2.6`), in the component's
+    /// order. Interfaces that hold types only are left out: nothing can be done with them.
+    pub imports: Vec<String>,
+    /// The names of its exports, as written, in the component's order.
+    pub exports: Vec<String>,
+}
+
+/// Tells what a file is. Takes time and memory in proportion to the file's outline, never to the
+/// numbers it claims.
+///
+/// A toolset comes before everything else. A component that exports functions *and*
+/// `wasi:cli/run` is lifted, and the run export is listed as skipped: its author typed the functions.
+pub fn detect(bytes: &[u8]) -> Result<Detected, FamilyError> {
+    read::check_header(bytes)?;
+    let surface = Surface::read(bytes)?;
+    let toolset = toolset(&surface)?;
+    let imports = interface::check_imports(&surface)?;
+    let family = match toolset {
+        Some(family) => family,
+        None => foreign(&surface)?,
+    };
+    Ok(Detected {
+        family,
+        imports,
+        exports: surface.exports().map(|(name, _)| name.to_owned()).collect(),
+    })
+}
+
+/// The toolset family, or nothing when no toolset is exported.
+fn toolset(surface: &Surface) -> Result<Option<Family>, FamilyError> {
+    let exported = |wanted: &str| {
+        surface.exports().find_map(|(name, ty)| {
+            let found = Interface::parse(name)?;
+            let matches = matches!(ty, ComponentEntityType::Instance(_))
+                && found.is(interface::MIMIR, wanted);
+            matches.then_some(found)
+        })
+    };
+    let Some(toolset) = exported("toolset") else {
+        return Ok(None);
+    };
+    let version = interface::check_contract(&toolset)?;
+    let assessor = match exported("assessor") {
+        Some(assessor) => {
+            interface::check_contract(&assessor)?;
+            true
+        }
+        None => false,
+    };
+    Ok(Some(Family::Toolset { version, assessor }))
+}
+
+/// The family of a component that knows nothing of mimir.
+fn foreign(surface: &Surface) -> Result<Family, FamilyError> {
+    let tools = lift::lift(surface);
+    if !tools.tools.is_empty() {
+        return Ok(Family::Lifted(tools));
+    }
+    let run = surface
+        .exports()
+        .filter(|(_, ty)| matches!(ty, ComponentEntityType::Instance(_)))
+        .filter_map(|(name, _)| Interface::parse(name))
+        .find(|found| found.is("wasi:cli", "run"));
+    match run {
+        Some(run) if run.is_wasi_02() => Ok(Family::Command),
+        Some(run) => Err(FamilyError::Wasi {
+            found: run.to_string(),
+        }),
+        None => Err(FamilyError::nothing_to_call(&tools.skipped)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

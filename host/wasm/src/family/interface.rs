@@ -1,0 +1,277 @@
+//! Names and versions of interfaces, and which of them this host provides.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use wasmparser::component_types::{ComponentAnyTypeId, ComponentEntityType, ResourceId};
+
+use super::error::shown;
+use super::{CONTRACT, FamilyError, Surface};
+
+/// The package of the contract.
+pub(super) const MIMIR: &str = "mimir:tool";
+
+/// The interfaces of the contract that a plugin may import.
+const MIMIR_IMPORTS: &[&str] = &[
+    "types", "log", "progress", "commands", "tools", "model", "storage",
+];
+
+/// The interfaces of WASI 0.2 that are linked. What was not granted answers with a refusal.
+const WASI_IMPORTS: &[(&str, &[&str])] = &[
+    (
+        "wasi:cli",
+        &[
+            "environment",
+            "exit",
+            "stdin",
+            "stdout",
+            "stderr",
+            "terminal-input",
+            "terminal-output",
+            "terminal-stdin",
+            "terminal-stdout",
+            "terminal-stderr",
+        ],
+    ),
+    ("wasi:clocks", &["monotonic-clock", "wall-clock"]),
+    ("wasi:filesystem", &["types", "preopens"]),
+    ("wasi:http", &["types", "outgoing-handler"]),
+    ("wasi:io", &["error", "poll", "streams"]),
+    ("wasi:random", &["random", "insecure", "insecure-seed"]),
+    (
+        "wasi:sockets",
+        &[
+            "network",
+            "instance-network",
+            "ip-name-lookup",
+            "tcp",
+            "tcp-create-socket",
+            "udp",
+            "udp-create-socket",
+        ],
+    ),
+];
+
+/// A version of an interface, without pre-release or build parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Version {
+    /// Breaking changes.
+    pub major: u64,
+    /// Additions.
+    pub minor: u64,
+    /// Corrections.
+    pub patch: u64,
+}
+
+impl Version {
+    /// `1.2.3`; parts that are left out are 0. Nothing for a pre-release, which promises nothing.
+    fn parse(text: &str) -> Option<Self> {
+        let plain = text.split_once('+').map_or(text, |(plain, _)| plain);
+        let mut parts = plain.split('.').map(|part| part.parse::<u64>().ok());
+        let major = parts.next()??;
+        let minor = parts.next().unwrap_or(Some(0))?;
+        let patch = parts.next().unwrap_or(Some(0))?;
+        parts.next().is_none().then_some(Self {
+            major,
+            minor,
+            patch,
+        })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// The parts of `namespace:package/interface@version`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interface<'a> {
+    /// `namespace:package`.
+    pub package: &'a str,
+    /// The interface alone.
+    pub name: &'a str,
+    version: Option<&'a str>,
+}
+
+impl<'a> Interface<'a> {
+    /// The parts of a qualified name; nothing for a plain one.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let (path, version) = match text.split_once('@') {
+            Some((path, version)) => (path, Some(version)),
+            None => (text, None),
+        };
+        let (package, name) = path.split_once('/')?;
+        package.contains(':').then_some(Self {
+            package,
+            name,
+            version,
+        })
+    }
+
+    /// Whether this is `package/name` in any version.
+    pub fn is(&self, package: &str, name: &str) -> bool {
+        self.package == package && self.name == name
+    }
+
+    /// Whether the version is one of WASI 0.2. All of them can be linked to the one that the host has.
+    pub fn is_wasi_02(&self) -> bool {
+        self.version
+            .and_then(Version::parse)
+            .is_some_and(|version| (version.major, version.minor) == (0, 2))
+    }
+
+    /// Whether it is linked in some version.
+    fn is_known_wasi(&self) -> bool {
+        WASI_IMPORTS
+            .iter()
+            .any(|(package, names)| *package == self.package && names.contains(&self.name))
+    }
+}
+
+impl fmt::Display for Interface<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.package, self.name)?;
+        match self.version {
+            Some(version) => write!(f, "@{}", shown(version)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The version of an interface of the contract, if this host offers it.
+pub(super) fn check_contract(found: &Interface<'_>) -> Result<Version, FamilyError> {
+    let text = || shown(&found.to_string());
+    match found.version.and_then(Version::parse) {
+        Some(version) if version.major != CONTRACT.major => {
+            Err(FamilyError::ContractUnknown { found: text() })
+        }
+        Some(version) if version.minor > CONTRACT.minor => {
+            Err(FamilyError::ContractNewer { found: text() })
+        }
+        Some(version) => Ok(version),
+        None => Err(FamilyError::ContractUnknown { found: text() }),
+    }
+}
+
+/// The imports that can do something, or why they can't be had.
+pub(super) fn check_imports(surface: &Surface) -> Result<Vec<String>, FamilyError> {
+    let mut imports = Vec::new();
+    let mut missing = Vec::new();
+    let mut resources = Resources::new();
+    for (name, ty) in surface.imports() {
+        if is_inert(surface, ty, &resources) {
+            continue;
+        }
+        learn(surface, ty, &mut resources);
+        match Interface::parse(name) {
+            Some(found) if found.package == MIMIR => {
+                check_contract(&found)?;
+                if MIMIR_IMPORTS.contains(&found.name) {
+                    imports.push(name.to_owned());
+                } else {
+                    missing.push(shown(name));
+                }
+            }
+            Some(found) if found.is_known_wasi() => {
+                if !found.is_wasi_02() {
+                    return Err(FamilyError::Wasi { found: shown(name) });
+                }
+                imports.push(name.to_owned());
+            }
+            _ => missing.push(shown(name)),
+        }
+    }
+    if missing.is_empty() {
+        Ok(imports)
+    } else {
+        Err(FamilyError::Imports { missing })
+    }
+}
+
+/// Resources that earlier imports brought.
+type Resources = HashSet<ResourceId>;
+
+/// Whether an import only names types: it needs nobody to provide it, and reaches nothing.
+/// Resources of earlier imports may be named again.
+fn is_inert(surface: &Surface, ty: ComponentEntityType, known: &Resources) -> bool {
+    let names_type = |ty| match ty {
+        ComponentEntityType::Type { created, .. } => match created {
+            ComponentAnyTypeId::Resource(id) => known.contains(&id.resource()),
+            ComponentAnyTypeId::Defined(_) | ComponentAnyTypeId::Func(_) => true,
+            ComponentAnyTypeId::Instance(_) | ComponentAnyTypeId::Component(_) => false,
+        },
+        _ => false,
+    };
+    match ty {
+        ComponentEntityType::Instance(id) => surface
+            .types()
+            .get(id)
+            .is_some_and(|instance| instance.exports.values().all(|item| names_type(item.ty))),
+        ty => names_type(ty),
+    }
+}
+
+/// Notes the resources that an imported interface names.
+fn learn(surface: &Surface, ty: ComponentEntityType, known: &mut Resources) {
+    let ComponentEntityType::Instance(id) = ty else {
+        return;
+    };
+    let items = surface
+        .types()
+        .get(id)
+        .into_iter()
+        .flat_map(|instance| instance.exports.values());
+    known.extend(items.filter_map(|item| match item.ty {
+        ComponentEntityType::Type {
+            created: ComponentAnyTypeId::Resource(id),
+            ..
+        } => Some(id.resource()),
+        _ => None,
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        let v = |major, minor, patch| {
+            Some(Version {
+                major,
+                minor,
+                patch,
+            })
+        };
+        assert_eq!(Version::parse("1.2.3"), v(1, 2, 3));
+        assert_eq!(Version::parse("0.2"), v(0, 2, 0));
+        assert_eq!(Version::parse("1.0.0+build"), v(1, 0, 0));
+        for bad in [
+            "",
+            "1.0.0-rc.1",
+            "a",
+            "1..2",
+            "1.2.3.4",
+            "99999999999999999999",
+        ] {
+            assert_eq!(Version::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_are_taken_apart() {
+        let found = Interface::parse("wasi:io/streams@0.2.6").unwrap();
+        assert!(found.is("wasi:io", "streams") && found.is_wasi_02() && found.is_known_wasi());
+        assert!(
+            !Interface::parse("wasi:io/streams@0.3.0")
+                .unwrap()
+                .is_wasi_02()
+        );
+        assert!(!Interface::parse("wasi:io/streams").unwrap().is_wasi_02());
+        assert_eq!(Interface::parse("streams"), None);
+        assert_eq!(Interface::parse("url=a/b"), None);
+    }
+}

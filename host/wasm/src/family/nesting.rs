@@ -1,0 +1,88 @@
+//! A bound on nesting, checked before a reader that recurses sees the bytes.
+//!
+//! A type section may declare a type inside a type inside a type, three bytes a level, and wasmparser
+//! follows that by recursion: a small file could end the whole process with a stack
+//! overflow, which no one can catch. This walk keeps its own stack.
+
+use wasmparser::{BinaryReader, ComponentImport, ComponentType, InstanceTypeDeclaration};
+
+use super::FamilyError;
+
+/// Components in components, and types in types. Tools nest three or four deep.
+pub(super) const DEEPEST: usize = 64;
+
+/// What a list of declarations holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum List {
+    /// The types of a section.
+    Types,
+    /// The declarations of an instance type.
+    Instance,
+    /// The declarations of a component type, which may import.
+    Component,
+}
+
+/// Checks one component type section, whose contents begin at byte `start` of the file.
+pub(super) fn check(section: &[u8], start: usize) -> Result<(), FamilyError> {
+    const DECLARES_TYPE: u8 = 0x01;
+    const DECLARES_IMPORT: u8 = 0x03;
+
+    let mut reader = BinaryReader::new(section, start);
+    let count = reader.read_var_u32()?;
+    let mut open = vec![(List::Types, count)];
+    while let Some((list, left)) = open.last_mut() {
+        let list = *list;
+        let Some(fewer) = left.checked_sub(1) else {
+            open.pop();
+            continue;
+        };
+        *left = fewer;
+        let next = section.get(reader.original_position() - start).copied();
+        match (list, next) {
+            (List::Types, _) => {}
+            (_, Some(DECLARES_TYPE)) => {
+                reader.read_u8()?;
+            }
+            (List::Component, Some(DECLARES_IMPORT)) => {
+                reader.read_u8()?;
+                reader.read::<ComponentImport<'_>>()?;
+                continue;
+            }
+            _ => {
+                reader.read::<InstanceTypeDeclaration<'_>>()?;
+                continue;
+            }
+        }
+        if let Some(inner) = enter(section, start, &mut reader)? {
+            open.push(inner);
+            if open.len() > DEEPEST {
+                return Err(FamilyError::corrupt(
+                    reader.original_position(),
+                    format_args!("types are nested more than {DEEPEST} deep"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads a type; one that holds declarations is opened instead.
+fn enter<'a>(
+    section: &'a [u8],
+    start: usize,
+    reader: &mut BinaryReader<'a>,
+) -> Result<Option<(List, u32)>, FamilyError> {
+    const COMPONENT: u8 = 0x41;
+    const INSTANCE: u8 = 0x42;
+
+    let list = match section.get(reader.original_position() - start) {
+        Some(&COMPONENT) => List::Component,
+        Some(&INSTANCE) => List::Instance,
+        _ => {
+            reader.read::<ComponentType<'_>>()?;
+            return Ok(None);
+        }
+    };
+    reader.read_u8()?;
+    Ok(Some((list, reader.read_var_u32()?)))
+}

@@ -1,0 +1,181 @@
+//! What an import list proves: a component can't do what it doesn't import.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::interface::Interface;
+
+/// Something that a component certainly can't do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Proof {
+    /// Nothing can leave over the network.
+    NoNetwork,
+    /// No program of the host runs.
+    NoCommands,
+    /// No file is seen or changed.
+    NoFiles,
+    /// No other tool is called.
+    NoTools,
+    /// No language model is asked.
+    NoModel,
+    /// A call leaves nothing behind for a later one.
+    NoMemory,
+}
+
+impl Proof {
+    /// Every proof, in the order in which a person reads them.
+    pub const ALL: [Proof; 6] = [
+        Proof::NoNetwork,
+        Proof::NoCommands,
+        Proof::NoFiles,
+        Proof::NoTools,
+        Proof::NoModel,
+        Proof::NoMemory,
+    ];
+
+    /// The end of a sentence that begins with the tool's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Proof::NoNetwork => "cannot reach the network",
+            Proof::NoCommands => "cannot run commands",
+            Proof::NoFiles => "cannot read or write files",
+            Proof::NoTools => "cannot call other tools",
+            Proof::NoModel => "cannot ask a model",
+            Proof::NoMemory => "keeps nothing between calls",
+        }
+    }
+
+    /// The imports that would make it possible, directly or by way of something else: a command
+    /// can do whatever a program can, another tool can do whatever that tool may.
+    const fn broken_by(self) -> &'static [Power] {
+        use Power::{Commands, Files, Model, Network, Storage, Tools};
+        match self {
+            Proof::NoNetwork => &[Network, Commands, Tools, Model],
+            Proof::NoCommands => &[Commands, Tools],
+            Proof::NoFiles => &[Files, Commands, Tools],
+            Proof::NoTools => &[Tools, Commands],
+            Proof::NoModel => &[Model, Network, Commands, Tools],
+            Proof::NoMemory => &[Storage, Files, Network, Commands, Tools, Model],
+        }
+    }
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What an import gives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Power {
+    Network,
+    Commands,
+    Files,
+    Tools,
+    Model,
+    Storage,
+    /// Computing, clocks, random numbers, captured output, an empty environment.
+    Nothing,
+    /// A name that this host does not know; it proves nothing.
+    Unknown,
+}
+
+fn power(import: &str) -> Power {
+    let Some(found) = Interface::parse(import) else {
+        return Power::Unknown;
+    };
+    match (found.package, found.name) {
+        ("wasi:sockets" | "wasi:http", _) => Power::Network,
+        ("wasi:filesystem", _) => Power::Files,
+        ("wasi:cli" | "wasi:clocks" | "wasi:io" | "wasi:random", _) => Power::Nothing,
+        ("mimir:tool", "types" | "log" | "progress") => Power::Nothing,
+        ("mimir:tool", "commands") => Power::Commands,
+        ("mimir:tool", "tools") => Power::Tools,
+        ("mimir:tool", "model") => Power::Model,
+        ("mimir:tool", "storage") => Power::Storage,
+        _ => Power::Unknown,
+    }
+}
+
+/// What follows from the imports of a component (those of [`Detected`](super::Detected)) alone.
+///
+/// `wasi:filesystem` is imported by nearly everything that a standard library was linked into. Without
+/// a preopened directory it reaches no file, but then it is the host that stops it: the list
+/// does not prove it, and so this does not claim it.
+pub fn proofs(imports: &[String]) -> Vec<Proof> {
+    let powers: Vec<Power> = imports.iter().map(|import| power(import)).collect();
+    Proof::ALL
+        .into_iter()
+        .filter(|proof| {
+            powers
+                .iter()
+                .all(|power| *power != Power::Unknown && !proof.broken_by().contains(power))
+        })
+        .collect()
+}
+
+/// Whether the imports allow nothing beyond computing, clocks, random numbers, logging, progress and
+/// captured streams, *provided that no directory is preopened*: `wasi:filesystem` counts as
+/// harmless here, for without a preopen there is no file to open.
+pub fn is_pure(imports: &[String]) -> bool {
+    imports
+        .iter()
+        .all(|import| matches!(power(import), Power::Nothing | Power::Files))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn nothing_imported_proves_everything() {
+        assert_eq!(proofs(&[]), Proof::ALL);
+        assert!(is_pure(&[]));
+        let quiet = list(&[
+            "wasi:clocks/wall-clock@0.2.6",
+            "mimir:tool/log@1.0.0",
+            "wasi:cli/environment@0.2.6",
+        ]);
+        assert_eq!(proofs(&quiet), Proof::ALL);
+        assert!(is_pure(&quiet));
+    }
+
+    #[test]
+    fn an_import_takes_away_what_it_gives() {
+        let files = list(&["wasi:filesystem/types@0.2.6"]);
+        assert!(is_pure(&files), "no preopen, no file");
+        assert!(!proofs(&files).contains(&Proof::NoFiles));
+        assert!(!proofs(&files).contains(&Proof::NoMemory));
+        assert!(proofs(&files).contains(&Proof::NoNetwork));
+
+        let web = list(&["wasi:http/outgoing-handler@0.2.6"]);
+        assert!(!is_pure(&web));
+        assert!(!proofs(&web).contains(&Proof::NoNetwork));
+        assert!(proofs(&web).contains(&Proof::NoFiles));
+
+        // A tool that can call others can do what they can.
+        assert_eq!(
+            proofs(&list(&["mimir:tool/tools@1.0.0"])),
+            [Proof::NoModel; 0]
+        );
+        assert_eq!(
+            proofs(&list(&["mimir:tool/commands@1.0.0"])),
+            [Proof::NoModel; 0]
+        );
+        let storage = proofs(&list(&["mimir:tool/storage@1.0.0"]));
+        assert!(!storage.contains(&Proof::NoMemory) && storage.len() == 5);
+    }
+
+    #[test]
+    fn an_unknown_name_proves_nothing() {
+        assert!(proofs(&list(&["else:where/x"])).is_empty());
+        assert!(!is_pure(&list(&["log"])));
+    }
+}

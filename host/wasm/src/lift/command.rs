@@ -1,0 +1,89 @@
+//! Programs (`wasi:cli/run`) as tools: an argument vector and text for standard input go in.
+//!
+//! Never here: running them.
+
+use mimir_core::error::{Code, ToolError};
+use mimir_core::schema::Schema;
+use mimir_core::tool::ToolName;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The description and the input schema of a program that is known only by its name.
+pub fn definition(name: &ToolName) -> (String, Schema) {
+    let description =
+        format!("Runs the program `{name}` in a sandbox with the given arguments and returns what it prints.");
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "args": {
+                "type": "array",
+                "items": { "type": "string" },
+                "description": "Command line arguments, without the program's name."
+            },
+            "stdin": { "type": "string", "description": "Text for standard input." }
+        },
+        "additionalProperties": false
+    });
+    (description, Schema::unchecked(schema.to_string()))
+}
+
+/// The arguments of one run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Arguments {
+    args: Vec<String>,
+    stdin: String,
+}
+
+impl Arguments {
+    /// Reads what matches the input schema. A NUL can't be part of an argument, which no schema says.
+    pub fn parse(arguments: &Value) -> Result<Self, ToolError> {
+        let invalid = |message: String| ToolError::new(Code::InvalidInput, message);
+        if !arguments.is_object() {
+            return Err(invalid("/: the arguments must be an object".into()));
+        }
+        let this = Self::deserialize(arguments).map_err(|error| invalid(error.to_string()))?;
+        match this.args.iter().position(|arg| arg.contains('\0')) {
+            Some(at) => Err(invalid(format!("/args/{at}: an argument cannot contain a NUL character"))),
+            None => Ok(this),
+        }
+    }
+
+    /// The argument vector: the program's name, then its arguments.
+    pub fn argv(&self, name: &str) -> Vec<String> {
+        std::iter::once(name.to_owned()).chain(self.args.iter().cloned()).collect()
+    }
+
+    /// The bytes of standard input.
+    pub fn stdin(self) -> Vec<u8> {
+        self.stdin.into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema() -> Schema {
+        definition(&ToolName::new("tool").unwrap()).1
+    }
+
+    #[test]
+    fn arguments_become_an_argument_vector() {
+        let given = json!({ "args": ["-v", "a b"], "stdin": "x" });
+        schema().validate("arguments", &given).unwrap();
+        let parsed = Arguments::parse(&given).unwrap();
+        assert_eq!(parsed.argv("tool"), ["tool", "-v", "a b"]);
+        assert_eq!(parsed.stdin(), b"x");
+        assert_eq!(Arguments::parse(&json!({})).unwrap(), Arguments::default());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for bad in [json!({"args": "x"}), json!({"args": [1]}), json!({"arg": []}), json!([]), json!(null)] {
+            assert_eq!(Arguments::parse(&bad).unwrap_err().code, Code::InvalidInput, "{bad}");
+            assert!(schema().validate("arguments", &bad).is_err(), "{bad}");
+        }
+        assert!(Arguments::parse(&json!({"args": ["a\0b"]})).is_err());
+    }
+}

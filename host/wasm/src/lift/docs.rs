@@ -1,0 +1,163 @@
+//! Doc comments of WIT, where the binary carries them.
+//!
+//! Components don't keep them by themselves; some tools copy them into the section
+//! `package-docs`, a version byte and a JSON document. It is read leniently: documentation that
+//! doesn't fit is no documentation, never a reason to refuse the component.
+
+use std::collections::BTreeMap;
+
+use mimir_core::text;
+use serde::Deserialize;
+
+use crate::family::Interface;
+
+/// The longest description that is kept, in characters. More would crowd the context of a model.
+const LONGEST: usize = 2_000;
+
+type Map<T> = BTreeMap<String, T>;
+
+/// The documentation of one package.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Docs {
+    worlds: Map<Members>,
+    interfaces: Map<Members>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Members {
+    funcs: Map<FunctionDocs>,
+    func_exports: Map<FunctionDocs>,
+    types: Map<TypeDocs>,
+    interfaces: Map<Members>,
+    interface_exports: Map<Members>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum FunctionDocs {
+    Plain(Option<String>),
+    Full {
+        #[serde(default)]
+        docs: Option<String>,
+    },
+}
+
+/// The documentation of a named type and of its fields or cases.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TypeDocs {
+    docs: Option<String>,
+    items: Map<String>,
+}
+
+impl TypeDocs {
+    /// What is said of the type itself.
+    pub fn own(&self) -> Option<String> {
+        self.docs.as_deref().and_then(tidy)
+    }
+
+    /// What is said of a field, case, name or flag.
+    pub fn item(&self, name: &str) -> Option<String> {
+        self.items.get(name).map(String::as_str).and_then(tidy)
+    }
+}
+
+impl Docs {
+    /// Reads the section; whatever is wrong with it, the result is no documentation.
+    pub fn parse(section: &[u8]) -> Self {
+        match section.split_first() {
+            Some((0 | 1, json)) => serde_json::from_slice(json).unwrap_or_default(),
+            _ => Self::default(),
+        }
+    }
+
+    /// What is said of a function in an exported interface, or in the world.
+    pub fn function(&self, interface: Option<&str>, name: &str) -> Option<String> {
+        self.members(interface)
+            .find_map(|members| {
+                members
+                    .func_exports
+                    .get(name)
+                    .or_else(|| members.funcs.get(name))
+            })
+            .and_then(|docs| match docs {
+                FunctionDocs::Plain(docs) | FunctionDocs::Full { docs } => docs.as_deref(),
+            })
+            .and_then(tidy)
+    }
+
+    /// What is said of a named type.
+    pub fn named(&self, interface: Option<&str>, name: &str) -> Option<&TypeDocs> {
+        self.members(interface)
+            .find_map(|members| members.types.get(name))
+    }
+
+    /// Places where the members of an export may be described. The section tells neither which of its worlds
+    /// was built nor repeats the package, so the interface's own name decides.
+    fn members(&self, interface: Option<&str>) -> impl Iterator<Item = &Members> {
+        let short = interface.map(|name| Interface::parse(name).map_or(name, |parsed| parsed.name));
+        let direct = short.and_then(|name| self.interfaces.get(name));
+        let inner = self.worlds.values().filter_map(move |world| match short {
+            None => Some(world),
+            Some(name) => world
+                .interface_exports
+                .get(name)
+                .or_else(|| world.interfaces.get(name)),
+        });
+        direct.into_iter().chain(inner)
+    }
+}
+
+/// Text from outside, trimmed, bounded and harmless to show; nothing when nothing is left.
+fn tidy(text: &str) -> Option<String> {
+    let cut = text::prefix(text.trim(), LONGEST);
+    (!cut.is_empty()).then(|| text::sanitize(cut.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(json: &str) -> Vec<u8> {
+        [b"\x01", json.as_bytes()].concat()
+    }
+
+    #[test]
+    fn both_spellings_are_read() {
+        let docs = Docs::parse(&section(
+            r#"{"worlds":{"w":{"func_exports":{"top":{"docs":" Top. "}},"funcs":{"old":"Old."}}},
+                "interfaces":{"add":{"funcs":{"sum":{"docs":"Adds.","stability":"x"}},
+                "types":{"point":{"docs":"A place.","items":{"x":"Across."}}}}}}"#,
+        ));
+        assert_eq!(docs.function(None, "top").as_deref(), Some("Top."));
+        assert_eq!(docs.function(None, "old").as_deref(), Some("Old."));
+        assert_eq!(
+            docs.function(Some("docs:adder/add@0.1.0"), "sum")
+                .as_deref(),
+            Some("Adds.")
+        );
+        let point = docs.named(Some("docs:adder/add@0.1.0"), "point").unwrap();
+        assert_eq!(
+            (point.own().as_deref(), point.item("x").as_deref()),
+            (Some("A place."), Some("Across."))
+        );
+        assert_eq!(docs.function(None, "sum"), None);
+    }
+
+    #[test]
+    fn nonsense_is_no_documentation() {
+        for bad in [
+            &b""[..],
+            b"\x07{}",
+            b"\x01",
+            b"\x01{\"worlds\":3}",
+            b"\x01\xff",
+        ] {
+            assert_eq!(Docs::parse(bad).function(None, "f"), None);
+        }
+        let bomb = "[".repeat(500_000);
+        assert_eq!(Docs::parse(&section(&bomb)).function(None, "f"), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! From the exports of a component to tools.
+
+use mimir_core::schema::Schema;
+use mimir_core::text;
+use wasmparser::component_types::{ComponentEntityType, ComponentFuncTypeId};
+
+use super::docs::Docs;
+use super::schema::{Catalogue, Unliftable};
+use super::{ExportPath, LiftedTool, LiftedTools, Skipped, names};
+use crate::family::{Interface, Surface};
+
+/// The most tools that one component can have. Models choose badly long before this.
+const MOST_TOOLS: usize = 256;
+
+/// The most left-out exports that are listed one by one.
+const MOST_SKIPPED: usize = 32;
+
+/// The longest export name that a reason repeats, in characters.
+const SHOWN: usize = 120;
+
+/// The tools of a component that knows nothing of mimir.
+pub(crate) fn lift(surface: &Surface) -> LiftedTools {
+    let docs = Docs::parse(surface.docs());
+    let mut catalogue = Catalogue::new(surface, &docs);
+    let mut found: Vec<Found> = Vec::new();
+    let mut skipped = Left::default();
+    for export in functions(surface, &mut skipped) {
+        if found.len() == MOST_TOOLS {
+            skipped.add(
+                &export.path,
+                &format!("comes after the {MOST_TOOLS} tools that a component can have"),
+            );
+            continue;
+        }
+        match describe(surface, &mut catalogue, export.ty) {
+            Ok((input, output)) => found.push(Found {
+                path: export.path,
+                input,
+                output,
+            }),
+            Err(reason) => skipped.add(&export.path, &reason.to_string()),
+        }
+    }
+    let (paths, schemas): (Vec<_>, Vec<_>) = found
+        .into_iter()
+        .map(|it| (it.path, (it.input, it.output)))
+        .unzip();
+    let names = names::assign(&paths);
+    let mut tools = Vec::new();
+    for ((path, (input, output)), name) in paths.into_iter().zip(schemas).zip(names) {
+        let Some(name) = name else {
+            skipped.add(&path, "has a name without letters and digits");
+            continue;
+        };
+        let description = docs
+            .function(path.interface.as_deref(), &path.function)
+            .unwrap_or_else(|| describe_plainly(&path));
+        tools.push(LiftedTool {
+            name,
+            description,
+            input_schema: Schema::unchecked(input),
+            output_schema: output.map(Schema::unchecked),
+            export: path,
+        });
+    }
+    LiftedTools {
+        tools,
+        skipped: skipped.finish(),
+    }
+}
+
+/// A function that can be called, with the text of its schemas.
+struct Found {
+    path: ExportPath,
+    input: String,
+    output: Option<String>,
+}
+
+/// An exported function.
+struct Export {
+    path: ExportPath,
+    ty: ComponentFuncTypeId,
+}
+
+/// All exported functions, in order. Exports that can't hold any are left out.
+fn functions(surface: &Surface, skipped: &mut Left) -> Vec<Export> {
+    let mut found = Vec::new();
+    for (name, ty) in surface.exports() {
+        let path = |interface: Option<&str>, function: &str| ExportPath {
+            interface: interface.map(str::to_owned),
+            function: function.to_owned(),
+        };
+        match ty {
+            ComponentEntityType::Func(ty) => found.push(Export {
+                path: path(None, name),
+                ty,
+            }),
+            ComponentEntityType::Instance(_)
+                if Interface::parse(name).is_some_and(|it| it.is("wasi:cli", "run")) =>
+            {
+                skipped.add(
+                    &path(None, name),
+                    "is the entry of a program; the typed functions are the tools",
+                );
+            }
+            ComponentEntityType::Instance(id) => {
+                let items = surface
+                    .types()
+                    .get(id)
+                    .into_iter()
+                    .flat_map(|instance| &instance.exports);
+                for (function, item) in items {
+                    match item.ty {
+                        ComponentEntityType::Func(ty) => found.push(Export {
+                            path: path(Some(name), function),
+                            ty,
+                        }),
+                        ComponentEntityType::Type { .. } => {}
+                        _ => skipped.add(&path(Some(name), function), "is no function"),
+                    }
+                }
+            }
+            ComponentEntityType::Type { .. } => {}
+            _ => skipped.add(&path(None, name), "is no function"),
+        }
+    }
+    found
+}
+
+/// The schemas of a function, as text.
+fn describe(
+    surface: &Surface,
+    catalogue: &mut Catalogue<'_>,
+    ty: ComponentFuncTypeId,
+) -> Result<(String, Option<String>), Unliftable> {
+    let function = surface.types().get(ty).ok_or(Unliftable::Unknown)?;
+    if function.async_ {
+        return Err(Unliftable::Async);
+    }
+    let params = function
+        .params
+        .iter()
+        .map(|(name, ty)| (name.as_str(), *ty));
+    let input = catalogue.arguments(params)?.to_string();
+    let output = match function.result {
+        Some(ty) => catalogue.result(ty)?.map(|schema| schema.to_string()),
+        None => None,
+    };
+    Ok((input, output))
+}
+
+fn describe_plainly(path: &ExportPath) -> String {
+    let function = text::visible(text::prefix(&path.function, SHOWN));
+    match &path.interface {
+        Some(interface) => format!(
+            "Calls the function `{function}` of `{}`.",
+            text::visible(text::prefix(interface, SHOWN))
+        ),
+        None => format!("Calls the function `{function}`."),
+    }
+}
+
+/// What is left out, of which only the first ones are named.
+#[derive(Default)]
+struct Left {
+    named: Vec<Skipped>,
+    more: usize,
+}
+
+impl Left {
+    fn add(&mut self, path: &ExportPath, reason: &str) {
+        if self.named.len() == MOST_SKIPPED {
+            self.more += 1;
+            return;
+        }
+        self.named.push(Skipped {
+            export: text::visible(text::prefix(&path.to_string(), SHOWN)),
+            reason: reason.to_owned(),
+        });
+    }
+
+    fn finish(mut self) -> Vec<Skipped> {
+        if self.more > 0 {
+            self.named.push(Skipped {
+                export: format!("{} more exports", self.more),
+                reason: "are left out as well".into(),
+            });
+        }
+        self.named
+    }
+}

@@ -1,0 +1,106 @@
+//! Foreign components as tools: their exported functions are called with JSON.
+//!
+//! [`lift`] turns the outline of a component into definitions: names, schemas, descriptions.
+//! [`call`] takes JSON arguments through wasmtime and brings the result back. The two agree: what the
+//! schema of a tool allows is what a call takes, and what a call gives matches the output schema.
+//! The rules of that JSON stand in [`schema`].
+//!
+//! Never here: stores, linkers, limits, policy.
+
+mod call;
+pub mod command;
+mod docs;
+mod functions;
+mod names;
+pub mod schema;
+mod value;
+
+#[cfg(test)]
+mod testkit;
+#[cfg(test)]
+mod tests;
+
+pub use call::{LiftError, LiftedOutput, call};
+pub use names::tool_name;
+pub use value::ValueError;
+
+use mimir_core::schema::Schema;
+use mimir_core::tool::ToolName;
+use serde::{Deserialize, Serialize};
+use wasmtime::component::{Component, ComponentExportIndex};
+
+pub(crate) use functions::lift;
+
+/// Where a function stands among the exports of its component.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ExportPath {
+    /// The exported interface as written (`docs:adder/add@0.1.0`); nothing for a function of the world itself.
+    pub interface: Option<String>,
+    /// The function.
+    pub function: String,
+}
+
+impl ExportPath {
+    /// Finds the function in the compiled component. Once per component is enough: the index is
+    /// good for every instance of it. Nothing when it is not there.
+    pub fn resolve(&self, component: &Component) -> Option<ComponentExportIndex> {
+        let outer = match &self.interface {
+            Some(interface) => Some(component.get_export_index(None, interface.as_str())?),
+            None => None,
+        };
+        component.get_export_index(outer.as_ref(), self.function.as_str())
+    }
+}
+
+impl std::fmt::Display for ExportPath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.interface {
+            Some(interface) => write!(f, "{interface}#{}", self.function),
+            None => f.write_str(&self.function),
+        }
+    }
+}
+
+/// A function that can be called as a tool.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LiftedTool {
+    /// Unique within its component.
+    pub name: ToolName,
+    /// The function behind it.
+    pub export: ExportPath,
+    /// The function's documentation where the file carries it, else a sentence that names it.
+    pub description: String,
+    /// An object with one property for each parameter.
+    pub input_schema: Schema,
+    /// An object; nothing for a function without a result.
+    pub output_schema: Option<Schema>,
+}
+
+impl PartialEq for LiftedTool {
+    fn eq(&self, other: &Self) -> bool {
+        let text = |schema: &Option<Schema>| schema.as_ref().map(|it| it.as_str().to_owned());
+        self.name == other.name
+            && self.export == other.export
+            && self.description == other.description
+            && self.input_schema.as_str() == other.input_schema.as_str()
+            && text(&self.output_schema) == text(&other.output_schema)
+    }
+}
+
+/// An export that is no tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// The export, as [`ExportPath`] shows it.
+    pub export: String,
+    /// Why, as the end of a sentence that begins with the export.
+    pub reason: String,
+}
+
+/// What the exports of a component come to.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LiftedTools {
+    /// The tools, in the order of the exports.
+    pub tools: Vec<LiftedTool>,
+    /// What was left out, and why. Never more than a screenful.
+    pub skipped: Vec<Skipped>,
+}

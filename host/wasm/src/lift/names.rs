@@ -1,0 +1,153 @@
+//! Names for tools, out of names that follow other rules.
+
+use std::collections::HashMap;
+
+use mimir_core::tool::ToolName;
+
+use super::ExportPath;
+use crate::family::Interface;
+
+/// The longest name that a tool can have, in characters.
+const LONGEST: usize = 64;
+
+/// The nearest name that a tool can have: lower case, with `_` for everything that is no letter or
+/// digit, and cut to 64 characters. Nothing when nothing is left.
+pub fn tool_name(text: &str) -> Option<ToolName> {
+    ToolName::new(&snake(text)).ok()
+}
+
+fn snake(text: &str) -> String {
+    let mut name = String::new();
+    for c in text.chars() {
+        if name.len() == LONGEST {
+            break;
+        }
+        if c.is_ascii_alphanumeric() {
+            name.push(c.to_ascii_lowercase());
+        } else if !name.is_empty() && !name.ends_with('_') {
+            name.push('_');
+        }
+    }
+    name.truncate(name.trim_end_matches('_').len());
+    name
+}
+
+/// A name for each function, unique among them: the function's own; where functions of several
+/// interfaces share it, `<interface>_<function>`; after that, a number. A function of the world itself keeps
+/// its own name.
+pub(super) fn assign(exports: &[ExportPath]) -> Vec<Option<ToolName>> {
+    let own: Vec<String> = exports
+        .iter()
+        .map(|export| snake(&export.function))
+        .collect();
+    let mut shared: HashMap<&str, usize> = HashMap::new();
+    for name in &own {
+        *shared.entry(name).or_default() += 1;
+    }
+    let wanted = |export: &ExportPath, own: &str| match &export.interface {
+        Some(interface) if shared.get(own).is_some_and(|count| *count > 1) => {
+            let short =
+                Interface::parse(interface).map_or(interface.as_str(), |parsed| parsed.name);
+            snake(&format!("{short}-{own}"))
+        }
+        _ => own.to_owned(),
+    };
+    let mut taken: HashMap<String, usize> = HashMap::new();
+    let mut given: Vec<Option<ToolName>> = vec![None; exports.len()];
+    for of_world in [true, false] {
+        for ((export, own), slot) in exports.iter().zip(&own).zip(&mut given) {
+            if export.interface.is_none() == of_world {
+                *slot = ToolName::new(&unique(wanted(export, own), &mut taken)).ok();
+            }
+        }
+    }
+    given
+}
+
+/// The name itself, or the first of `name_2`, `name_3` … that is free.
+fn unique(name: String, taken: &mut HashMap<String, usize>) -> String {
+    if !taken.contains_key(&name) {
+        taken.insert(name.clone(), 1);
+        return name;
+    }
+    let mut count = taken.get(&name).copied().unwrap_or(1);
+    loop {
+        count += 1;
+        let tail = format!("_{count}");
+        let head = name
+            .get(..name.len().min(LONGEST - tail.len()))
+            .unwrap_or(&name);
+        let candidate = format!("{}{tail}", head.trim_end_matches('_'));
+        if !taken.contains_key(&candidate) {
+            taken.insert(name, count);
+            taken.insert(candidate.clone(), 1);
+            return candidate;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(exports: &[(&str, &str)]) -> Vec<String> {
+        let exports: Vec<ExportPath> = exports
+            .iter()
+            .map(|(interface, function)| ExportPath {
+                interface: (!interface.is_empty()).then(|| (*interface).to_owned()),
+                function: (*function).to_owned(),
+            })
+            .collect();
+        assign(&exports)
+            .into_iter()
+            .map(|name| name.unwrap().into())
+            .collect()
+    }
+
+    #[test]
+    fn kebab_becomes_snake() {
+        assert_eq!(
+            tool_name("eval-expression").unwrap().as_str(),
+            "eval_expression"
+        );
+        assert_eq!(tool_name("HTTP-get").unwrap().as_str(), "http_get");
+        assert_eq!(
+            tool_name("  my tool (2).final ").unwrap().as_str(),
+            "my_tool_2_final"
+        );
+        assert_eq!(tool_name("größe").unwrap().as_str(), "gr_e");
+        assert_eq!(tool_name(&"x".repeat(100)).unwrap().as_str().len(), 64);
+        assert_eq!(tool_name("…"), None);
+        assert_eq!(tool_name(""), None);
+    }
+
+    #[test]
+    fn shared_names_take_their_interface() {
+        assert_eq!(
+            names(&[
+                ("a:b/one@1.0.0", "run"),
+                ("a:b/two@1.0.0", "run"),
+                ("a:b/two@1.0.0", "stop"),
+                ("", "run")
+            ]),
+            ["one_run", "two_run", "stop", "run"]
+        );
+        assert_eq!(
+            names(&[
+                ("a:b/one@1.0.0", "run"),
+                ("c:d/one@1.0.0", "run"),
+                ("", "one-run"),
+                ("e:f/one", "run")
+            ]),
+            ["one_run_2", "one_run_3", "one_run", "one_run_4"]
+        );
+    }
+
+    #[test]
+    fn long_names_stay_unique() {
+        let long = "x".repeat(80);
+        let given = names(&[("a:b/one", &long), ("a:b/two", &long), ("", &long)]);
+        let distinct: std::collections::HashSet<_> = given.iter().collect();
+        assert_eq!(distinct.len(), 3, "{given:?}");
+    }
+}

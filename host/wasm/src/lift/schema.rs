@@ -1,0 +1,84 @@
+//! WIT types as JSON Schema 2020-12: the rules that JSON follows on its way in and out.
+//!
+//! | WIT | JSON |
+//! |---|---|
+//! | `bool`, `string` | the same |
+//! | `s8` … `u64` | an integer in the type's range; 64 bits are exact, written without fraction or exponent |
+//! | `f32`, `f64` | a number, or `"NaN"`, `"Infinity"`, `"-Infinity"`, which JSON has no numbers for |
+//! | `char` | a string of exactly one character |
+//! | `list<u8>` | base64 text |
+//! | `list<T>`, `list<T, N>`, `tuple<…>` | an array; of any length, of N elements, of one element for each type |
+//! | `record` | an object; fields under their WIT names, `option` fields may be left out |
+//! | `option<T>` | the value, or null; a present `option` in an `option` is `{"some": …}` |
+//! | `variant`, `result` | `{"tag": "case", "value": …}`; no `value` where the case has none |
+//! | `enum` | its name |
+//! | `flags` | an array of the names that are set |
+//!
+//! A variant is an object with a tag, not one key per case: models fill a discriminator more reliably, every case
+//! reads alike, and a wrong tag can be named. Branches stand in `anyOf`, which more model
+//! providers take than `oneOf`; the tags keep them apart.
+//!
+//! Arguments are one object with a property per parameter. A result that is no record stands under
+//! `result`. The outermost `result<T, E>` is no value: T is the result and E the failure of the tool.
+
+mod catalogue;
+mod sketch;
+
+pub(super) use catalogue::Catalogue;
+
+use serde_json::{Map, Value, json};
+use wasmparser::PrimitiveValType;
+
+/// Why a function is no tool; the end of a sentence that begins with its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unliftable {
+    #[error("is async, which is not supported yet")]
+    Async,
+    #[error("uses a resource, which has no form in JSON")]
+    Resource,
+    #[error("uses a stream or future, which has no form in JSON")]
+    Stream,
+    #[error("uses an error context, which has no form in JSON")]
+    ErrorContext,
+    #[error("uses a map, which is not supported yet")]
+    Map,
+    #[error("has types that are too large to describe to a model")]
+    TooLarge,
+    #[error("has a type that is not known")]
+    Unknown,
+}
+
+fn primitive(ty: PrimitiveValType) -> Result<Value, Unliftable> {
+    fn integer(minimum: impl Into<Value>, maximum: impl Into<Value>) -> Value {
+        json!({ "type": "integer", "minimum": minimum.into(), "maximum": maximum.into() })
+    }
+    fn float(number: Value) -> Value {
+        json!({ "anyOf": [number, { "type": "string", "enum": ["NaN", "Infinity", "-Infinity"] }] })
+    }
+    Ok(match ty {
+        PrimitiveValType::Bool => json!({ "type": "boolean" }),
+        PrimitiveValType::S8 => integer(i8::MIN, i8::MAX),
+        PrimitiveValType::U8 => integer(u8::MIN, u8::MAX),
+        PrimitiveValType::S16 => integer(i16::MIN, i16::MAX),
+        PrimitiveValType::U16 => integer(u16::MIN, u16::MAX),
+        PrimitiveValType::S32 => integer(i32::MIN, i32::MAX),
+        PrimitiveValType::U32 => integer(u32::MIN, u32::MAX),
+        PrimitiveValType::S64 => integer(i64::MIN, i64::MAX),
+        PrimitiveValType::U64 => integer(u64::MIN, u64::MAX),
+        PrimitiveValType::F32 => float(json!({
+            "type": "number", "minimum": f64::from(f32::MIN), "maximum": f64::from(f32::MAX)
+        })),
+        PrimitiveValType::F64 => float(json!({ "type": "number" })),
+        PrimitiveValType::Char => json!({ "type": "string", "minLength": 1, "maxLength": 1 }),
+        PrimitiveValType::String => json!({ "type": "string" }),
+        PrimitiveValType::ErrorContext => return Err(Unliftable::ErrorContext),
+    })
+}
+
+/// The object that `json!` was given.
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,154 @@
+//! The types of one component, their names and their documentation.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use wasmparser::PrimitiveValType;
+use wasmparser::component_types::{
+    ComponentAnyTypeId, ComponentDefinedType, ComponentDefinedTypeId, ComponentEntityType,
+    ComponentValType,
+};
+
+use super::Unliftable;
+use super::sketch::Sketch;
+use crate::family::Surface;
+use crate::lift::docs::Docs;
+
+/// The most text that all schemas of a component may come to, in bytes, roughly counted.
+const COMPONENT_MOST: usize = 4 * 1024 * 1024;
+
+/// A defined type.
+pub(super) type Id = ComponentDefinedTypeId;
+
+/// The types of a component and what is known of them, for as long as its schemas are made.
+pub(in crate::lift) struct Catalogue<'a> {
+    pub(super) surface: &'a Surface,
+    pub(super) docs: &'a Docs,
+    pub(super) named: HashMap<Id, Named<'a>>,
+    /// What each alias stands for in the end; hostile chains of aliases are walked once.
+    originals: HashMap<Id, Id>,
+    pub(super) left: usize,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    pub interface: Option<&'a str>,
+    pub name: &'a str,
+}
+
+impl<'a> Catalogue<'a> {
+    /// Notes the names that the component gives to its types.
+    pub fn new(surface: &'a Surface, docs: &'a Docs) -> Self {
+        let mut this = Self {
+            surface,
+            docs,
+            named: HashMap::new(),
+            originals: HashMap::new(),
+            left: COMPONENT_MOST,
+        };
+        for (outer, ty) in surface.exports().chain(surface.imports()) {
+            match ty {
+                ComponentEntityType::Instance(id) => {
+                    let items = surface
+                        .types()
+                        .get(id)
+                        .into_iter()
+                        .flat_map(|it| &it.exports);
+                    for (name, item) in items {
+                        this.note(Some(outer), name, item.ty);
+                    }
+                }
+                ty => this.note(None, outer, ty),
+            }
+        }
+        this
+    }
+
+    fn note(&mut self, interface: Option<&'a str>, name: &'a str, ty: ComponentEntityType) {
+        if let ComponentEntityType::Type {
+            created: ComponentAnyTypeId::Defined(id),
+            ..
+        } = ty
+        {
+            let id = self.original(id);
+            self.named.entry(id).or_insert(Named { interface, name });
+        }
+    }
+
+    fn original(&mut self, mut id: Id) -> Id {
+        let mut path = Vec::new();
+        loop {
+            if let Some(known) = self.originals.get(&id) {
+                id = *known;
+                break;
+            }
+            let Some(next) = self.surface.types().peel_alias(id) else {
+                break;
+            };
+            path.push(id);
+            id = next;
+        }
+        self.originals
+            .extend(path.into_iter().map(|alias| (alias, id)));
+        id
+    }
+
+    /// Follows aliases to what `ty` is.
+    pub(super) fn resolve(&mut self, ty: ComponentValType) -> Result<Shape<'a>, Unliftable> {
+        match ty {
+            ComponentValType::Primitive(primitive) => Ok(Shape::Primitive(primitive)),
+            ComponentValType::Type(id) => {
+                let id = self.original(id);
+                match self.surface.types().get(id).ok_or(Unliftable::Unknown)? {
+                    ComponentDefinedType::Primitive(primitive) => Ok(Shape::Primitive(*primitive)),
+                    defined => Ok(Shape::Defined(id, defined)),
+                }
+            }
+        }
+    }
+
+    /// The schema of a function's arguments.
+    pub fn arguments<'p>(
+        &mut self,
+        params: impl Iterator<Item = (&'p str, ComponentValType)> + Clone,
+    ) -> Result<Value, Unliftable> {
+        let mut sketch = Sketch::new(self);
+        for (_, ty) in params.clone() {
+            sketch.count(ty)?;
+        }
+        let root = sketch.object(params, None)?;
+        Ok(sketch.finish(root))
+    }
+
+    /// The schema of a function's result; nothing where success has no value.
+    pub fn result(&mut self, ty: ComponentValType) -> Result<Option<Value>, Unliftable> {
+        let success = match self.resolve(ty)? {
+            Shape::Defined(_, ComponentDefinedType::Result { ok, err, .. }) => {
+                // A failure is told in words; its type must still be one that can be told.
+                if let Some(err) = *err {
+                    let mut unused = Sketch::new(self);
+                    unused.count(err)?;
+                    unused.value(err)?;
+                }
+                *ok
+            }
+            _ => Some(ty),
+        };
+        let Some(ty) = success else {
+            return Ok(None);
+        };
+        let mut sketch = Sketch::new(self);
+        sketch.count(ty)?;
+        let root = match sketch.catalogue.resolve(ty)? {
+            Shape::Defined(id, ComponentDefinedType::Record(_)) => sketch.body(id)?,
+            _ => sketch.object(std::iter::once(("result", ty)), None)?,
+        };
+        Ok(Some(sketch.finish(root)))
+    }
+}
+
+/// A type with its aliases followed.
+pub(super) enum Shape<'a> {
+    Primitive(PrimitiveValType),
+    Defined(Id, &'a ComponentDefinedType),
+}

@@ -1,0 +1,322 @@
+//! One schema, from the outside in.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+use wasmparser::PrimitiveValType;
+use wasmparser::component_types::{ComponentDefinedType, ComponentValType};
+
+use super::catalogue::{Catalogue, Id, Shape};
+use super::{Unliftable, object, primitive};
+use crate::lift::docs::TypeDocs;
+
+/// The most text that one schema may come to, in bytes, roughly counted. A model reads all of it
+/// before it calls anything.
+const SCHEMA_MOST: usize = 128 * 1024;
+
+/// What a node of a schema costs beside the names in it, in bytes.
+const NODE: usize = 48;
+
+/// One schema in the making.
+pub(super) struct Sketch<'c, 'a> {
+    pub catalogue: &'c mut Catalogue<'a>,
+    /// How often each record and variant is used.
+    uses: HashMap<Id, usize>,
+    /// Names of those that stand in `$defs`.
+    shared: HashMap<Id, String>,
+    defs: Map<String, Value>,
+    left: usize,
+}
+
+impl<'c, 'a> Sketch<'c, 'a> {
+    /// Nothing yet.
+    pub fn new(catalogue: &'c mut Catalogue<'a>) -> Self {
+        Self {
+            catalogue,
+            uses: HashMap::new(),
+            shared: HashMap::new(),
+            defs: Map::new(),
+            left: SCHEMA_MOST,
+        }
+    }
+
+    /// The schema with `root` and all that it refers to.
+    pub fn finish(self, root: Map<String, Value>) -> Value {
+        let mut root = root;
+        if !self.defs.is_empty() {
+            root.insert("$defs".into(), Value::Object(self.defs));
+        }
+        Value::Object(root)
+    }
+
+    /// Types are trees only when they are written out; as stored they share, and a small file can stand for
+    /// a tree without end. Everything that is written is paid for here.
+    fn spend(&mut self, text: usize) -> Result<(), Unliftable> {
+        let cost = NODE.saturating_add(text);
+        let left = self.left.checked_sub(cost).ok_or(Unliftable::TooLarge)?;
+        let all = self
+            .catalogue
+            .left
+            .checked_sub(cost)
+            .ok_or(Unliftable::TooLarge)?;
+        (self.left, self.catalogue.left) = (left, all);
+        Ok(())
+    }
+
+    fn is_option(&mut self, ty: ComponentValType) -> Result<bool, Unliftable> {
+        let shape = self.catalogue.resolve(ty)?;
+        Ok(matches!(
+            shape,
+            Shape::Defined(_, ComponentDefinedType::Option { .. })
+        ))
+    }
+
+    /// Counts the uses of records and variants in `ty`, and refuses what JSON can't hold.
+    pub fn count(&mut self, ty: ComponentValType) -> Result<(), Unliftable> {
+        let Shape::Defined(id, defined) = self.catalogue.resolve(ty)? else {
+            return Ok(());
+        };
+        self.spend(0)?;
+        if matches!(
+            defined,
+            ComponentDefinedType::Record(_) | ComponentDefinedType::Variant(_)
+        ) {
+            let uses = self.uses.entry(id).or_default();
+            *uses += 1;
+            if *uses > 1 {
+                return Ok(());
+            }
+        }
+        for part in parts(defined) {
+            self.count(part)?;
+        }
+        Ok(())
+    }
+
+    /// The schema of a value, by reference where it stands in `$defs`.
+    pub fn value(&mut self, ty: ComponentValType) -> Result<Value, Unliftable> {
+        let (id, defined) = match self.catalogue.resolve(ty)? {
+            Shape::Primitive(plain) => {
+                self.spend(0)?;
+                return primitive(plain);
+            }
+            Shape::Defined(id, defined) => (id, defined),
+        };
+        let shareable = matches!(
+            defined,
+            ComponentDefinedType::Record(_) | ComponentDefinedType::Variant(_)
+        );
+        if !shareable || self.uses.get(&id).is_none_or(|uses| *uses < 2) {
+            return Ok(Value::Object(self.body(id)?));
+        }
+        let name = match self.shared.get(&id) {
+            Some(name) => name.clone(),
+            None => {
+                let name = self.fresh_name(id);
+                self.shared.insert(id, name.clone());
+                // The place is taken first, so that names stay in the order of use.
+                self.defs.insert(name.clone(), Value::Null);
+                let body = self.body(id)?;
+                self.defs.insert(name.clone(), Value::Object(body));
+                name
+            }
+        };
+        self.spend(name.len())?;
+        Ok(json!({ "$ref": format!("#/$defs/{name}") }))
+    }
+
+    fn fresh_name(&self, id: Id) -> String {
+        let name = self
+            .catalogue
+            .named
+            .get(&id)
+            .map_or("type", |named| named.name);
+        let mut candidate = name.to_owned();
+        let mut count = 1;
+        while self.defs.contains_key(&candidate) {
+            count += 1;
+            candidate = format!("{name}-{count}");
+        }
+        candidate
+    }
+
+    /// The schema of a defined type, written out.
+    pub fn body(&mut self, id: Id) -> Result<Map<String, Value>, Unliftable> {
+        self.spend(0)?;
+        let types = self.catalogue.surface.types();
+        let defined = types.get(id).ok_or(Unliftable::Unknown)?;
+        let docs = match self.catalogue.named.get(&id) {
+            Some(named) => self.catalogue.docs.named(named.interface, named.name),
+            None => None,
+        };
+        let mut schema = match defined {
+            ComponentDefinedType::Primitive(plain) => object(primitive(*plain)?),
+            ComponentDefinedType::Record(record) => {
+                let fields = record.fields.iter().map(|(name, ty)| (name.as_str(), *ty));
+                self.object(fields, docs)?
+            }
+            ComponentDefinedType::Variant(variant) => {
+                let cases = variant
+                    .cases
+                    .iter()
+                    .map(|(name, case)| (name.as_str(), case.ty));
+                self.tagged(cases, docs)?
+            }
+            ComponentDefinedType::Result { ok, err, .. } => {
+                self.tagged([("ok", *ok), ("err", *err)].into_iter(), None)?
+            }
+            ComponentDefinedType::List { element, .. } => match self.catalogue.resolve(*element)? {
+                Shape::Primitive(PrimitiveValType::U8) => {
+                    object(json!({ "type": "string", "contentEncoding": "base64" }))
+                }
+                _ => object(json!({ "type": "array", "items": self.value(*element)? })),
+            },
+            ComponentDefinedType::FixedLengthList {
+                element, length, ..
+            } => object(json!({
+                "type": "array", "items": self.value(*element)?, "minItems": length, "maxItems": length
+            })),
+            ComponentDefinedType::Tuple(tuple) => {
+                let items = tuple
+                    .types
+                    .iter()
+                    .map(|ty| self.value(*ty))
+                    .collect::<Result<Vec<_>, _>>()?;
+                let count = items.len();
+                object(json!({
+                    "type": "array", "prefixItems": items, "items": false, "minItems": count, "maxItems": count
+                }))
+            }
+            ComponentDefinedType::Flags(names) => {
+                let names = self.names(names.iter().map(|name| name.as_str()))?;
+                object(
+                    json!({ "type": "array", "items": { "type": "string", "enum": names }, "uniqueItems": true }),
+                )
+            }
+            ComponentDefinedType::Enum(names) => {
+                let names = self.names(names.iter().map(|name| name.as_str()))?;
+                object(json!({ "type": "string", "enum": names }))
+            }
+            ComponentDefinedType::Option { ty, .. } => {
+                let some = self.value(*ty)?;
+                let some = if self.is_option(*ty)? {
+                    json!({
+                        "type": "object", "properties": { "some": some },
+                        "required": ["some"], "additionalProperties": false
+                    })
+                } else {
+                    some
+                };
+                object(json!({ "anyOf": [some, { "type": "null" }] }))
+            }
+            ComponentDefinedType::Map { .. } => return Err(Unliftable::Map),
+            ComponentDefinedType::Own(_) | ComponentDefinedType::Borrow(_) => {
+                return Err(Unliftable::Resource);
+            }
+            ComponentDefinedType::Future { .. } | ComponentDefinedType::Stream { .. } => {
+                return Err(Unliftable::Stream);
+            }
+        };
+        if let Some(description) = description(defined, docs) {
+            self.spend(description.len())?;
+            schema.insert("description".into(), description.into());
+        }
+        Ok(schema)
+    }
+
+    /// An object with a property per field; options may be left out.
+    pub fn object<'p>(
+        &mut self,
+        fields: impl Iterator<Item = (&'p str, ComponentValType)>,
+        docs: Option<&TypeDocs>,
+    ) -> Result<Map<String, Value>, Unliftable> {
+        let (mut properties, mut required) = (Map::new(), Vec::new());
+        for (name, ty) in fields {
+            self.spend(2 * name.len())?;
+            let mut schema = self.value(ty)?;
+            if let (Some(text), Some(schema)) = (
+                docs.and_then(|docs| docs.item(name)),
+                schema.as_object_mut(),
+            ) {
+                self.spend(text.len())?;
+                schema.insert("description".into(), text.into());
+            }
+            if !self.is_option(ty)? {
+                required.push(name);
+            }
+            properties.insert(name.to_owned(), schema);
+        }
+        Ok(object(json!({
+            "type": "object", "properties": properties, "required": required, "additionalProperties": false
+        })))
+    }
+
+    /// One object per case, told apart by the tag.
+    fn tagged<'p>(
+        &mut self,
+        cases: impl Iterator<Item = (&'p str, Option<ComponentValType>)>,
+        docs: Option<&TypeDocs>,
+    ) -> Result<Map<String, Value>, Unliftable> {
+        let mut branches = Vec::new();
+        for (name, payload) in cases {
+            self.spend(name.len())?;
+            let mut properties = object(json!({ "tag": { "type": "string", "const": name } }));
+            let mut required = vec!["tag"];
+            if let Some(ty) = payload {
+                properties.insert("value".into(), self.value(ty)?);
+                if !self.is_option(ty)? {
+                    required.push("value");
+                }
+            }
+            let mut branch = object(json!({
+                "type": "object", "properties": properties, "required": required, "additionalProperties": false
+            }));
+            if let Some(text) = docs.and_then(|docs| docs.item(name)) {
+                self.spend(text.len())?;
+                branch.insert("description".into(), text.into());
+            }
+            branches.push(Value::Object(branch));
+        }
+        Ok(object(json!({ "anyOf": branches })))
+    }
+
+    fn names<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<Vec<&'n str>, Unliftable> {
+        names
+            .map(|name| self.spend(name.len()).map(|()| name))
+            .collect()
+    }
+}
+
+/// The types inside a type, one level down.
+fn parts(defined: &ComponentDefinedType) -> Vec<ComponentValType> {
+    match defined {
+        ComponentDefinedType::Record(record) => record.fields.values().copied().collect(),
+        ComponentDefinedType::Variant(variant) => {
+            variant.cases.values().filter_map(|case| case.ty).collect()
+        }
+        ComponentDefinedType::Tuple(tuple) => tuple.types.to_vec(),
+        ComponentDefinedType::List { element, .. }
+        | ComponentDefinedType::FixedLengthList { element, .. } => {
+            vec![*element]
+        }
+        ComponentDefinedType::Option { ty, .. } => vec![*ty],
+        ComponentDefinedType::Result { ok, err, .. } => ok.iter().chain(err).copied().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What is said of a type; of an enum or flags also what is said of each name, for those have no place of their own.
+fn description(defined: &ComponentDefinedType, docs: Option<&TypeDocs>) -> Option<String> {
+    let docs = docs?;
+    let mut lines: Vec<String> = docs.own().into_iter().collect();
+    if let ComponentDefinedType::Enum(names) | ComponentDefinedType::Flags(names) = defined {
+        let told = names
+            .iter()
+            .filter_map(|name| Some(format!("`{name}`: {}", docs.item(name.as_str())?)));
+        lines.extend(told);
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}

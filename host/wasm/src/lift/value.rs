@@ -1,0 +1,55 @@
+//! Values on their way between JSON and wasmtime, by the rules of [`schema`](super::schema).
+//!
+//! wasmtime's own types guide both directions, so what was cached about a component can be wrong
+//! without harm: a value that doesn't fit is refused with its place.
+
+mod lower;
+mod raise;
+
+pub(super) use lower::arguments;
+pub(super) use raise::{Formless, raise};
+
+use std::fmt::Write as _;
+
+/// JSON that does not fit the type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {message}", if path.is_empty() { "/" } else { path })]
+pub struct ValueError {
+    /// Where, as a JSON pointer; empty for the whole.
+    pub path: String,
+    /// What is wrong there, as a sentence for the model that wrote it.
+    pub message: String,
+}
+
+/// A place in a JSON document, kept as a pointer.
+#[derive(Default)]
+struct Path(String);
+
+impl Path {
+    /// Runs `f` one step further in.
+    fn within<T>(&mut self, step: impl std::fmt::Display, f: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.0.len();
+        let step = step.to_string().replace('~', "~0").replace('/', "~1");
+        let _ = write!(self.0, "/{step}");
+        let result = f(self);
+        self.0.truncate(outer);
+        result
+    }
+
+    fn error(&self, message: impl Into<String>) -> ValueError {
+        ValueError {
+            path: self.0.clone(),
+            message: message.into(),
+        }
+    }
+}
+
+/// The spellings of floats that JSON has no numbers for.
+const NAN: &str = "NaN";
+const INFINITY: &str = "Infinity";
+const NEGATIVE_INFINITY: &str = "-Infinity";
+
+/// The keys of variants and of options in options.
+const TAG: &str = "tag";
+const VALUE: &str = "value";
+const SOME: &str = "some";

@@ -1,0 +1,389 @@
+//! JSON into values.
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use mimir_core::{names, text};
+use serde_json::{Map, Value};
+use wasmtime::component::{Type, Val};
+
+use super::{INFINITY, NAN, NEGATIVE_INFINITY, Path, SOME, TAG, VALUE, ValueError};
+
+/// Takes base64 with and without padding: models forget it.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Above this, a float no longer tells apart all integers.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// The longest part of an argument that a message repeats, in characters.
+const SHOWN: usize = 60;
+
+type Lowered = Result<Val, ValueError>;
+
+/// The arguments of a call: one object with a property for each parameter, in the function's order.
+pub(in crate::lift) fn arguments<'a>(
+    json: &Value,
+    params: impl Iterator<Item = (&'a str, Type)>,
+) -> Result<Vec<Val>, ValueError> {
+    let mut path = Path::default();
+    let params: Vec<(&str, Type)> = params.collect();
+    let fields = fields(json, &params, &mut path)?;
+    Ok(fields.into_iter().map(|(_, value)| value).collect())
+}
+
+/// One value.
+pub(super) fn lower(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
+    Ok(match ty {
+        Type::Bool => Val::Bool(
+            json.as_bool()
+                .ok_or_else(|| wrong(json, "true or false", path))?,
+        ),
+        Type::S8 => Val::S8(integer(json, path)?),
+        Type::U8 => Val::U8(integer(json, path)?),
+        Type::S16 => Val::S16(integer(json, path)?),
+        Type::U16 => Val::U16(integer(json, path)?),
+        Type::S32 => Val::S32(integer(json, path)?),
+        Type::U32 => Val::U32(integer(json, path)?),
+        Type::S64 => Val::S64(integer(json, path)?),
+        Type::U64 => Val::U64(integer(json, path)?),
+        Type::Float32 => Val::Float32(float32(json, path)?),
+        Type::Float64 => Val::Float64(float64(json, path)?),
+        Type::Char => Val::Char(character(json, path)?),
+        Type::String => Val::String(string(json, path)?.to_owned()),
+        Type::List(list) if list.ty() == Type::U8 => Val::List(bytes(json, path)?),
+        Type::List(list) => {
+            let ty = list.ty();
+            let items = array(json, path)?.iter().enumerate();
+            let items = items.map(|(at, item)| path.within(at, |path| lower(item, &ty, path)));
+            Val::List(items.collect::<Result<_, _>>()?)
+        }
+        Type::FixedLengthList(list) => {
+            let ty = list.ty();
+            let items = exactly(json, list.len() as usize, path)?.iter().enumerate();
+            let items = items.map(|(at, item)| path.within(at, |path| lower(item, &ty, path)));
+            Val::FixedLengthList(items.collect::<Result<_, _>>()?)
+        }
+        Type::Tuple(tuple) => {
+            let types = tuple.types();
+            let items = exactly(json, types.len(), path)?
+                .iter()
+                .zip(types)
+                .enumerate();
+            let items =
+                items.map(|(at, (item, ty))| path.within(at, |path| lower(item, &ty, path)));
+            Val::Tuple(items.collect::<Result<_, _>>()?)
+        }
+        Type::Record(record) => {
+            let types: Vec<(&str, Type)> = record
+                .fields()
+                .map(|field| (field.name, field.ty))
+                .collect();
+            let fields = fields(json, &types, path)?;
+            Val::Record(
+                fields
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), value))
+                    .collect(),
+            )
+        }
+        Type::Variant(variant) => {
+            let cases: Vec<(&str, Option<Type>)> =
+                variant.cases().map(|case| (case.name, case.ty)).collect();
+            let (tag, payload) = tagged(json, &cases, path)?;
+            Val::Variant(tag.to_owned(), payload)
+        }
+        Type::Result(result) => {
+            let cases = [("ok", result.ok()), ("err", result.err())];
+            match tagged(json, &cases, path)? {
+                ("ok", payload) => Val::Result(Ok(payload)),
+                (_, payload) => Val::Result(Err(payload)),
+            }
+        }
+        Type::Enum(names) => {
+            let names: Vec<&str> = names.names().collect();
+            Val::Enum(one_of(string(json, path)?, names.iter().copied(), path)?.to_owned())
+        }
+        Type::Option(option) => option_of(json, &option.ty(), path)?,
+        Type::Flags(flags) => {
+            let names: Vec<&str> = flags.names().collect();
+            Val::Flags(set_of(json, &names, path)?)
+        }
+        Type::Map(_)
+        | Type::Own(_)
+        | Type::Borrow(_)
+        | Type::Future(_)
+        | Type::Stream(_)
+        | Type::ErrorContext => return Err(path.error("has no form in JSON")),
+    })
+}
+
+/// The members of an object, in the order of the type. A missing option is none.
+fn fields<'a>(
+    json: &Value,
+    types: &[(&'a str, Type)],
+    path: &mut Path,
+) -> Result<Vec<(&'a str, Val)>, ValueError> {
+    let object = json
+        .as_object()
+        .ok_or_else(|| wrong(json, "an object", path))?;
+    only(object, types.iter().map(|(name, _)| *name), path)?;
+    types
+        .iter()
+        .map(|(name, ty)| {
+            let value = path.within(name, |path| match (object.get(*name), ty) {
+                (Some(value), ty) => lower(value, ty, path),
+                (None, Type::Option(_)) => Ok(Val::Option(None)),
+                (None, _) => Err(path.error("is missing")),
+            })?;
+            Ok((*name, value))
+        })
+        .collect()
+}
+
+/// Refuses the first key that is not known.
+fn only<'a>(
+    object: &Map<String, Value>,
+    known: impl Iterator<Item = &'a str> + Clone,
+    path: &mut Path,
+) -> Result<(), ValueError> {
+    // A set would cost more than it saves: objects from models are small.
+    let Some(unknown) = object
+        .keys()
+        .find(|key| known.clone().all(|name| name != *key))
+    else {
+        return Ok(());
+    };
+    let near = names::did_you_mean(unknown, known);
+    let shown = text::prefix(unknown, SHOWN);
+    Err(path.within(shown, |path| {
+        path.error(format!("there is no such field.{near}"))
+    }))
+}
+
+fn option_of(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
+    if json.is_null() {
+        return Ok(Val::Option(None));
+    }
+    let some = match ty {
+        Type::Option(_) => {
+            let wanted = "null or an object with the single key `some`";
+            let object = json.as_object().ok_or_else(|| wrong(json, wanted, path))?;
+            only(object, std::iter::once(SOME), path)?;
+            let inner = object.get(SOME).ok_or_else(|| wrong(json, wanted, path))?;
+            path.within(SOME, |path| lower(inner, ty, path))?
+        }
+        ty => lower(json, ty, path)?,
+    };
+    Ok(Val::Option(Some(Box::new(some))))
+}
+
+/// A case and its payload.
+fn tagged<'a>(
+    json: &Value,
+    cases: &[(&'a str, Option<Type>)],
+    path: &mut Path,
+) -> Result<(&'a str, Option<Box<Val>>), ValueError> {
+    let object = json.as_object().ok_or_else(|| {
+        wrong(
+            json,
+            "an object with `tag` and, where the case has one, `value`",
+            path,
+        )
+    })?;
+    let (tag, ty) = path.within(TAG, |path| {
+        let given = match object.get(TAG) {
+            Some(tag) => string(tag, path)?,
+            None => {
+                return Err(path.error(format!(
+                    "is missing{}",
+                    choices(cases.iter().map(|case| case.0))
+                )));
+            }
+        };
+        let tag = one_of(given, cases.iter().map(|case| case.0), path)?;
+        Ok(cases
+            .iter()
+            .find(|case| case.0 == tag)
+            .map_or((tag, None), |case| (case.0, case.1.clone())))
+    })?;
+    let Some(ty) = ty else {
+        only(object, std::iter::once(TAG), path)?;
+        return Ok((tag, None));
+    };
+    only(object, [TAG, VALUE].into_iter(), path)?;
+    let payload = path.within(VALUE, |path| match (object.get(VALUE), &ty) {
+        (Some(value), ty) => lower(value, ty, path),
+        (None, Type::Option(_)) => Ok(Val::Option(None)),
+        (None, _) => Err(path.error(format!("is missing: the case `{tag}` has a value"))),
+    })?;
+    Ok((tag, Some(Box::new(payload))))
+}
+
+/// The names that are set, in the order of the type.
+fn set_of(json: &Value, names: &[&str], path: &mut Path) -> Result<Vec<String>, ValueError> {
+    let mut set = vec![false; names.len()];
+    for (at, item) in array(json, path)?.iter().enumerate() {
+        path.within(at, |path| {
+            let given = one_of(string(item, path)?, names.iter().copied(), path)?;
+            for (name, set) in names.iter().zip(&mut set) {
+                if *name == given && std::mem::replace(set, true) {
+                    return Err(path.error(format!("`{name}` is there twice")));
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(names
+        .iter()
+        .zip(set)
+        .filter(|(_, set)| *set)
+        .map(|(name, _)| (*name).to_owned())
+        .collect())
+}
+
+fn one_of<'a>(
+    given: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+    path: &Path,
+) -> Result<&'a str, ValueError> {
+    names.clone().find(|name| *name == given).ok_or_else(|| {
+        let near = names::did_you_mean(given, names.clone());
+        let shown = text::visible(text::prefix(given, SHOWN));
+        path.error(format!(
+            "`{shown}` is no choice here{}{near}",
+            choices(names)
+        ))
+    })
+}
+
+/// `: one of …`, as far as it helps.
+fn choices<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const MOST: usize = 20;
+    let mut names: Vec<&str> = names.take(MOST + 1).collect();
+    let more = if names.len() > MOST { ", …" } else { "" };
+    names.truncate(MOST);
+    format!("; it is one of {}{more}.", names.join(", "))
+}
+
+/// An integer, exactly. `3.0` and `3e2` count as integers as far as floats are exact.
+fn integer<T: TryFrom<i128> + Bounds>(json: &Value, path: &Path) -> Result<T, ValueError> {
+    let range = || format!("an integer from {} to {}", T::LEAST, T::GREATEST);
+    let Value::Number(number) = json else {
+        return Err(wrong(json, &range(), path));
+    };
+    let exact = match (number.as_i64(), number.as_u64(), number.as_f64()) {
+        (Some(signed), _, _) => i128::from(signed),
+        (None, Some(unsigned), _) => i128::from(unsigned),
+        // The cast is exact: the value is an integer and small.
+        (None, None, Some(float)) if float.fract() == 0.0 && float.abs() <= EXACT => float as i128,
+        _ => {
+            return Err(path.error(format!(
+                "must be {}, written without fraction or exponent, and is {number}",
+                range()
+            )));
+        }
+    };
+    T::try_from(exact).map_err(|_| path.error(format!("must be {}, and is {number}", range())))
+}
+
+/// The range of an integer type, for messages.
+trait Bounds {
+    const LEAST: i128;
+    const GREATEST: i128;
+}
+
+macro_rules! bounds {
+    ($($ty:ty)*) => {$(
+        impl Bounds for $ty {
+            const LEAST: i128 = <$ty>::MIN as i128;
+            const GREATEST: i128 = <$ty>::MAX as i128;
+        }
+    )*};
+}
+
+bounds!(i8 u8 i16 u16 i32 u32 i64 u64);
+
+fn float64(json: &Value, path: &Path) -> Result<f64, ValueError> {
+    match json {
+        Value::Number(number) => number
+            .as_f64()
+            .ok_or_else(|| path.error("is too large for a number")),
+        Value::String(text) if text == NAN => Ok(f64::NAN),
+        Value::String(text) if text == INFINITY => Ok(f64::INFINITY),
+        Value::String(text) if text == NEGATIVE_INFINITY => Ok(f64::NEG_INFINITY),
+        other => Err(wrong(
+            other,
+            "a number, or `NaN`, `Infinity` or `-Infinity`",
+            path,
+        )),
+    }
+}
+
+fn float32(json: &Value, path: &Path) -> Result<f32, ValueError> {
+    let wide = float64(json, path)?;
+    if wide.is_finite() && wide.abs() > f64::from(f32::MAX) {
+        return Err(path.error(format!(
+            "must be between {:e} and {:e}, and is {json}",
+            f32::MIN,
+            f32::MAX
+        )));
+    }
+    Ok(wide as f32)
+}
+
+fn character(json: &Value, path: &Path) -> Result<char, ValueError> {
+    let text = string(json, path)?;
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(path.error(format!(
+            "must be exactly one character, and has {}",
+            text.chars().count()
+        ))),
+    }
+}
+
+fn bytes(json: &Value, path: &Path) -> Result<Vec<Val>, ValueError> {
+    let text = json
+        .as_str()
+        .ok_or_else(|| wrong(json, "bytes as base64 text", path))?;
+    let bytes = BASE64
+        .decode(text)
+        .map_err(|error| path.error(format!("must be bytes as base64 text: {error}")))?;
+    Ok(bytes.into_iter().map(Val::U8).collect())
+}
+
+fn string<'j>(json: &'j Value, path: &Path) -> Result<&'j str, ValueError> {
+    json.as_str().ok_or_else(|| wrong(json, "a string", path))
+}
+
+fn array<'j>(json: &'j Value, path: &Path) -> Result<&'j Vec<Value>, ValueError> {
+    json.as_array().ok_or_else(|| wrong(json, "an array", path))
+}
+
+fn exactly<'j>(json: &'j Value, count: usize, path: &Path) -> Result<&'j Vec<Value>, ValueError> {
+    let items = array(json, path)?;
+    if items.len() == count {
+        return Ok(items);
+    }
+    Err(path.error(format!(
+        "must have exactly {count} elements, and has {}",
+        items.len()
+    )))
+}
+
+/// A value of another kind than the type wants.
+fn wrong(json: &Value, wanted: &str, path: &Path) -> ValueError {
+    let found = match json {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => format!("the string `{}`", text::visible(text::prefix(text, SHOWN))),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    };
+    path.error(format!("must be {wanted}, and is {found}"))
+}

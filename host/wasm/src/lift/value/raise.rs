@@ -1,0 +1,124 @@
+//! Values into JSON.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Number, Value, json};
+use wasmtime::component::{Type, Val};
+
+use super::{INFINITY, NAN, NEGATIVE_INFINITY, SOME, TAG, VALUE};
+
+/// A value whose type has no form in JSON, or that is not of its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::lift) struct Formless;
+
+/// One value of the type `ty`.
+pub(in crate::lift) fn raise(value: &Val, ty: &Type) -> Result<Value, Formless> {
+    Ok(match (value, ty) {
+        (Val::Bool(value), Type::Bool) => json!(value),
+        (Val::S8(value), Type::S8) => json!(value),
+        (Val::U8(value), Type::U8) => json!(value),
+        (Val::S16(value), Type::S16) => json!(value),
+        (Val::U16(value), Type::U16) => json!(value),
+        (Val::S32(value), Type::S32) => json!(value),
+        (Val::U32(value), Type::U32) => json!(value),
+        (Val::S64(value), Type::S64) => json!(value),
+        (Val::U64(value), Type::U64) => json!(value),
+        (Val::Float32(value), Type::Float32) => float(widen(*value)),
+        (Val::Float64(value), Type::Float64) => float(*value),
+        (Val::Char(value), Type::Char) => json!(value),
+        (Val::String(text), Type::String) | (Val::Enum(text), Type::Enum(_)) => json!(text),
+        (Val::List(items), Type::List(list)) => match list.ty() {
+            Type::U8 => bytes(items)?,
+            ty => elements(items.iter().map(|item| (item, ty.clone())))?,
+        },
+        (Val::FixedLengthList(items), Type::FixedLengthList(list)) => {
+            let ty = list.ty();
+            elements(items.iter().map(|item| (item, ty.clone())))?
+        }
+        (Val::Tuple(items), Type::Tuple(tuple)) => elements(items.iter().zip(tuple.types()))?,
+        (Val::Record(fields), Type::Record(record)) => {
+            let fields = fields.iter().zip(record.fields());
+            let fields = fields.map(|((name, value), field)| Ok((name.clone(), raise(value, &field.ty)?)));
+            Value::Object(fields.collect::<Result<_, _>>()?)
+        }
+        (Val::Variant(tag, payload), Type::Variant(variant)) => {
+            let case = variant.cases().find(|case| case.name == tag).ok_or(Formless)?;
+            tagged(tag, payload.as_deref(), case.ty.as_ref())?
+        }
+        (Val::Result(Ok(payload)), Type::Result(ty)) => tagged("ok", payload.as_deref(), ty.ok().as_ref())?,
+        (Val::Result(Err(payload)), Type::Result(ty)) => tagged("err", payload.as_deref(), ty.err().as_ref())?,
+        (Val::Option(None), Type::Option(_)) => Value::Null,
+        (Val::Option(Some(value)), Type::Option(option)) => match option.ty() {
+            ty @ Type::Option(_) => json!({ SOME: raise(value, &ty)? }),
+            ty => raise(value, &ty)?,
+        },
+        (Val::Flags(names), Type::Flags(_)) => json!(names),
+        _ => return Err(Formless),
+    })
+}
+
+fn elements<'v>(items: impl Iterator<Item = (&'v Val, Type)>) -> Result<Value, Formless> {
+    let items = items.map(|(item, ty)| raise(item, &ty));
+    Ok(Value::Array(items.collect::<Result<_, _>>()?))
+}
+
+fn bytes(items: &[Val]) -> Result<Value, Formless> {
+    let bytes = items.iter().map(|item| match item {
+        Val::U8(byte) => Ok(*byte),
+        _ => Err(Formless),
+    });
+    let bytes = bytes.collect::<Result<Vec<u8>, _>>()?;
+    Ok(STANDARD.encode(bytes).into())
+}
+
+fn tagged(tag: &str, payload: Option<&Val>, ty: Option<&Type>) -> Result<Value, Formless> {
+    let mut object = Map::new();
+    object.insert(TAG.into(), tag.into());
+    match (payload, ty) {
+        (Some(value), Some(ty)) => {
+            object.insert(VALUE.into(), raise(value, ty)?);
+        }
+        (None, None) => {}
+        _ => return Err(Formless),
+    }
+    Ok(Value::Object(object))
+}
+
+fn float(value: f64) -> Value {
+    match Number::from_f64(value) {
+        Some(number) => Value::Number(number),
+        None if value.is_nan() => NAN.into(),
+        None if value > 0.0 => INFINITY.into(),
+        None => NEGATIVE_INFINITY.into(),
+    }
+}
+
+/// The double with the shortest text that is this float: 0.1 and not 0.10000000149011612.
+fn widen(value: f32) -> f64 {
+    match value.to_string().parse::<f64>() {
+        Ok(short) if (short as f32).to_bits() == value.to_bits() => short,
+        _ => f64::from(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_stay_short_and_exact() {
+        assert_eq!(float(widen(0.1)), json!(0.1));
+        let mut bits = 1_u32;
+        for _ in 0..100_000 {
+            bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let value = f32::from_bits(bits);
+            if value.is_finite() {
+                assert_eq!((widen(value) as f32).to_bits(), value.to_bits(), "{value:e}");
+            }
+        }
+        assert_eq!(float(f64::NAN), json!("NaN"));
+        assert_eq!(float(f64::INFINITY), json!("Infinity"));
+        assert_eq!(float(widen(f32::NEG_INFINITY)), json!("-Infinity"));
+        assert_eq!(float(widen(-0.0)).to_string(), "-0.0");
+    }
+}
