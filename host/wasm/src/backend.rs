@@ -1,0 +1,150 @@
+//! The backend of every tool that is a component.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mimir_core::backend::{Assessment, Backend, BoxFuture, Raw};
+use mimir_core::call::Unobserved;
+use mimir_core::needs::{Access, Needs};
+use mimir_core::paths::PathRules;
+use mimir_core::pipeline::{Approved, Checked};
+use mimir_core::tool::Trust;
+use mimir_core::{Code, Limits, ToolError};
+
+use crate::call::{self, Run};
+use crate::convert;
+use crate::describe::Kind;
+use crate::faults::fault;
+use crate::fs::{GuardedFs, Mount};
+use crate::guest::{Command, Start};
+use crate::lift::command;
+use crate::pipes::Capture;
+use crate::plugin::Plugin;
+
+/// Where the built-in file tools keep what they replace, below the workspace.
+const BACKUPS: &str = ".mimir/state/backups";
+
+/// How long a plugin may think about a call before a person is asked without its opinion.
+const ASSESS_TIME: Duration = Duration::from_secs(5);
+
+/// Runs the calls of one plugin.
+#[derive(Clone)]
+pub(crate) struct WasmBackend(pub(crate) Arc<Plugin>);
+
+impl WasmBackend {
+    /// The files of one call.
+    fn files(&self, needs: &Needs, most: Access, rules: &PathRules, limits: &Limits) -> Result<GuardedFs, ToolError> {
+        let workspace = self.0.host.workspace();
+        let mut mounts = Vec::new();
+        for need in &needs.files {
+            let root = need.path == ".";
+            mounts.push(Mount {
+                host: if root { workspace.to_owned() } else { workspace.join(&need.path) },
+                guest: if root { convert::GUEST_ROOT.to_owned() } else { format!("/{}", need.path) },
+                prefix: if root { String::new() } else { need.path.clone() },
+                access: need.access.min(most),
+                rules: rules.clone(),
+            });
+        }
+        if self.0.keeps_backups && mounts.iter().any(|mount| mount.access == Access::ReadWrite) {
+            let host = workspace.join(BACKUPS);
+            std::fs::create_dir_all(&host).map_err(|error| {
+                let message = format!("the backups folder {} cannot be made: {error}", host.display());
+                ToolError::new(Code::PermissionDenied, message)
+            })?;
+            mounts.push(Mount {
+                host,
+                guest: format!("/{BACKUPS}"),
+                prefix: BACKUPS.to_owned(),
+                access: Access::ReadWrite,
+                rules: PathRules::none(),
+            });
+        }
+        GuardedFs::open(mounts, limits.open_files).map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
+    }
+
+    async fn start(&self, call: Approved) -> Result<Run, ToolError> {
+        // Compiling is the host's work, not the tool's: its time does not count.
+        let paused = call.deadline().pause();
+        let callee = Arc::clone(self.0.callee().await?);
+        drop(paused);
+        let limits = *call.limits();
+        let mut capture = None;
+        let command = match &self.0.kind {
+            Kind::Command => {
+                let arguments = command::Arguments::parse(call.arguments())?;
+                let stdout = Capture::new(&limits);
+                capture = Some(stdout.clone());
+                Some(Command {
+                    argv: arguments.argv(call.tool().name().as_str()),
+                    stdin: arguments.stdin(),
+                    stdout,
+                })
+            }
+            Kind::Toolset { .. } | Kind::Lifted(_) => None,
+        };
+        Ok(Run {
+            callee,
+            start: Start {
+                fs: self.files(call.rights(), Access::ReadWrite, call.paths(), &limits)?,
+                limits,
+                observer: Arc::clone(call.observer()),
+                nested: Some(call.nested()),
+                command,
+            },
+            tool: call.tool().name().to_string(),
+            arguments: call.arguments().clone(),
+            context: call.context().clone(),
+            deadline: call.deadline().clone(),
+            capture,
+        })
+    }
+
+    async fn judge(&self, call: &Checked) -> Result<Option<Assessment>, ToolError> {
+        let callee = self.0.callee().await?;
+        let tool = call.tool();
+        let limits = Limits {
+            wall: ASSESS_TIME,
+            log_lines: 10,
+            ..Limits::default()
+        };
+        // It judges before anybody has approved it: a plugin without a grant sees no files.
+        let fs = match tool.trust {
+            Trust::Trusted => self.files(&tool.definition.needs, Access::Read, &PathRules::protected(), &limits)?,
+            Trust::Harmless | Trust::Untrusted => GuardedFs::none(),
+        };
+        let internal = |error: wasmtime::Error| ToolError::new(Code::Internal, format!("{error:#}"));
+        let mut store = callee
+            .store(Start {
+                fs,
+                limits,
+                observer: Arc::new(Unobserved),
+                nested: None,
+                command: None,
+            })
+            .map_err(internal)?;
+        let context = convert::context(call.context());
+        let name = tool.name().as_str();
+        let asked = call::assess(&mut store, callee, name, call.arguments(), context);
+        match tokio::time::timeout(ASSESS_TIME, asked).await {
+            Ok(Ok(assessment)) => Ok(assessment.map(convert::assessment)),
+            Ok(Err(error)) => Err(fault(&error, store.data())),
+            Err(_) => Err(ToolError::new(Code::Timeout, "it did not judge the call in time")),
+        }
+    }
+}
+
+impl Backend for WasmBackend {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            match self.start(call).await {
+                Ok(run) => run.run().await,
+                Err(error) => Raw::failed(error),
+            }
+        })
+    }
+
+    fn assess<'a>(&'a self, call: &'a Checked) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
+        Box::pin(self.judge(call))
+    }
+}

@@ -1,0 +1,13 @@
+//! The contract of `wit/` as Rust. Nothing is written by hand here.
+
+mod generated {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        world: "assessed-tool",
+        imports: { default: async | trappable },
+        exports: { default: async },
+    });
+}
+
+pub(crate) use generated::exports::mimir::tool::{assessor, toolset};
+pub(crate) use generated::mimir::tool::{commands, log, model, progress, storage, tools, types};

@@ -1,0 +1,280 @@
+//! One call of one component: a fresh store and instance, its bounds, and what came of it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use wasmtime::Store;
+use wasmtime::component::{ComponentExportIndex, InstancePre};
+use wasmtime_wasi::I32Exit;
+use wasmtime_wasi::p2::bindings::CommandPre;
+
+use mimir_core::backend::{Raw, Usage};
+use mimir_core::outcome::{Content, Output};
+use mimir_core::{CallContext, Code, Deadline, Limits, ToolError};
+
+use crate::bindings::{assessor, toolset, types};
+use crate::convert;
+use crate::describe::Kind;
+use crate::error::HostError;
+use crate::faults::fault;
+use crate::guest::{Guest, Start};
+use crate::lift::{self, LiftError, LiftedOutput, LiftedTool};
+use crate::pipes::Capture;
+
+/// Fuel between two looks at the clock: about a millisecond of computing. Each look costs about a
+/// microsecond, so one in a thousand is spent on it.
+const YIELD_EVERY: u64 = 1_000_000;
+
+/// What a result may carry beside its payload, such as names, codes and the list itself.
+const OUTPUT_FRAME: usize = 1 << 20;
+
+/// A component that is ready to be instantiated, with the exports that will be called.
+pub(crate) enum Callee {
+    Toolset {
+        pre: InstancePre<Guest>,
+        toolset: toolset::GuestIndices,
+        assessor: Option<assessor::GuestIndices>,
+    },
+    Lifted {
+        pre: InstancePre<Guest>,
+        tools: Vec<(LiftedTool, ComponentExportIndex)>,
+    },
+    Command(CommandPre<Guest>),
+}
+
+impl Callee {
+    pub(crate) fn new(pre: InstancePre<Guest>, kind: &Kind, place: &str) -> Result<Self, HostError> {
+        let odd = |error: wasmtime::Error| {
+            let message = format!("{place} is not what it looked like: {error:#}");
+            HostError::Component(message, Code::InvalidInput)
+        };
+        Ok(match kind {
+            Kind::Toolset { assessor } => Callee::Toolset {
+                toolset: toolset::GuestIndices::new(&pre).map_err(odd)?,
+                assessor: match assessor {
+                    true => Some(assessor::GuestIndices::new(&pre).map_err(odd)?),
+                    false => None,
+                },
+                pre,
+            },
+            Kind::Lifted(lifted) => {
+                let component = pre.component();
+                let tools = lifted.tools.iter().filter_map(|tool| {
+                    let index = tool.export.resolve(component)?;
+                    Some((tool.clone(), index))
+                });
+                Callee::Lifted {
+                    tools: tools.collect(),
+                    pre,
+                }
+            }
+            Kind::Command => Callee::Command(CommandPre::new(pre).map_err(odd)?),
+        })
+    }
+
+    fn pre(&self) -> &InstancePre<Guest> {
+        match self {
+            Callee::Toolset { pre, .. } | Callee::Lifted { pre, .. } => pre,
+            Callee::Command(pre) => pre.instance_pre(),
+        }
+    }
+
+    /// A store with the bounds of one call.
+    pub(crate) fn store(&self, start: Start) -> wasmtime::Result<Store<Guest>> {
+        let limits = start.limits;
+        let mut store = Store::new(self.pre().engine(), Guest::new(start));
+        store.limiter(|guest| &mut guest.limiter);
+        store.set_fuel(limits.fuel)?;
+        store.fuel_async_yield_interval(Some(YIELD_EVERY))?;
+        let most = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
+        store.set_hostcall_fuel(most.saturating_add(OUTPUT_FRAME));
+        Ok(store)
+    }
+}
+
+/// One call, ready to run.
+pub(crate) struct Run {
+    pub callee: Arc<Callee>,
+    pub start: Start,
+    pub tool: String,
+    pub arguments: Value,
+    pub context: CallContext,
+    pub deadline: Deadline,
+    /// stdout of a command.
+    pub capture: Option<Capture>,
+}
+
+impl Run {
+    /// Runs it to its end or to its bounds.
+    pub(crate) async fn run(self) -> Raw {
+        let limits = self.start.limits;
+        let mut store = match self.callee.store(self.start) {
+            Ok(store) => store,
+            Err(error) => return Raw::failed(ToolError::new(Code::Internal, format!("{error:#}"))),
+        };
+        let work = invoke(&mut store, &self.callee, &self.tool, &self.arguments, &self.context, self.capture.as_ref());
+        let ended = self.deadline.bound(work).await;
+        let usage = Usage {
+            fuel: store.get_fuel().ok().map(|left| limits.fuel.saturating_sub(left)),
+            peak_memory: Some(store.data().limiter.peak()),
+        };
+        let guest = store.data();
+        guest.close();
+        let (result, truncated) = match ended {
+            Ok(Ok((result, truncated))) => (result.and_then(|output| bounded(output, &limits)), truncated),
+            Ok(Err(error)) => (Err(fault(&error, guest)), false),
+            Err(_) => {
+                let millis = limits.wall.as_millis();
+                let message = format!("`{}` was stopped after {millis} ms (limits.timeMs)", self.tool);
+                (Err(ToolError::new(Code::Timeout, message)), false)
+            }
+        };
+        Raw {
+            result: result.map_err(|error| explain(error, guest)),
+            usage,
+            truncated,
+        }
+    }
+}
+
+type Ended = (Result<Output, ToolError>, bool);
+
+async fn invoke(
+    store: &mut Store<Guest>,
+    callee: &Callee,
+    tool: &str,
+    arguments: &Value,
+    context: &CallContext,
+    capture: Option<&Capture>,
+) -> wasmtime::Result<Ended> {
+    match callee {
+        Callee::Toolset { pre, toolset, .. } => {
+            let instance = pre.instantiate_async(&mut *store).await?;
+            let guest = toolset.load(&mut *store, &instance)?;
+            let context = convert::context(context);
+            let result = guest.call_call(&mut *store, tool, &arguments.to_string(), &context).await?;
+            let result = result.map_err(convert::error).and_then(convert::output);
+            Ok((result, false))
+        }
+        Callee::Lifted { pre, tools } => {
+            let Some((lifted, index)) = tools.iter().find(|(lifted, _)| lifted.name.as_str() == tool) else {
+                let message = format!("the component has no export for `{tool}`");
+                return Ok((Err(ToolError::new(Code::NotFound, message)), false));
+            };
+            let instance = pre.instantiate_async(&mut *store).await?;
+            let result = match lift::call(&mut *store, &instance, lifted, index, arguments).await {
+                Ok(LiftedOutput::Ok(value)) => Ok(lifted_output(value)),
+                Ok(LiftedOutput::Failure { message, details }) => Err(ToolError {
+                    code: Code::ExecutionError,
+                    message,
+                    details,
+                }),
+                Err(LiftError::Trap(error)) => return Err(error),
+                Err(error) => Err(ToolError::new(Code::InvalidInput, error.to_string())),
+            };
+            Ok((result, false))
+        }
+        Callee::Command(pre) => {
+            let command = pre.instantiate_async(&mut *store).await?;
+            let code = match command.wasi_cli_run().call_run(&mut *store).await {
+                Ok(Ok(())) => 0,
+                Ok(Err(())) => 1,
+                Err(error) => match error.downcast_ref::<I32Exit>() {
+                    Some(exit) => exit.0,
+                    None => return Err(error),
+                },
+            };
+            let (stdout, over) = capture.map(Capture::finish).unwrap_or_default();
+            Ok((program(store.data(), stdout, code), over))
+        }
+    }
+}
+
+/// A lifted result, structured and as text.
+fn lifted_output(value: Option<Value>) -> Output {
+    let text = match &value {
+        None => String::new(),
+        Some(Value::Object(map)) if map.len() == 1 && map.get("result").is_some_and(Value::is_string) => {
+            map["result"].as_str().unwrap_or_default().to_owned()
+        }
+        Some(value) => value.to_string(),
+    };
+    Output {
+        content: vec![Content::text(text)],
+        structured: value,
+        exit_code: None,
+    }
+}
+
+/// What a program printed; one that ends with another code than 0 has failed.
+fn program(guest: &Guest, stdout: Vec<u8>, code: i32) -> Result<Output, ToolError> {
+    let stdout = String::from_utf8_lossy(&stdout).into_owned();
+    if code == 0 {
+        return Ok(Output {
+            content: vec![Content::text(stdout)],
+            structured: None,
+            exit_code: Some(0),
+        });
+    }
+    let stderr = guest.logs.tail();
+    let message = match stderr.trim_end().lines().next_back() {
+        Some(last) => format!("the program ended with exit code {code}: {last}"),
+        None => format!("the program ended with exit code {code}"),
+    };
+    let details = serde_json::json!({ "exitCode": code, "stdout": stdout, "stderr": stderr });
+    Err(ToolError::new(Code::ExecutionError, message).with_details(details))
+}
+
+/// Adds to a tool's own refusal which rule of the host stood behind it.
+fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
+    if error.code != Code::PermissionDenied {
+        return error;
+    }
+    if let Some(refusal) = guest.fs.refusals().last() {
+        error.message = format!("{} ({refusal})", error.message);
+    }
+    error
+}
+
+/// Holds the whole result to its bound.
+fn bounded(output: Output, limits: &Limits) -> Result<Output, ToolError> {
+    let size: usize = output.content.iter().map(Content::len).sum();
+    if size as u64 > limits.output_bytes {
+        let most = mimir_core::text::bytes(limits.output_bytes);
+        let message = format!("the result is larger than {most} (limits.outputBytes)");
+        return Err(ToolError::new(Code::LimitExceeded, message));
+    }
+    Ok(output)
+}
+
+/// Asks a plugin what it is.
+pub(crate) async fn describe(store: &mut Store<Guest>, callee: &Callee) -> wasmtime::Result<Option<convert::Manifest>> {
+    let Callee::Toolset { pre, toolset, .. } = callee else {
+        return Ok(None);
+    };
+    let instance = pre.instantiate_async(&mut *store).await?;
+    let guest = toolset.load(&mut *store, &instance)?;
+    guest.call_describe(store).await.map(Some)
+}
+
+/// Asks a plugin to judge a call of itself.
+pub(crate) async fn assess(
+    store: &mut Store<Guest>,
+    callee: &Callee,
+    tool: &str,
+    arguments: &Value,
+    context: types::CallContext,
+) -> wasmtime::Result<Option<assessor::Assessment>> {
+    let Callee::Toolset {
+        pre,
+        assessor: Some(assessor),
+        ..
+    } = callee
+    else {
+        return Ok(None);
+    };
+    let instance = pre.instantiate_async(&mut *store).await?;
+    let guest = assessor.load(&mut *store, &instance)?;
+    guest.call_assess(store, tool, &arguments.to_string(), &context).await.map(Some)
+}
+

@@ -1,0 +1,95 @@
+//! From a component's bytes to machine code, by way of the cache.
+
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use mimir_core::Code;
+
+use crate::cache::{Cache, Kind};
+use crate::digest::Hash;
+use crate::error::HostError;
+
+/// What happens while a component is compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompileEvent {
+    /// It begins.
+    Started {
+        /// The component.
+        name: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// It is done.
+    Finished {
+        /// The component.
+        name: String,
+        /// How long it took.
+        took: Duration,
+    },
+}
+
+/// The name of the code of a component in the cache: what it was made from, by which compiler and
+/// with which settings.
+fn key(engine: &Engine, digest: &Hash) -> String {
+    struct Hasher(Sha256);
+    impl std::hash::Hasher for Hasher {
+        fn finish(&self) -> u64 {
+            0
+        }
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+    }
+    let mut hasher = Hasher(Sha256::new());
+    std::hash::Hash::hash(&engine.precompile_compatibility_hash(), &mut hasher);
+    let settings: [u8; 32] = hasher.0.finalize().into();
+    format!("{digest}-{}", &Hash(settings).to_string()[..16])
+}
+
+/// The compiled component, from the cache if a trustworthy entry is there.
+pub(crate) fn cached(engine: &Engine, cache: &Cache, digest: &Hash) -> Option<Component> {
+    let code = cache.get(Kind::Compiled, &key(engine, digest))?;
+    load(engine, &code)
+}
+
+/// Compiles the component and keeps its code.
+pub(crate) fn compile(
+    engine: &Engine,
+    cache: &Cache,
+    digest: &Hash,
+    name: &str,
+    bytes: &[u8],
+    tell: &dyn Fn(CompileEvent),
+) -> Result<Component, HostError> {
+    let start = Instant::now();
+    tell(CompileEvent::Started {
+        name: name.to_owned(),
+        bytes: bytes.len() as u64,
+    });
+    let compiled = Component::new(engine, bytes);
+    tell(CompileEvent::Finished {
+        name: name.to_owned(),
+        took: start.elapsed(),
+    });
+    let component =
+        compiled.map_err(|error| HostError::Component(format!("{name} cannot be compiled: {error:#}"), Code::InvalidInput))?;
+    match component.serialize() {
+        Ok(code) => cache.put(Kind::Compiled, &key(engine, digest), &code),
+        Err(error) => tracing::warn!(%error, name, "compiled code cannot be kept"),
+    }
+    Ok(component)
+}
+
+#[expect(unsafe_code, reason = "running cached machine code is what a code cache is for")]
+fn load(engine: &Engine, code: &[u8]) -> Option<Component> {
+    // SAFETY: deserializing is sound for what `Component::serialize` wrote. `Cache::get` gives only
+    // entries that lie in a folder and a file which nobody but this user can write, and whose
+    // content still has the hash that it had when `compile` put it there under this key. wasmtime
+    // itself refuses code of another version or of other settings. A program that runs as this user
+    // could write here, but it could as well change mimir itself.
+    let loaded = unsafe { Component::deserialize(engine, code) };
+    loaded.inspect_err(|error| tracing::warn!(%error, "cached code is not used")).ok()
+}

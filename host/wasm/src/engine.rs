@@ -1,0 +1,91 @@
+//! The wasmtime engine: how code is compiled and where its memory comes from.
+
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+
+use mimir_core::Limits;
+
+use crate::error::HostError;
+
+/// The stack of a guest. Enough for deep but honest recursion, such as a parser's.
+const GUEST_STACK: usize = 1 << 20;
+
+/// The stack of a call's fiber: the guest's, and room for the host functions that it calls.
+const FIBER_STACK: usize = GUEST_STACK + (1 << 20);
+
+/// Calls under way at once in the pool: every slot of the pipeline, as many assessments, and room
+/// for nested calls.
+const POOL_INSTANCES: u32 = 4 * Limits::CONCURRENT_TOTAL as u32;
+
+/// Core instances, memories and tables that one component may have. More than any honest component
+/// needs; adapters and fused modules make up to a dozen.
+const CORE_PER_COMPONENT: u32 = 64;
+const MEMORIES_PER_COMPONENT: u32 = 8;
+const TABLES_PER_COMPONENT: u32 = 32;
+
+/// Bytes that stay mapped in a slot between calls. Without them every call ends in a `madvise` that
+/// stops the other cores: two workers do less than one.
+const MEMORY_RESIDENT: usize = 2 << 20;
+const TABLE_RESIDENT: usize = 1 << 20;
+const STACK_RESIDENT: usize = 1 << 20;
+
+/// How a call's memory is had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Allocation {
+    /// From a pool of slots that were reserved once.
+    Pooled,
+    /// From the system, call by call.
+    OnDemand {
+        /// Why there is no pool.
+        why: String,
+    },
+}
+
+/// Makes the engine: with a pool if `pooling` and if the address space can be had, else without.
+pub(crate) fn engine(pooling: bool) -> Result<(Engine, Allocation), HostError> {
+    let why = if pooling {
+        let mut config = config();
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
+        match Engine::new(&config) {
+            Ok(engine) => return Ok((engine, Allocation::Pooled)),
+            Err(error) => format!("the pool cannot be reserved: {error:#}"),
+        }
+    } else {
+        "switched off".to_owned()
+    };
+    let engine = Engine::new(&config()).map_err(|error| HostError::Engine(format!("{error:#}")))?;
+    Ok((engine, Allocation::OnDemand { why }))
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config
+        .wasm_component_model(true)
+        .consume_fuel(true)
+        .max_wasm_stack(GUEST_STACK)
+        .async_stack_size(FIBER_STACK)
+        .memory_init_cow(true)
+        // Backtraces of a guest cost little and are what its author needs.
+        .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(20));
+    config
+}
+
+fn pool() -> PoolingAllocationConfig {
+    let limits = Limits::default();
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(POOL_INSTANCES)
+        .total_core_instances(POOL_INSTANCES * 4)
+        .total_memories(POOL_INSTANCES * 2)
+        .total_tables(POOL_INSTANCES * 4)
+        .total_stacks(POOL_INSTANCES)
+        .max_core_instances_per_component(CORE_PER_COMPONENT)
+        .max_memories_per_component(MEMORIES_PER_COMPONENT)
+        .max_tables_per_component(TABLES_PER_COMPONENT)
+        // What a call may really hold is the limiter's to say; this only reserves addresses.
+        .max_memory_size(4 << 30)
+        .table_elements(limits.table_elements as usize)
+        .linear_memory_keep_resident(MEMORY_RESIDENT)
+        .table_keep_resident(TABLE_RESIDENT)
+        .async_stack_keep_resident(STACK_RESIDENT)
+        .pagemap_scan(Enabled::Auto);
+    pool
+}

@@ -1,0 +1,61 @@
+//! What can go wrong with a component before it runs.
+
+use mimir_core::{Code, ToolError};
+
+/// A fault of the host, or of a component that it was given.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum HostError {
+    /// wasmtime cannot work here at all.
+    #[error("WebAssembly cannot be run on this machine: {0}")]
+    Engine(String),
+    /// The file cannot be read.
+    #[error("{place} cannot be read: {reason}")]
+    Read {
+        /// The file.
+        place: String,
+        /// Why.
+        reason: String,
+        /// What the system's error amounts to.
+        code: Code,
+    },
+    /// The file is no component that mimir can use.
+    #[error("{0}")]
+    Component(String, Code),
+    /// The file is another one than the one that was described.
+    #[error("{0} has changed since it was read; call it again")]
+    Changed(String),
+    /// The plugin's own description of its tools is not usable.
+    #[error("{0}")]
+    Manifest(String, Code),
+}
+
+impl HostError {
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            HostError::Engine(_) => Code::Unavailable,
+            HostError::Read { code, .. } | HostError::Component(_, code) | HostError::Manifest(_, code) => *code,
+            HostError::Changed(_) => Code::Unavailable,
+        }
+    }
+
+    /// A file that cannot be read.
+    pub(crate) fn read(place: impl Into<String>, error: &std::io::Error) -> Self {
+        let code = match error.kind() {
+            std::io::ErrorKind::NotFound => Code::FileNotFound,
+            std::io::ErrorKind::PermissionDenied => Code::PermissionDenied,
+            _ => Code::Unavailable,
+        };
+        HostError::Read {
+            place: place.into(),
+            reason: error.to_string(),
+            code,
+        }
+    }
+}
+
+impl From<HostError> for ToolError {
+    fn from(error: HostError) -> Self {
+        ToolError::new(error.code(), error.to_string())
+    }
+}

@@ -1,0 +1,59 @@
+//! Why a guest stopped, in the caller's terms.
+
+use wasmtime::{PoolConcurrencyLimitError, Trap};
+use wasmtime_wasi::I32Exit;
+
+use mimir_core::{Code, ToolError};
+
+use crate::guest::Guest;
+
+/// What wasmtime says when a guest hands over more than it may. It exports no type for it.
+const TOO_MUCH_OUTPUT: &str = "fuel allocated for hostcalls has been exhausted";
+
+/// Makes an error of a trap. A limit that was hit before is the cause, whatever the trap says.
+pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
+    if let Some(limit) = guest.limiter.hit() {
+        return exceeded(format!("the tool needed more than {limit} allows"));
+    }
+    if guest.fs.limit_hit() {
+        return exceeded("the tool opened more files at once than limits.openFiles allows".to_owned());
+    }
+    if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
+        return ToolError::new(Code::ExecutionError, format!("the tool ended itself with exit code {code}"));
+    }
+    if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
+        return ToolError::new(Code::Unavailable, "too many tools run at a time; try again");
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => return exceeded("the tool computed for longer than limits.fuel allows".to_owned()),
+        Some(Trap::StackOverflow) => return exceeded("the tool calls itself too deep for its stack".to_owned()),
+        _ => {}
+    }
+    if error.chain().any(|cause| cause.to_string() == TOO_MUCH_OUTPUT) {
+        return exceeded("the tool handed over more at once than limits.outputBytes allows".to_owned());
+    }
+    let what = error.root_cause().to_string();
+    let tail = guest.logs.tail();
+    let message = match last_words(&tail) {
+        Some(words) => format!("the tool crashed: {words}"),
+        None => format!("the tool crashed: {what}"),
+    };
+    let details = serde_json::json!({ "trap": what, "stderr": tail });
+    ToolError::new(Code::ExecutionError, message).with_details(details)
+}
+
+fn exceeded(message: String) -> ToolError {
+    ToolError::new(Code::LimitExceeded, message)
+}
+
+/// The message of a panic, or else the last line of stderr.
+fn last_words(tail: &str) -> Option<String> {
+    let mut lines = tail.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("note: run with"));
+    let last = lines.next_back()?;
+    // Rust prints "thread … panicked at file:line:" and the message on the next line.
+    let before = lines.next_back();
+    Some(match before {
+        Some(before) if before.contains("panicked at") => format!("{} {last}", before.trim_start()),
+        _ => last.to_owned(),
+    })
+}

@@ -1,0 +1,143 @@
+//! What the host keeps for one call: everything that the guest could reach.
+
+use std::sync::Arc;
+
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_io::IoView;
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+use mimir_core::Limits;
+use mimir_core::call::Observer;
+use mimir_core::pipeline::Nested;
+
+use crate::fs::{FsCtxView, FsView, GuardedFs};
+use crate::http::NoNetwork;
+use crate::limiter::Limiter;
+use crate::logs::Logs;
+use crate::pipes::{Capture, Lines, Pipe};
+
+/// Handles of all kinds that one call may hold: files, streams, pollables. Far more than an honest
+/// guest has, far less than would hurt the host.
+const MOST_HANDLES: usize = 10_000;
+
+/// Progress reports passed on of one call; a client redraws at each.
+const MOST_REPORTS: u32 = 10_000;
+
+/// The state of one call's store.
+pub(crate) struct Guest {
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    no_network: NoNetwork,
+    table: ResourceTable,
+    pub(crate) fs: GuardedFs,
+    pub(crate) limiter: Limiter,
+    pub(crate) logs: Logs,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) nested: Option<Nested>,
+    pub(crate) reports: u32,
+    stdout: Option<Lines>,
+    stderr: Lines,
+}
+
+/// How a guest is started.
+pub(crate) struct Start {
+    /// The files that it can reach.
+    pub fs: GuardedFs,
+    /// Its bounds.
+    pub limits: Limits,
+    /// Who watches.
+    pub observer: Arc<dyn Observer>,
+    /// Its way to other tools.
+    pub nested: Option<Nested>,
+    /// argv, stdin and stdout of a command; a toolset has none.
+    pub command: Option<Command>,
+}
+
+/// What a `wasi:cli/run` component is given.
+pub(crate) struct Command {
+    pub argv: Vec<String>,
+    pub stdin: Vec<u8>,
+    pub stdout: Capture,
+}
+
+impl Guest {
+    pub(crate) fn new(start: Start) -> Self {
+        let logs = Logs::new(Arc::clone(&start.observer), &start.limits);
+        let stderr = Lines::stderr(&logs);
+        let mut wasi = WasiCtx::builder();
+        wasi.stderr(Pipe(stderr.clone())).allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
+        let stdout = match start.command {
+            Some(command) => {
+                wasi.args(&command.argv);
+                wasi.stdin(wasmtime_wasi::p2::pipe::MemoryInputPipe::new(command.stdin));
+                wasi.stdout(Pipe(command.stdout));
+                None
+            }
+            None => {
+                let lines = Lines::stdout(&logs);
+                wasi.stdout(Pipe(lines.clone()));
+                Some(lines)
+            }
+        };
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MOST_HANDLES);
+        Self {
+            wasi: wasi.build(),
+            http: WasiHttpCtx::new(),
+            no_network: NoNetwork,
+            table,
+            fs: start.fs,
+            limiter: Limiter::new(&start.limits),
+            logs,
+            observer: start.observer,
+            nested: start.nested,
+            reports: MOST_REPORTS,
+            stdout,
+            stderr,
+        }
+    }
+
+    /// Passes on the last words of the guest.
+    pub(crate) fn close(&self) {
+        if let Some(stdout) = &self.stdout {
+            stdout.flush();
+        }
+        self.stderr.flush();
+        self.logs.close();
+    }
+}
+
+impl WasiView for Guest {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
+    }
+}
+
+impl IoView for Guest {
+    fn table(&mut self) -> &mut ResourceTable {
+        &mut self.table
+    }
+}
+
+impl WasiHttpView for Guest {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            ctx: &mut self.http,
+            table: &mut self.table,
+            hooks: &mut self.no_network,
+        }
+    }
+}
+
+impl FsView for Guest {
+    fn fs(&mut self) -> FsCtxView<'_> {
+        FsCtxView {
+            fs: &mut self.fs,
+            table: &mut self.table,
+        }
+    }
+}

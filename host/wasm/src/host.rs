@@ -1,0 +1,123 @@
+//! What all components of a process share: the engine, the linker, the cache, the workspace.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use wasmtime::Engine;
+use wasmtime::component::Linker;
+
+use crate::cache::{Cache, CacheState};
+use crate::compile::CompileEvent;
+use crate::engine::{self, Allocation};
+use crate::error::HostError;
+use crate::guest::Guest;
+use crate::linker;
+
+/// Hears what is compiled, to show it to a person.
+pub type OnCompile = Arc<dyn Fn(CompileEvent) + Send + Sync>;
+
+/// How a host is set up. What is not said stays closed.
+#[derive(Clone)]
+pub struct HostOptions {
+    /// The folder that tools work in.
+    pub workspace: PathBuf,
+    /// Where compiled code is kept; `None` keeps nothing.
+    pub cache_dir: Option<PathBuf>,
+    /// Whether memory comes from a pool.
+    pub pooling: bool,
+    /// Hears what is compiled.
+    pub on_compile: Option<OnCompile>,
+}
+
+impl HostOptions {
+    /// A host for `workspace` that keeps nothing and tells nobody.
+    pub fn new(workspace: impl Into<PathBuf>) -> Self {
+        Self {
+            workspace: workspace.into(),
+            cache_dir: None,
+            pooling: true,
+            on_compile: None,
+        }
+    }
+}
+
+/// Runs components. The engine is made when the first one runs: listing tools makes none.
+pub struct WasmHost {
+    options: HostOptions,
+    cache: Cache,
+    running: OnceLock<Result<Running, HostError>>,
+}
+
+/// What exists once something runs.
+pub(crate) struct Running {
+    pub(crate) engine: Engine,
+    pub(crate) linker: Linker<Guest>,
+    allocation: Allocation,
+}
+
+/// What `doctor` says about the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineFacts {
+    /// How memory is had, or why nothing can run.
+    pub allocation: Result<Allocation, String>,
+    /// Where compiled code is kept.
+    pub cache_dir: Option<PathBuf>,
+    /// Its state.
+    pub cache: CacheState,
+}
+
+impl WasmHost {
+    /// A host that has done nothing yet.
+    pub fn new(options: HostOptions) -> Arc<Self> {
+        Arc::new(Self {
+            cache: Cache::new(options.cache_dir.clone()),
+            options,
+            running: OnceLock::new(),
+        })
+    }
+
+    /// The folder that tools work in.
+    pub fn workspace(&self) -> &Path {
+        &self.options.workspace
+    }
+
+    /// Facts for `doctor`. Makes the engine.
+    pub fn facts(&self) -> EngineFacts {
+        EngineFacts {
+            allocation: match self.running() {
+                Ok(running) => Ok(running.allocation.clone()),
+                Err(error) => Err(error.to_string()),
+            },
+            cache_dir: self.cache.folder().map(Path::to_owned),
+            cache: self.cache.state(),
+        }
+    }
+
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The engine and the linker, made at the first use.
+    pub(crate) fn running(&self) -> Result<&Running, HostError> {
+        let made = self.running.get_or_init(|| {
+            let (engine, allocation) = engine::engine(self.options.pooling)?;
+            if let Allocation::OnDemand { why } = &allocation {
+                tracing::debug!(why, "no memory pool");
+            }
+            let linker = linker::linker(&engine).map_err(|error| HostError::Engine(format!("{error:#}")))?;
+            Ok(Running {
+                engine,
+                linker,
+                allocation,
+            })
+        });
+        made.as_ref().map_err(Clone::clone)
+    }
+
+    /// Tells whoever wants to hear it.
+    pub(crate) fn tell(&self, event: CompileEvent) {
+        if let Some(hear) = &self.options.on_compile {
+            hear(event);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! `mimir:tool/progress`.
+
+use mimir_core::call::Progress;
+use mimir_core::text;
+
+use crate::bindings::progress::Host;
+use crate::guest::Guest;
+
+/// The longest message of a report, in characters: one line of a terminal.
+const MESSAGE_MAX: usize = 200;
+
+impl Host for Guest {
+    async fn report(&mut self, done: u64, total: Option<u64>, message: Option<String>) -> wasmtime::Result<()> {
+        if self.reports > 0 {
+            self.reports -= 1;
+            let message = message.map(|message| text::visible(text::prefix(&message, MESSAGE_MAX)));
+            self.observer.progress(Progress { done, total, message });
+        }
+        Ok(())
+    }
+}

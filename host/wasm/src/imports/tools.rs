@@ -1,0 +1,43 @@
+//! `mimir:tool/tools`: one tool calls another, through the same gates.
+
+use mimir_core::Code;
+
+use crate::bindings::tools::Host;
+use crate::bindings::types::{Error, ErrorCode, Host as Types, Output};
+use crate::convert;
+use crate::guest::Guest;
+
+impl Types for Guest {}
+
+impl Host for Guest {
+    async fn call(&mut self, name: String, arguments: String) -> wasmtime::Result<Result<Output, Error>> {
+        let Some(nested) = &self.nested else {
+            return Ok(Err(Error {
+                code: ErrorCode::PermissionDenied,
+                message: "a tool that judges a call cannot call other tools".to_owned(),
+                details: None,
+            }));
+        };
+        let arguments = match serde_json::from_str(&arguments) {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                return Ok(Err(Error {
+                    code: ErrorCode::InvalidInput,
+                    message: format!("the arguments are not JSON: {error}"),
+                    details: None,
+                }));
+            }
+        };
+        let outcome = match nested.call(&name, arguments).await {
+            Ok(outcome) => outcome,
+            Err(error) => return Ok(Err(convert::error_to_guest(&error))),
+        };
+        Ok(match outcome.result() {
+            Ok(output) => Ok(convert::output_to_guest(output)),
+            Err(error) => {
+                debug_assert_ne!(error.code, Code::Cancelled, "a nested call ends before the one around it");
+                Err(convert::error_to_guest(error))
+            }
+        })
+    }
+}

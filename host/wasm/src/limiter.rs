@@ -1,0 +1,85 @@
+//! Counts what a call holds, over all its memories, tables and instances.
+
+use wasmtime::{ResourceLimiter, Result};
+
+use mimir_core::Limits;
+
+/// Bounds the memory of one call. What goes over a bound is refused to the guest, which usually
+/// traps then; the bound that was hit is remembered, so that the caller hears the cause.
+pub(crate) struct Limiter {
+    memory: u64,
+    most_memory: u64,
+    peak: u64,
+    tables: u64,
+    most_tables: u64,
+    instances: usize,
+    hit: Option<&'static str>,
+}
+
+/// Memories and tables that one call may have, however small. Each takes a slot of the pool.
+const MOST_MEMORIES: usize = 32;
+const MOST_TABLES: usize = 128;
+
+impl Limiter {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            memory: 0,
+            most_memory: limits.memory,
+            peak: 0,
+            tables: 0,
+            most_tables: limits.table_elements,
+            instances: limits.instances as usize,
+            hit: None,
+        }
+    }
+
+    /// Most bytes of memory held at once.
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    /// Which bound was hit, in the spelling of the settings.
+    pub(crate) fn hit(&self) -> Option<&'static str> {
+        self.hit
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+        let total = self.memory.saturating_add((desired - current) as u64);
+        if total > self.most_memory {
+            self.hit = Some("limits.memoryMb");
+            return Ok(false);
+        }
+        self.memory = total;
+        self.peak = self.peak.max(total);
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> Result<()> {
+        // Nothing grew, whatever was said above. The sum may now be too high, which only tightens.
+        Ok(())
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+        let total = self.tables.saturating_add((desired - current) as u64);
+        if total > self.most_tables {
+            self.hit = Some("limits.tableElements");
+            return Ok(false);
+        }
+        self.tables = total;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        self.instances
+    }
+
+    fn tables(&self) -> usize {
+        MOST_TABLES
+    }
+
+    fn memories(&self) -> usize {
+        MOST_MEMORIES
+    }
+}

@@ -1,0 +1,59 @@
+//! Everything a component may import. What a call was not granted is linked all the same, and
+//! answers that it is not permitted: a plugin never fails to load for lack of a grant.
+
+use wasmtime::Engine;
+use wasmtime::component::{HasSelf, Linker};
+use wasmtime_wasi::cli::{WasiCli, WasiCliView};
+use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView};
+use wasmtime_wasi::p2::bindings::{cli, clocks, random, sockets};
+use wasmtime_wasi::random::{WasiRandom, WasiRandomView};
+use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
+
+use crate::bindings::{commands, log, model, progress, storage, tools, types};
+use crate::guest::Guest;
+
+/// The linker that all components share.
+pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
+    let mut linker = Linker::new(engine);
+    let l = &mut linker;
+
+    wasmtime_wasi_io::add_to_linker_async(l)?;
+    clocks::wall_clock::add_to_linker::<_, WasiClocks>(l, Guest::clocks)?;
+    clocks::monotonic_clock::add_to_linker::<_, WasiClocks>(l, Guest::clocks)?;
+    random::random::add_to_linker::<_, WasiRandom>(l, Guest::random)?;
+    random::insecure::add_to_linker::<_, WasiRandom>(l, Guest::random)?;
+    random::insecure_seed::add_to_linker::<_, WasiRandom>(l, Guest::random)?;
+
+    cli::exit::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
+    cli::environment::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
+    cli::stdin::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
+    cli::stdout::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
+    cli::stderr::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
+    cli::terminal_input::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
+    cli::terminal_output::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
+    cli::terminal_stdin::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
+    cli::terminal_stdout::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
+    cli::terminal_stderr::add_to_linker::<_, WasiCli>(l, Guest::cli)?;
+
+    crate::fs::add_to_linker(l)?;
+
+    // No sockets and no name lookup: the context refuses every address.
+    let network = sockets::network::LinkOptions::default();
+    sockets::network::add_to_linker::<_, WasiSockets>(l, &network, Guest::sockets)?;
+    sockets::instance_network::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
+    sockets::tcp::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
+    sockets::tcp_create_socket::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
+    sockets::udp::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
+    sockets::udp_create_socket::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
+    sockets::ip_name_lookup::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(l)?;
+
+    types::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
+    log::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
+    progress::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
+    commands::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
+    tools::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
+    model::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
+    storage::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
+    Ok(linker)
+}

@@ -1,0 +1,176 @@
+//! stdout and stderr of a guest. They take everything at once and keep a bounded part of it, so that
+//! a guest can neither fill memory with them nor wait for them.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi_io::poll::Pollable;
+use wasmtime_wasi_io::streams::{OutputStream, StreamResult};
+
+use mimir_core::Limits;
+use mimir_core::call::LogLevel;
+
+use crate::logs::Logs;
+
+/// How much a stream takes at a time.
+const CHUNK: usize = 64 << 10;
+
+/// Where what a guest writes ends up.
+pub(crate) trait Take: Clone + Send + Sync + Unpin + 'static {
+    /// Takes all of `bytes`, whatever is kept of them.
+    fn take(&self, bytes: &[u8]);
+}
+
+/// An output stream into a [`Take`].
+#[derive(Clone)]
+pub(crate) struct Pipe<T>(pub(crate) T);
+
+impl<T: Take> IsTerminal for Pipe<T> {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl<T: Take> StdoutStream for Pipe<T> {
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+}
+
+#[async_trait::async_trait]
+impl<T: Take> Pollable for Pipe<T> {
+    async fn ready(&mut self) {}
+}
+
+#[async_trait::async_trait]
+impl<T: Take> OutputStream for Pipe<T> {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.0.take(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(CHUNK)
+    }
+}
+
+impl<T: Take> AsyncWrite for Pipe<T> {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.0.take(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// stdout or stderr of a guest, cut into log lines. Never full: what does not fit is dropped.
+#[derive(Clone)]
+pub(crate) struct Lines {
+    logs: Logs,
+    level: LogLevel,
+    part: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Lines {
+    pub(crate) fn stdout(logs: &Logs) -> Self {
+        Self::new(logs, LogLevel::Info)
+    }
+
+    pub(crate) fn stderr(logs: &Logs) -> Self {
+        Self::new(logs, LogLevel::Warn)
+    }
+
+    fn new(logs: &Logs, level: LogLevel) -> Self {
+        Self {
+            logs: logs.clone(),
+            level,
+            part: Arc::default(),
+        }
+    }
+
+    /// Passes on a last line that has no end.
+    pub(crate) fn flush(&self) {
+        let mut part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
+        if !part.is_empty() {
+            self.logs.line(self.level, &String::from_utf8_lossy(&part));
+            part.clear();
+        }
+    }
+}
+
+impl Take for Lines {
+    fn take(&self, bytes: &[u8]) {
+        if self.level == LogLevel::Warn {
+            self.logs.keep_tail(bytes);
+        }
+        let most = self.logs.line_bytes() + 1;
+        let mut part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, ends) = match piece.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (piece, false),
+            };
+            // A line without end is kept only as far as it will be shown.
+            let room = most.saturating_sub(part.len());
+            part.extend_from_slice(&text[..text.len().min(room)]);
+            if ends {
+                self.logs.line(self.level, String::from_utf8_lossy(&part).trim_end_matches('\r'));
+                part.clear();
+            }
+        }
+    }
+}
+
+/// stdout of a command, whose text is the result. Takes everything and keeps so much.
+#[derive(Clone)]
+pub(crate) struct Capture {
+    kept: Arc<Mutex<Vec<u8>>>,
+    most: usize,
+    over: Arc<AtomicBool>,
+}
+
+impl Capture {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            kept: Arc::default(),
+            most: usize::try_from(limits.output_bytes).unwrap_or(usize::MAX),
+            over: Arc::default(),
+        }
+    }
+
+    /// What was kept, and whether that is less than was written.
+    pub(crate) fn finish(&self) -> (Vec<u8>, bool) {
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        (kept, self.over.load(Ordering::Relaxed))
+    }
+}
+
+impl Take for Capture {
+    fn take(&self, bytes: &[u8]) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = self.most.saturating_sub(kept.len());
+        if room < bytes.len() {
+            self.over.store(true, Ordering::Relaxed);
+        }
+        kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}

@@ -1,0 +1,128 @@
+//! One component: where its bytes are, what it is, and its code once something calls it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+use wasmtime::component::{Component, InstancePre};
+
+use crate::call::Callee;
+use crate::compile;
+use crate::describe::Kind;
+use crate::digest::Hash;
+use crate::error::HostError;
+use crate::guest::Guest;
+use crate::host::WasmHost;
+
+/// Where the bytes of a component are.
+#[derive(Debug, Clone)]
+pub(crate) enum Bytes {
+    /// In the binary.
+    Bundled(&'static [u8]),
+    /// In a file.
+    File(PathBuf),
+}
+
+/// One component. Loaded when it is first called, and then kept.
+pub(crate) struct Plugin {
+    pub(crate) host: Arc<WasmHost>,
+    pub(crate) bytes: Bytes,
+    /// How people know it: a file name, or a built-in's name.
+    pub(crate) place: String,
+    pub(crate) digest: Hash,
+    pub(crate) kind: Kind,
+    /// Whether it may write to the backups of the workspace.
+    pub(crate) keeps_backups: bool,
+    code: OnceCell<Arc<Callee>>,
+}
+
+/// The largest file that is taken for a component. Engines of languages reach 40 MB.
+pub(crate) const FILE_MAX: u64 = 256 << 20;
+
+impl Bytes {
+    /// Reads the component. The bytes that are hashed are the bytes that run.
+    pub(crate) fn read(&self, place: &str) -> Result<std::borrow::Cow<'static, [u8]>, HostError> {
+        match self {
+            Bytes::Bundled(bytes) => Ok((*bytes).into()),
+            Bytes::File(path) => {
+                let meta = std::fs::metadata(path).map_err(|e| HostError::read(place, &e))?;
+                if !meta.is_file() {
+                    let message = format!("{place} is not a regular file");
+                    return Err(HostError::Component(message, mimir_core::Code::InvalidInput));
+                }
+                if meta.len() > FILE_MAX {
+                    let most = mimir_core::text::bytes(FILE_MAX);
+                    let message = format!("{place} is larger than {most}, the most that a component may have");
+                    return Err(HostError::Component(message, mimir_core::Code::LimitExceeded));
+                }
+                let bytes = std::fs::read(path).map_err(|e| HostError::read(place, &e))?;
+                Ok(bytes.into())
+            }
+        }
+    }
+}
+
+impl Plugin {
+    pub(crate) fn new(host: Arc<WasmHost>, bytes: Bytes, place: String, digest: Hash, kind: Kind) -> Self {
+        Self {
+            host,
+            bytes,
+            place,
+            digest,
+            kind,
+            keeps_backups: false,
+            code: OnceCell::new(),
+        }
+    }
+
+    /// The code, ready to be instantiated.
+    pub(crate) async fn callee(self: &Arc<Self>) -> Result<&Arc<Callee>, HostError> {
+        let load = || async {
+            let pre = match self.cached()? {
+                Some(pre) => pre,
+                None => {
+                    let plugin = Arc::clone(self);
+                    let compiled = tokio::task::spawn_blocking(move || plugin.compile()).await;
+                    compiled.map_err(|error| HostError::Engine(error.to_string()))??
+                }
+            };
+            Ok(Arc::new(Callee::new(pre, &self.kind, &self.place)?))
+        };
+        self.code.get_or_try_init(load).await
+    }
+
+    /// The code from the cache. The file is hashed all the same: what was granted is what runs.
+    fn cached(&self) -> Result<Option<InstancePre<Guest>>, HostError> {
+        self.check()?;
+        let running = self.host.running()?;
+        match compile::cached(&running.engine, self.host.cache(), &self.digest) {
+            Some(component) => self.link(&component).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn check(&self) -> Result<std::borrow::Cow<'static, [u8]>, HostError> {
+        let bytes = self.bytes.read(&self.place)?;
+        // Bundled bytes were hashed when mimir was built and cannot change.
+        if matches!(self.bytes, Bytes::File(_)) && Hash::of(&bytes) != self.digest {
+            return Err(HostError::Changed(self.place.clone()));
+        }
+        Ok(bytes)
+    }
+
+    fn compile(&self) -> Result<InstancePre<Guest>, HostError> {
+        let bytes = self.check()?;
+        let running = self.host.running()?;
+        let tell = |event| self.host.tell(event);
+        let cache = self.host.cache();
+        let component = compile::compile(&running.engine, cache, &self.digest, &self.place, &bytes, &tell)?;
+        self.link(&component)
+    }
+
+    fn link(&self, component: &Component) -> Result<InstancePre<Guest>, HostError> {
+        self.host.running()?.linker.instantiate_pre(component).map_err(|error| {
+            let message = format!("{} imports something that mimir does not have: {error:#}", self.place);
+            HostError::Component(message, mimir_core::Code::InvalidInput)
+        })
+    }
+}

@@ -1,0 +1,256 @@
+//! All components that can be called: the ones in the binary and the ones in the folder.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mimir_core::registry::Quarantined;
+use mimir_core::tool::{Origin, Source, Tool, ToolName, Trust};
+
+use crate::backend::WasmBackend;
+use crate::describe::{self, Described, Description, Kind};
+use crate::digest::Hash;
+use crate::family::is_pure;
+use crate::folder::{self, Index, Stamp};
+use crate::host::WasmHost;
+use crate::lift::tool_name;
+use crate::plugin::{Bytes, Plugin};
+
+/// A component that is part of the binary.
+#[derive(Debug, Clone, Copy)]
+pub struct Bundled {
+    /// What people call it.
+    pub name: &'static str,
+    /// The component.
+    pub bytes: &'static [u8],
+    /// Its sha256, from the build.
+    pub sha256: [u8; 32],
+    /// Whether it may keep backups in the workspace.
+    pub keeps_backups: bool,
+    /// Other names of its tools: name and alias.
+    pub aliases: &'static [(&'static str, &'static str)],
+}
+
+/// Finds and describes components, and keeps the ones that are loaded.
+pub struct Toolbox {
+    host: Arc<WasmHost>,
+    bundled: Vec<Bundled>,
+    folder: Option<PathBuf>,
+    plugins: Mutex<HashMap<(Hash, String), Arc<Plugin>>>,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// The tools, built-in ones first.
+    pub tools: Vec<Tool>,
+    /// What is left out, and why.
+    pub quarantined: Vec<Quarantined>,
+}
+
+/// Where built-in tools say that they are.
+const BUILT_IN: &str = "built-in";
+
+impl Toolbox {
+    /// A toolbox of these built-ins and of the files in `folder`.
+    pub fn new(host: Arc<WasmHost>, bundled: Vec<Bundled>, folder: Option<PathBuf>) -> Self {
+        Self {
+            host,
+            bundled,
+            folder,
+            plugins: Mutex::default(),
+        }
+    }
+
+    /// Looks at everything. What was described before costs a look at its size and date; what runs
+    /// already stays loaded.
+    pub async fn load(&self) -> Loaded {
+        let mut loaded = Loaded::default();
+        let mut kept = HashMap::new();
+        for bundled in &self.bundled {
+            let place = format!("{BUILT_IN}/{}", bundled.name);
+            let bytes = Bytes::Bundled(bundled.bytes);
+            let digest = Hash(bundled.sha256);
+            let described = describe::look(&self.host, &bytes, &place, Some(digest)).await.described;
+            let found = Found {
+                stem: bundled.name,
+                source: Source::BuiltIn,
+                bundled: Some(bundled),
+                place,
+                bytes,
+                digest,
+            };
+            self.add(found, described, &mut loaded, &mut kept);
+        }
+        if let Some(path) = &self.folder {
+            self.load_folder(path, &mut loaded, &mut kept).await;
+        }
+        *self.plugins.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        loaded
+    }
+
+    async fn load_folder(&self, path: &std::path::Path, loaded: &mut Loaded, kept: &mut Plugins) {
+        let files = match folder::scan(path) {
+            Ok(files) => files,
+            Err(error) => {
+                let error = crate::error::HostError::read(path.display().to_string(), &error);
+                loaded.quarantined.push(Quarantined {
+                    location: path.display().to_string(),
+                    code: error.code(),
+                    reason: error.to_string(),
+                });
+                return;
+            }
+        };
+        let mut index = Index::read(self.host.cache(), path);
+        index.retain(&files);
+        for (name, stamp) in files {
+            let place = self.shown(path, &name);
+            let bytes = Bytes::File(path.join(&name));
+            let (digest, described) = match index.get(&name) {
+                Some(known) => known,
+                None => {
+                    let look = describe::look(&self.host, &bytes, &place, None).await;
+                    if look.lasts {
+                        index.put(&name, stamp, look.digest, &look.described);
+                    }
+                    (look.digest, look.described)
+                }
+            };
+            let found = Found {
+                stem: name.strip_suffix(".wasm").unwrap_or(&name),
+                source: Source::Custom,
+                bundled: None,
+                place,
+                bytes,
+                digest,
+            };
+            self.add(found, described, loaded, kept);
+        }
+        index.write(self.host.cache(), path);
+    }
+
+    /// The file as people know it: relative to the workspace where it is inside.
+    fn shown(&self, folder: &std::path::Path, name: &str) -> String {
+        let path = folder.join(name);
+        let below = path.strip_prefix(self.host.workspace()).unwrap_or(&path);
+        below.to_string_lossy().replace('\\', "/")
+    }
+
+    fn add(&self, found: Found<'_>, described: Described, loaded: &mut Loaded, kept: &mut Plugins) {
+        let description = match described {
+            Ok(description) => description,
+            Err((code, reason)) => {
+                loaded.quarantined.push(Quarantined {
+                    location: found.place,
+                    code,
+                    reason,
+                });
+                return;
+            }
+        };
+        let Some(tools) = found.tools(&description) else {
+            loaded.quarantined.push(Quarantined {
+                reason: format!("no tool name can be made of `{}`; rename the file to letters, digits and _", found.stem),
+                location: found.place,
+                code: mimir_core::Code::InvalidInput,
+            });
+            return;
+        };
+        for (name, reason) in &description.refused {
+            loaded.quarantined.push(Quarantined {
+                location: format!("{} ({name})", found.place),
+                code: mimir_core::Code::InvalidInput,
+                reason: reason.clone(),
+            });
+        }
+        let plugin = self.plugin(&found, &description);
+        kept.insert((found.digest, found.place.clone()), Arc::clone(&plugin));
+        let backend = Arc::new(WasmBackend(plugin));
+        let pure = is_pure(&description.imports);
+        let assessed = matches!(description.kind, Kind::Toolset { assessor: true });
+        let origin = Arc::new(Origin {
+            plugin: description.name.unwrap_or_else(|| found.stem.to_owned()),
+            version: description.version,
+            location: found.place.clone(),
+            digest: found.digest.to_string(),
+            imports: description.imports,
+        });
+        for definition in tools {
+            let trust = match found.source {
+                Source::BuiltIn => Trust::Trusted,
+                _ if pure && definition.needs.is_empty() => Trust::Harmless,
+                _ => Trust::Untrusted,
+            };
+            loaded.tools.push(Tool {
+                aliases: found.aliases(definition.name.as_str()),
+                source: found.source,
+                origin: Arc::clone(&origin),
+                trust,
+                assessed,
+                backend: Arc::clone(&backend) as Arc<_>,
+                definition,
+            });
+        }
+    }
+
+    /// The plugin that is loaded already, or a new one.
+    fn plugin(&self, found: &Found<'_>, description: &Description) -> Arc<Plugin> {
+        let plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plugin) = plugins.get(&(found.digest, found.place.clone())) {
+            return Arc::clone(plugin);
+        }
+        let kind = description.kind.clone();
+        let mut plugin = Plugin::new(Arc::clone(&self.host), found.bytes.clone(), found.place.clone(), found.digest, kind);
+        plugin.keeps_backups = found.bundled.is_some_and(|bundled| bundled.keeps_backups);
+        Arc::new(plugin)
+    }
+
+    /// Looks at the folder every so often and hands over what is there whenever something changed.
+    /// Looking instead of being told works on every file system, and a look at a thousand files
+    /// takes about a millisecond.
+    pub async fn watch(&self, every: Duration, mut on_change: impl FnMut(Loaded) + Send) {
+        let Some(path) = &self.folder else {
+            return;
+        };
+        let look = || folder::scan(path).ok();
+        let mut seen: Option<BTreeMap<String, Stamp>> = look();
+        loop {
+            tokio::time::sleep(every).await;
+            let now = look();
+            if now != seen {
+                seen = now;
+                on_change(self.load().await);
+            }
+        }
+    }
+}
+
+type Plugins = HashMap<(Hash, String), Arc<Plugin>>;
+
+/// A component that was found, before it is known what it is.
+struct Found<'a> {
+    stem: &'a str,
+    source: Source,
+    bundled: Option<&'a Bundled>,
+    place: String,
+    bytes: Bytes,
+    digest: Hash,
+}
+
+impl Found<'_> {
+    /// Its tools. A program is one tool, named by its file.
+    fn tools(&self, description: &Description) -> Option<Vec<mimir_core::Definition>> {
+        match description.kind {
+            Kind::Toolset { .. } | Kind::Lifted(_) => Some(description.tools.clone()),
+            Kind::Command => Some(vec![describe::program(tool_name(self.stem)?)]),
+        }
+    }
+
+    fn aliases(&self, name: &str) -> Vec<ToolName> {
+        let all = self.bundled.map_or(&[][..], |bundled| bundled.aliases);
+        let own = all.iter().filter(|(tool, _)| *tool == name);
+        own.filter_map(|(_, alias)| ToolName::new(alias).ok()).collect()
+    }
+}
