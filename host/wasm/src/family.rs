@@ -16,6 +16,7 @@ mod read;
 pub use error::FamilyError;
 pub use interface::Version;
 pub use proof::{Proof, is_pure, proofs};
+pub use read::check_size;
 
 pub(crate) use interface::Interface;
 pub(crate) use read::Surface;
@@ -70,6 +71,7 @@ pub struct Detected {
 /// A toolset comes before everything else. A component that exports functions *and*
 /// `wasi:cli/run` is lifted, and the run export is listed as skipped: its author typed the functions.
 pub fn detect(bytes: &[u8]) -> Result<Detected, FamilyError> {
+    check_size(bytes.len() as u64)?;
     read::check_header(bytes)?;
     let surface = Surface::read(bytes)?;
     let toolset = toolset(&surface)?;

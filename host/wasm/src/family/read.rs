@@ -124,13 +124,16 @@ fn typed(
         .collect()
 }
 
+/// Refuses a size above [`FILE_MOST`]; good to ask before a file is read.
+pub fn check_size(size: u64) -> Result<(), FamilyError> {
+    match size {
+        0..=FILE_MOST => Ok(()),
+        size => Err(FamilyError::TooLarge { size }),
+    }
+}
+
 /// What the first eight bytes tell.
 pub(super) fn check_header(bytes: &[u8]) -> Result<(), FamilyError> {
-    if bytes.len() as u64 > FILE_MOST {
-        return Err(FamilyError::TooLarge {
-            size: bytes.len() as u64,
-        });
-    }
     let magic = b"\0asm";
     let Some((start, rest)) = bytes.split_first_chunk::<4>() else {
         let hint = match bytes {

@@ -74,7 +74,10 @@ fn output(result: &Val, ty: &Type) -> Result<LiftedOutput, Formless> {
         },
         (Val::Result(Err(failure)), Type::Result(ty)) => match (failure, ty.err()) {
             (Some(value), Some(ty)) => Ok(match value::raise(value, &ty)? {
-                Value::String(message) => LiftedOutput::Failure { message, details: None },
+                Value::String(message) => LiftedOutput::Failure {
+                    message,
+                    details: None,
+                },
                 details => LiftedOutput::Failure {
                     message: details.to_string(),
                     details: Some(details),

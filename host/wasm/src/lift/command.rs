@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 /// The description and the input schema of a program that is known only by its name.
 pub fn definition(name: &ToolName) -> (String, Schema) {
-    let description =
-        format!("Runs the program `{name}` in a sandbox with the given arguments and returns what it prints.");
+    let description = format!(
+        "Runs the program `{name}` in a sandbox with the given arguments and returns what it prints."
+    );
     let schema = json!({
         "type": "object",
         "properties": {
@@ -44,14 +45,18 @@ impl Arguments {
         }
         let this = Self::deserialize(arguments).map_err(|error| invalid(error.to_string()))?;
         match this.args.iter().position(|arg| arg.contains('\0')) {
-            Some(at) => Err(invalid(format!("/args/{at}: an argument cannot contain a NUL character"))),
+            Some(at) => Err(invalid(format!(
+                "/args/{at}: an argument cannot contain a NUL character"
+            ))),
             None => Ok(this),
         }
     }
 
     /// The argument vector: the program's name, then its arguments.
     pub fn argv(&self, name: &str) -> Vec<String> {
-        std::iter::once(name.to_owned()).chain(self.args.iter().cloned()).collect()
+        std::iter::once(name.to_owned())
+            .chain(self.args.iter().cloned())
+            .collect()
     }
 
     /// The bytes of standard input.
@@ -80,8 +85,18 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        for bad in [json!({"args": "x"}), json!({"args": [1]}), json!({"arg": []}), json!([]), json!(null)] {
-            assert_eq!(Arguments::parse(&bad).unwrap_err().code, Code::InvalidInput, "{bad}");
+        for bad in [
+            json!({"args": "x"}),
+            json!({"args": [1]}),
+            json!({"arg": []}),
+            json!([]),
+            json!(null),
+        ] {
+            assert_eq!(
+                Arguments::parse(&bad).unwrap_err().code,
+                Code::InvalidInput,
+                "{bad}"
+            );
             assert!(schema().validate("arguments", &bad).is_err(), "{bad}");
         }
         assert!(Arguments::parse(&json!({"args": ["a\0b"]})).is_err());

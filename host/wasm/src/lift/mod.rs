@@ -16,7 +16,7 @@ pub mod schema;
 mod value;
 
 #[cfg(test)]
-mod testkit;
+pub(crate) mod testkit;
 #[cfg(test)]
 mod tests;
 

@@ -1,1 +1,149 @@
+//! Components for tests: real ones, made of WIT and a core module that gives back what it gets.
+//!
+//! An `echo` needs no knowledge of its types: with enough parameters that they travel in memory, the core
+//! function receives one pointer and returns one pointer, and a result laid out like the parameters can
+//! simply be the same place.
 
+use wasmtime::component::{Component, Linker};
+use wasmtime::{Config, Engine, Store};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+use super::{LiftError, LiftedOutput, LiftedTool, LiftedTools};
+use crate::family::{self, Family};
+
+/// Enough parameters to push all of them into memory, as WIT and as the JSON for them.
+pub const PAD: &str =
+    "tuple<u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64>";
+
+/// The value of [`PAD`].
+pub fn pad() -> serde_json::Value {
+    serde_json::json!([
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+        10,
+        11,
+        12,
+        13,
+        14,
+        15,
+        16,
+        u64::MAX
+    ])
+}
+
+/// The component of the only world in `wit`, with the code of `core`, the inside of a core module.
+pub fn build(wit: &str, core: &str) -> Vec<u8> {
+    build_world(wit, None, core)
+}
+
+/// The component of one of the worlds in `wit`.
+pub fn build_world(wit: &str, world: Option<&str>, core: &str) -> Vec<u8> {
+    let mut resolve = Resolve::default();
+    let package = resolve.push_str("test.wit", wit).unwrap();
+    let world = resolve.select_world(&[package], world).unwrap();
+    let mut module = wat::parse_str(format!("(module {core})")).unwrap();
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
+    let encoder = ComponentEncoder::default().module(&module).unwrap();
+    encoder.validate(true).encode().unwrap()
+}
+
+/// A core module with memory, an allocator that never frees, and functions that return their
+/// only parameter.
+pub fn echoes<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut core = String::from(
+        r#"
+        (memory (export "memory") 64)
+        (global $next (mut i32) (i32.const 1024))
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+            (local $at i32)
+            (local.set $at (i32.and
+                (i32.add (global.get $next) (i32.sub (local.get 2) (i32.const 1)))
+                (i32.xor (i32.sub (local.get 2) (i32.const 1)) (i32.const -1))))
+            (global.set $next (i32.add (local.get $at) (local.get 3)))
+            (local.get $at))
+        "#,
+    );
+    for name in names {
+        core.push_str(&format!(
+            "(func (export \"{name}\") (param i32) (result i32) (local.get 0))\n"
+        ));
+    }
+    core
+}
+
+/// The tools of a component that must be a lifted one.
+pub fn lifted(bytes: &[u8]) -> LiftedTools {
+    match family::detect(bytes).unwrap().family {
+        Family::Lifted(tools) => tools,
+        other => panic!("not lifted: {other:?}"),
+    }
+}
+
+/// A component without imports, compiled.
+pub struct Compiled {
+    pub engine: Engine,
+    component: Component,
+    pub tools: LiftedTools,
+}
+
+impl Compiled {
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut config = Config::new();
+        config.wasm_component_model_fixed_length_lists(true);
+        let engine = Engine::new(&config).unwrap();
+        Self {
+            component: Component::new(&engine, bytes).unwrap(),
+            tools: lifted(bytes),
+            engine,
+        }
+    }
+
+    pub fn tool(&self, name: &str) -> &LiftedTool {
+        let found = self
+            .tools
+            .tools
+            .iter()
+            .find(|tool| tool.name.as_str() == name);
+        found.unwrap_or_else(|| panic!("no tool {name} in {:?}", self.tools))
+    }
+
+    /// Runs `f` with a fresh instance.
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: &serde_json::Value,
+    ) -> Result<LiftedOutput, LiftError> {
+        let mut store = Store::new(&self.engine, ());
+        let linker = Linker::new(&self.engine);
+        let instance = linker
+            .instantiate_async(&mut store, &self.component)
+            .await
+            .unwrap();
+        let tool = self.tool(name);
+        let index = tool.export.resolve(&self.component).unwrap();
+        super::call(&mut store, &instance, tool, &index, arguments).await
+    }
+
+    /// The wasmtime types of a function's parameters.
+    pub async fn params(&self, name: &str) -> Vec<(String, wasmtime::component::Type)> {
+        let mut store = Store::new(&self.engine, ());
+        let linker = Linker::new(&self.engine);
+        let instance = linker
+            .instantiate_async(&mut store, &self.component)
+            .await
+            .unwrap();
+        let index = self.tool(name).export.resolve(&self.component).unwrap();
+        let ty = instance.get_func(&mut store, index).unwrap().ty(&store);
+        ty.params()
+            .map(|(name, ty)| (name.to_owned(), ty))
+            .collect()
+    }
+}

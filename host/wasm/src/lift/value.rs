@@ -5,6 +5,7 @@
 
 mod lower;
 mod raise;
+mod scalars;
 
 pub(super) use lower::arguments;
 pub(super) use raise::{Formless, raise};

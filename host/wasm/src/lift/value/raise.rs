@@ -38,15 +38,23 @@ pub(in crate::lift) fn raise(value: &Val, ty: &Type) -> Result<Value, Formless> 
         (Val::Tuple(items), Type::Tuple(tuple)) => elements(items.iter().zip(tuple.types()))?,
         (Val::Record(fields), Type::Record(record)) => {
             let fields = fields.iter().zip(record.fields());
-            let fields = fields.map(|((name, value), field)| Ok((name.clone(), raise(value, &field.ty)?)));
+            let fields =
+                fields.map(|((name, value), field)| Ok((name.clone(), raise(value, &field.ty)?)));
             Value::Object(fields.collect::<Result<_, _>>()?)
         }
         (Val::Variant(tag, payload), Type::Variant(variant)) => {
-            let case = variant.cases().find(|case| case.name == tag).ok_or(Formless)?;
+            let case = variant
+                .cases()
+                .find(|case| case.name == tag)
+                .ok_or(Formless)?;
             tagged(tag, payload.as_deref(), case.ty.as_ref())?
         }
-        (Val::Result(Ok(payload)), Type::Result(ty)) => tagged("ok", payload.as_deref(), ty.ok().as_ref())?,
-        (Val::Result(Err(payload)), Type::Result(ty)) => tagged("err", payload.as_deref(), ty.err().as_ref())?,
+        (Val::Result(Ok(payload)), Type::Result(ty)) => {
+            tagged("ok", payload.as_deref(), ty.ok().as_ref())?
+        }
+        (Val::Result(Err(payload)), Type::Result(ty)) => {
+            tagged("err", payload.as_deref(), ty.err().as_ref())?
+        }
         (Val::Option(None), Type::Option(_)) => Value::Null,
         (Val::Option(Some(value)), Type::Option(option)) => match option.ty() {
             ty @ Type::Option(_) => json!({ SOME: raise(value, &ty)? }),
@@ -93,10 +101,12 @@ fn float(value: f64) -> Value {
     }
 }
 
-/// The double with the shortest text that is this float: 0.1 and not 0.10000000149011612.
+/// The double with the shortest text that is this float: 0.1 and not 0.10000000149011612. The
+/// largest float stays itself; its short text is a little larger, and out of range.
 fn widen(value: f32) -> f64 {
+    let most = f64::from(f32::MAX);
     match value.to_string().parse::<f64>() {
-        Ok(short) if (short as f32).to_bits() == value.to_bits() => short,
+        Ok(short) if (short as f32).to_bits() == value.to_bits() && short.abs() <= most => short,
         _ => f64::from(value),
     }
 }
@@ -108,12 +118,17 @@ mod tests {
     #[test]
     fn floats_stay_short_and_exact() {
         assert_eq!(float(widen(0.1)), json!(0.1));
+        assert_eq!(widen(f32::MAX), f64::from(f32::MAX));
         let mut bits = 1_u32;
         for _ in 0..100_000 {
             bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let value = f32::from_bits(bits);
             if value.is_finite() {
-                assert_eq!((widen(value) as f32).to_bits(), value.to_bits(), "{value:e}");
+                assert_eq!(
+                    (widen(value) as f32).to_bits(),
+                    value.to_bits(),
+                    "{value:e}"
+                );
             }
         }
         assert_eq!(float(f64::NAN), json!("NaN"));

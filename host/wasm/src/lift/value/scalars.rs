@@ -1,0 +1,135 @@
+//! The values that have no parts.
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use mimir_core::text;
+use serde_json::Value;
+use wasmtime::component::Val;
+
+use super::{INFINITY, NAN, NEGATIVE_INFINITY, Path, ValueError};
+
+/// Takes base64 with and without padding: models forget it.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Above this, a float no longer tells apart all integers.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// The longest part of an argument that a message repeats, in characters.
+pub(super) const SHOWN: usize = 60;
+
+/// An integer, exactly. `3.0` and `3e2` count as integers as far as floats are exact.
+pub(super) fn integer<T: TryFrom<i128> + Bounds>(
+    json: &Value,
+    path: &Path,
+) -> Result<T, ValueError> {
+    let range = || format!("an integer from {} to {}", T::LEAST, T::GREATEST);
+    let Value::Number(number) = json else {
+        return Err(wrong(json, &range(), path));
+    };
+    let exact = match (number.as_i64(), number.as_u64(), number.as_f64()) {
+        (Some(signed), _, _) => i128::from(signed),
+        (None, Some(unsigned), _) => i128::from(unsigned),
+        // The cast is exact: the value is an integer and small.
+        (None, None, Some(float)) if float.fract() == 0.0 && float.abs() <= EXACT => float as i128,
+        _ => {
+            return Err(path.error(format!(
+                "must be {}, written without fraction or exponent, and is {number}",
+                range()
+            )));
+        }
+    };
+    T::try_from(exact).map_err(|_| path.error(format!("must be {}, and is {number}", range())))
+}
+
+/// The range of an integer type, for messages.
+pub(super) trait Bounds {
+    const LEAST: i128;
+    const GREATEST: i128;
+}
+
+macro_rules! bounds {
+    ($($ty:ty)*) => {$(
+        impl Bounds for $ty {
+            const LEAST: i128 = <$ty>::MIN as i128;
+            const GREATEST: i128 = <$ty>::MAX as i128;
+        }
+    )*};
+}
+
+bounds!(i8 u8 i16 u16 i32 u32 i64 u64);
+
+/// A double, or its name where JSON has no number.
+pub(super) fn float64(json: &Value, path: &Path) -> Result<f64, ValueError> {
+    match json {
+        Value::Number(number) => number
+            .as_f64()
+            .ok_or_else(|| path.error("is too large for a number")),
+        Value::String(text) if text == NAN => Ok(f64::NAN),
+        Value::String(text) if text == INFINITY => Ok(f64::INFINITY),
+        Value::String(text) if text == NEGATIVE_INFINITY => Ok(f64::NEG_INFINITY),
+        other => Err(wrong(
+            other,
+            "a number, or `NaN`, `Infinity` or `-Infinity`",
+            path,
+        )),
+    }
+}
+
+/// A float: the one nearest to the number.
+pub(super) fn float32(json: &Value, path: &Path) -> Result<f32, ValueError> {
+    let wide = float64(json, path)?;
+    if wide.is_finite() && wide.abs() > f64::from(f32::MAX) {
+        return Err(path.error(format!(
+            "must be between {:e} and {:e}, and is {json}",
+            f32::MIN,
+            f32::MAX
+        )));
+    }
+    Ok(wide as f32)
+}
+
+/// Exactly one character.
+pub(super) fn character(json: &Value, path: &Path) -> Result<char, ValueError> {
+    let text = string(json, path)?;
+    let mut chars = text.chars();
+    match (chars.next(), chars.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(path.error(format!(
+            "must be exactly one character, and has {}",
+            text.chars().count()
+        ))),
+    }
+}
+
+/// Bytes out of base64.
+pub(super) fn bytes(json: &Value, path: &Path) -> Result<Vec<Val>, ValueError> {
+    let text = json
+        .as_str()
+        .ok_or_else(|| wrong(json, "bytes as base64 text", path))?;
+    let bytes = BASE64
+        .decode(text)
+        .map_err(|error| path.error(format!("must be bytes as base64 text: {error}")))?;
+    Ok(bytes.into_iter().map(Val::U8).collect())
+}
+
+/// Text.
+pub(super) fn string<'j>(json: &'j Value, path: &Path) -> Result<&'j str, ValueError> {
+    json.as_str().ok_or_else(|| wrong(json, "a string", path))
+}
+
+/// A value of another kind than the type wants.
+pub(super) fn wrong(json: &Value, wanted: &str, path: &Path) -> ValueError {
+    let found = match json {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => format!("the string `{}`", text::visible(text::prefix(text, SHOWN))),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    };
+    path.error(format!("must be {wanted}, and is {found}"))
+}
