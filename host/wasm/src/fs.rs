@@ -1,0 +1,263 @@
+//! The files that a guest sees: `wasi:filesystem` over mounts in which some paths are shielded.
+//!
+//! The engine's own implementation grants a whole directory or none of it. This one resolves every path
+//! itself, one component at a time on directory handles and never through a link that it has not read, judges
+//! the canonical result by [`PathRules`], and then works on that one name in that one directory. Whoever swaps
+//! a link in between finds that nobody follows it.
+//!
+//! Work is done on the current thread, because handing a read of a regular file to another one costs more than
+//! the read; a guest that does nothing else still gives way every few milliseconds, so that its timeout fires.
+//! What can take long (`sync`) goes to a thread for blocking work.
+//!
+//! Never here: which mounts a call gets, or what a person is asked.
+
+mod change;
+mod code;
+mod descriptor;
+mod listing;
+mod look;
+mod node;
+mod pace;
+mod refusal;
+mod resolve;
+mod stream;
+mod sys;
+#[cfg(test)]
+mod tests;
+
+pub use refusal::{Cause, Refusal};
+
+use mimir_core::Access;
+use mimir_core::paths::PathRules;
+use node::{Node, Slots};
+use pace::Pace;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
+use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
+use wasmtime_wasi::p2::{FsError, FsResult};
+
+pub(in crate::fs) use wasmtime_wasi::p2::bindings::filesystem::types::Advice;
+
+/// How many refusals are kept: enough to explain a failure, however often a guest knocks.
+const REFUSALS_KEPT: usize = 16;
+
+/// A directory of the host that a guest sees.
+#[derive(Debug, Clone)]
+pub struct Mount {
+    /// Where it is. Its last components are those of `prefix`.
+    pub host: PathBuf,
+    /// Under which path the guest finds it; `/` for the workspace root.
+    pub guest: String,
+    /// Its path from the workspace root, by which the rules judge; `""` for the root.
+    pub prefix: String,
+    /// Whether files can be changed.
+    pub access: Access,
+    /// What is shielded in it.
+    pub rules: PathRules,
+}
+
+/// Why a mount could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The directory can't be opened.
+    #[error("the directory `{path}` cannot be opened: {source}")]
+    Open {
+        /// Where it is on the host.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A component below the workspace root is a link, which could lead anywhere.
+    #[error(
+        "the directory `{path}` is reached through a symbolic link, which a grant does not cover"
+    )]
+    Link {
+        /// Where it is on the host.
+        path: String,
+    },
+    /// The prefix is no path below the workspace root.
+    #[error("`{prefix}` is not a path below the workspace")]
+    Prefix {
+        /// As it was given.
+        prefix: String,
+    },
+}
+
+/// The files of one store.
+#[derive(Debug)]
+pub struct GuardedFs {
+    roots: Vec<(Node, String)>,
+    slots: Slots,
+    pace: Pace,
+    refusals: Vec<Refusal>,
+    limit_hit: bool,
+}
+
+impl GuardedFs {
+    /// Opens the mounts; the guest may have `max_open` files and directories open at a time.
+    pub fn open(mounts: Vec<Mount>, max_open: usize) -> Result<Self, MountError> {
+        let mut roots = Vec::with_capacity(mounts.len());
+        for mount in mounts {
+            let dir = open_root(&mount)?;
+            let shared = node::Shared {
+                rules: mount.rules,
+                writable: mount.access == Access::ReadWrite,
+                depth: mount
+                    .prefix
+                    .split('/')
+                    .filter(|part| !part.is_empty())
+                    .count(),
+            };
+            roots.push((Node::root(dir, Arc::new(shared), mount.prefix), mount.guest));
+        }
+        Ok(Self {
+            roots,
+            slots: Slots::new(max_open),
+            pace: Pace::new(),
+            refusals: Vec::new(),
+            limit_hit: false,
+        })
+    }
+
+    /// No files at all.
+    pub fn none() -> Self {
+        Self {
+            roots: Vec::new(),
+            slots: Slots::new(0),
+            pace: Pace::new(),
+            refusals: Vec::new(),
+            limit_hit: false,
+        }
+    }
+
+    /// Whether the guest was ever refused for having too many files open.
+    pub fn limit_hit(&self) -> bool {
+        self.limit_hit
+    }
+
+    /// The last refusals, oldest first.
+    pub fn refusals(&self) -> &[Refusal] {
+        &self.refusals
+    }
+
+    fn remember(&mut self, refusal: Refusal) {
+        tracing::debug!(%refusal, "refused a path");
+        if self.refusals.len() == REFUSALS_KEPT {
+            self.refusals.remove(0);
+        }
+        self.refusals.push(refusal);
+    }
+}
+
+/// Opens the workspace root by its path, which a person chose, and from there the prefix without links, which
+/// the content of the workspace chooses.
+fn open_root(mount: &Mount) -> Result<sys::Dir, MountError> {
+    let parts: Vec<&str> = mount
+        .prefix
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .collect();
+    let wrong = || MountError::Prefix {
+        prefix: mount.prefix.clone(),
+    };
+    if parts.iter().any(|part| matches!(*part, "." | ".."))
+        || !mount.host.ends_with(parts.join("/"))
+    {
+        return Err(wrong());
+    }
+    let workspace = mount.host.ancestors().nth(parts.len()).ok_or_else(wrong)?;
+    let workspace = if workspace == Path::new("") {
+        Path::new(".")
+    } else {
+        workspace
+    };
+    let path = || mount.host.display().to_string();
+    let open = |source| MountError::Open {
+        path: path(),
+        source,
+    };
+    let mut dir = sys::root(workspace).map_err(open)?;
+    for part in parts {
+        dir = match sys::open_dir(&dir, part) {
+            Ok(dir) => dir,
+            Err(_) if sys::stat_at(&dir, part).is_ok_and(|stat| stat.kind == sys::Kind::Link) => {
+                return Err(MountError::Link { path: path() });
+            }
+            Err(source) => return Err(open(source)),
+        };
+    }
+    Ok(dir)
+}
+
+/// What the implementation works on: the files of a store and its table of handles.
+pub struct FsCtxView<'a> {
+    /// The files.
+    pub fs: &'a mut GuardedFs,
+    /// The handles. Its capacity bounds the streams that a guest can pile up.
+    pub table: &'a mut ResourceTable,
+}
+
+/// A store's data that has files.
+pub trait FsView: Send {
+    /// The files and the table of handles.
+    fn fs(&mut self) -> FsCtxView<'_>;
+}
+
+struct HasFs;
+
+impl HasData for HasFs {
+    type Data<'a> = FsCtxView<'a>;
+}
+
+/// Links `wasi:filesystem` (types and preopens).
+pub fn add_to_linker<T: FsView + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    types::add_to_linker::<T, HasFs>(linker, T::fs)?;
+    preopens::add_to_linker::<T, HasFs>(linker, T::fs)
+}
+
+impl preopens::Host for FsCtxView<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<types::Descriptor>, String)>> {
+        let mut found = Vec::with_capacity(self.fs.roots.len());
+        for (root, guest) in self.fs.roots.clone() {
+            found.push((descriptor::publish(self.table.push(root)?), guest));
+        }
+        Ok(found)
+    }
+}
+
+impl types::Host for FsCtxView<'_> {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<types::ErrorCode> {
+        error.downcast()
+    }
+
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<types::ErrorCode>> {
+        let error = self.table.get(&error)?;
+        Ok(error.downcast_ref::<std::io::Error>().map(code::of))
+    }
+}
+
+impl FsCtxView<'_> {
+    /// Ends an operation: remembers why it was refused, and gives way if the guest has been at it for long.
+    async fn finish<T>(&mut self, done: Result<T, refusal::Fault>) -> FsResult<T> {
+        self.fs.pace.give_way().await;
+        done.map_err(|fault| self.fail(fault))
+    }
+
+    fn fail(&mut self, fault: refusal::Fault) -> FsError {
+        match fault {
+            refusal::Fault::Code(code) => code.into(),
+            refusal::Fault::Refused(refusal) => {
+                self.fs.remember(*refusal);
+                types::ErrorCode::NotPermitted.into()
+            }
+            refusal::Fault::TooManyOpen => {
+                self.fs.limit_hit = true;
+                types::ErrorCode::InsufficientMemory.into()
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Operations that change the directory tree.
+//!
+//! Each asks whether it may change the canonical path that it works on. Moving and linking ask for more: they
+//! could carry what a rule shields to a place where it doesn't, or make a shielded name lead elsewhere.
+
+use super::node::{Node, Shared};
+use super::refusal::{Cause, Fault};
+use super::resolve::{Target, Written, join, resolve};
+use super::sys::{self, Kind, Stamp};
+use std::sync::Arc;
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+
+pub(super) fn make_dir(node: &Node, path: &str) -> Result<(), Fault> {
+    let target = name_at(node, path)?;
+    node.shared().may_change_dir(&target.path)?;
+    Ok(sys::make_dir(&target.at, &target.name)?)
+}
+
+/// Removes an empty directory; nothing shielded can be in one.
+pub(super) fn remove_dir(node: &Node, path: &str) -> Result<(), Fault> {
+    let target = name_at(node, path)?;
+    node.shared().may_change_dir(&target.path)?;
+    Ok(sys::remove_dir(&target.at, &target.name)?)
+}
+
+pub(super) fn remove_file(node: &Node, path: &str) -> Result<(), Fault> {
+    let target = name_at(node, path)?;
+    node.shared().may_change(&target.path)?;
+    if target.dir {
+        return Err(ErrorCode::NotDirectory.into());
+    }
+    Ok(sys::remove_file(&target.at, &target.name)?)
+}
+
+pub(super) fn set_times_at(
+    node: &Node,
+    follow: bool,
+    path: &str,
+    accessed: Stamp,
+    modified: Stamp,
+) -> Result<(), Fault> {
+    judge_written(node, &Written::parse(path)?)?;
+    let target = resolve(node, path, follow)?;
+    node.shared().may_change(&target.path)?;
+    Ok(sys::set_times_at(
+        &target.at,
+        &target.name,
+        accessed,
+        modified,
+    )?)
+}
+
+/// Moves a file, a link or a directory within one mount.
+pub(super) fn rename(old: &Node, old_path: &str, new: &Node, new_path: &str) -> Result<(), Fault> {
+    same_mount(old, new)?;
+    let shared = old.shared();
+    let (from, to) = (name_at(old, old_path)?, name_at(new, new_path)?);
+    shared.may_change_dir(&from.path)?;
+    shared.may_change_dir(&to.path)?;
+    let kind = sys::stat_at(&from.at, &from.name)?.kind;
+    let moved = || match shared.rules.against_moving(&from.path, &to.path) {
+        Some(rule) => Err(Fault::refused(&from.path, Cause::Below(rule.clone()))),
+        None => Ok(()),
+    };
+    if kind == Kind::Directory {
+        moved()?;
+        return Ok(sys::rename(&from.at, &from.name, &to.at, &to.name)?);
+    }
+    shared.may_change(&from.path)?;
+    shared.may_change(&to.path)?;
+    if from.dir || to.dir {
+        return Err(ErrorCode::NotDirectory.into());
+    }
+    if kind == Kind::Link {
+        moved()?;
+        may_lead(shared, &to)?;
+    }
+    sys::rename(&from.at, &from.name, &to.at, &to.name)?;
+    // Another call may have put a directory in the place of the file after it was looked at.
+    if let Err(fault) = moved()
+        && sys::stat_at(&to.at, &to.name).is_ok_and(|stat| stat.kind == Kind::Directory)
+    {
+        sys::rename(&to.at, &to.name, &from.at, &from.name)?;
+        return Err(fault);
+    }
+    Ok(())
+}
+
+/// Gives a regular file another name. A link's second name would lead elsewhere, so links have none.
+pub(super) fn hard_link(
+    old: &Node,
+    old_path: &str,
+    new: &Node,
+    new_path: &str,
+) -> Result<(), Fault> {
+    same_mount(old, new)?;
+    let (from, to) = (name_at(old, old_path)?, name_at(new, new_path)?);
+    old.shared().may_change(&from.path)?;
+    old.shared().may_change(&to.path)?;
+    if sys::stat_at(&from.at, &from.name)?.kind != Kind::File {
+        return Err(Fault::refused(&from.path, Cause::NotAFile));
+    }
+    if from.dir || to.dir {
+        return Err(ErrorCode::NotDirectory.into());
+    }
+    Ok(sys::hard_link(&from.at, &from.name, &to.at, &to.name)?)
+}
+
+/// Makes a link. What it says is judged as if no part of it were a link; whoever follows it later is judged by
+/// where it really leads.
+pub(super) fn soft_link(node: &Node, says: &str, path: &str) -> Result<(), Fault> {
+    let target = name_at(node, path)?;
+    let shared = node.shared();
+    shared.may_change(&target.path)?;
+    may_lead(shared, &target)?;
+    if target.dir {
+        return Err(ErrorCode::NoEntry.into());
+    }
+    let outside = || Fault::refused(says, Cause::Outside);
+    let written = Written::parse(says).map_err(|fault| match fault {
+        Fault::Refused(_) => outside(),
+        other => other,
+    })?;
+    let mut leads: Vec<&str> = target.path.split('/').collect();
+    leads.pop();
+    for part in written.parts {
+        if part != ".." {
+            leads.push(part);
+        } else if leads.len() > shared.depth {
+            leads.pop();
+        } else {
+            return Err(outside());
+        }
+    }
+    shared.may_change(&leads.join("/"))?;
+    Ok(sys::soft_link(says, &target.at, &target.name)?)
+}
+
+/// Whether a link may be put at `to`: not where another program, looking for a shielded path, would follow it.
+fn may_lead(shared: &Shared, to: &Target<'_>) -> Result<(), Fault> {
+    match shared.rules.may_cover_below(&to.path) {
+        Some(rule) => Err(Fault::refused(&to.path, Cause::Below(rule.clone()))),
+        None => Ok(()),
+    }
+}
+
+/// Resolves a path whose last component is what is worked on: a link there is not followed. The path as written
+/// is judged first, so that a refusal does not depend on what exists.
+fn name_at<'n>(node: &'n Node, path: &str) -> Result<Target<'n>, Fault> {
+    let written = Written::parse(path)?;
+    judge_written(node, &written)?;
+    let plain = path.trim_end_matches('/');
+    if !written.dir || written.parts.is_empty() || plain.ends_with("/.") {
+        return resolve(node, path, false);
+    }
+    let target = resolve(node, plain, false)?;
+    Ok(Target {
+        dir: true,
+        ..target
+    })
+}
+
+fn judge_written(node: &Node, written: &Written<'_>) -> Result<(), Fault> {
+    if written.climbs {
+        return Ok(());
+    }
+    let path = join(node.path(), written.parts.iter().copied());
+    node.shared().may_change_dir(&path)
+}
+
+fn same_mount(old: &Node, new: &Node) -> Result<(), Fault> {
+    // As between two filesystems: whoever moves files copies and deletes then, and each copy is judged.
+    if Arc::ptr_eq(old.shared(), new.shared()) {
+        Ok(())
+    } else {
+        Err(ErrorCode::CrossDevice.into())
+    }
+}

@@ -1,0 +1,90 @@
+//! Between the system's words and WASI's.
+
+use super::sys::{Kind, Stamp, Stat};
+use std::io;
+use std::time::{Duration, SystemTime};
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    Datetime, DescriptorStat, DescriptorType, ErrorCode, MetadataHashValue, NewTimestamp,
+};
+
+/// The code of an I/O error. The engine's own table comes last: it lacks these.
+pub(super) fn of(error: &io::Error) -> ErrorCode {
+    match error.kind() {
+        io::ErrorKind::CrossesDevices => ErrorCode::CrossDevice,
+        io::ErrorKind::ReadOnlyFilesystem => ErrorCode::ReadOnly,
+        io::ErrorKind::QuotaExceeded => ErrorCode::Quota,
+        io::ErrorKind::ExecutableFileBusy => ErrorCode::TextFileBusy,
+        io::ErrorKind::WouldBlock => ErrorCode::WouldBlock,
+        io::ErrorKind::InvalidData => ErrorCode::IllegalByteSequence,
+        _ => match error.raw_os_error() {
+            #[cfg(unix)]
+            Some(raw) => match rustix::io::Errno::from_raw_os_error(raw) {
+                // The host itself is out of handles.
+                rustix::io::Errno::MFILE | rustix::io::Errno::NFILE => {
+                    ErrorCode::InsufficientMemory
+                }
+                rustix::io::Errno::NXIO | rustix::io::Errno::NODEV => ErrorCode::NoDevice,
+                _ => ErrorCode::from(error),
+            },
+            _ => ErrorCode::from(error),
+        },
+    }
+}
+
+pub(super) fn kind(kind: Kind) -> DescriptorType {
+    match kind {
+        Kind::File => DescriptorType::RegularFile,
+        Kind::Directory => DescriptorType::Directory,
+        Kind::Link => DescriptorType::SymbolicLink,
+        Kind::Block => DescriptorType::BlockDevice,
+        Kind::Character => DescriptorType::CharacterDevice,
+        Kind::Other => DescriptorType::Unknown,
+    }
+}
+
+pub(super) fn stat(stat: &Stat) -> DescriptorStat {
+    let time = |since: Option<Duration>| {
+        since.map(|since| Datetime {
+            seconds: since.as_secs(),
+            nanoseconds: since.subsec_nanos(),
+        })
+    };
+    DescriptorStat {
+        type_: kind(stat.kind),
+        link_count: stat.links,
+        size: stat.size,
+        data_access_timestamp: time(stat.accessed),
+        data_modification_timestamp: time(stat.modified),
+        status_change_timestamp: time(stat.changed),
+    }
+}
+
+/// A number that stands for the object's identity without telling the host's device and inode.
+pub(super) fn hash(stat: &Stat) -> MetadataHashValue {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let half = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        (salt, stat.id).hash(&mut hasher);
+        hasher.finish()
+    };
+    MetadataHashValue {
+        lower: half(0),
+        upper: half(1),
+    }
+}
+
+pub(super) fn stamp(time: NewTimestamp) -> Result<Stamp, ErrorCode> {
+    Ok(match time {
+        NewTimestamp::NoChange => Stamp::Keep,
+        NewTimestamp::Now => Stamp::Now,
+        NewTimestamp::Timestamp(time) => {
+            let more = u64::from(time.nanoseconds / 1_000_000_000);
+            let seconds = time.seconds.checked_add(more).ok_or(ErrorCode::Overflow)?;
+            let since = Duration::new(seconds, time.nanoseconds % 1_000_000_000);
+            SystemTime::UNIX_EPOCH
+                .checked_add(since)
+                .ok_or(ErrorCode::Overflow)?;
+            Stamp::At(since)
+        }
+    })
+}

@@ -1,0 +1,364 @@
+//! The methods of `descriptor`: from handles in the table to the operations of this room.
+
+use super::listing::Listing;
+use super::node::{Node, Object};
+use super::refusal::Fault;
+use super::stream::{MAX_READ, Reader, Writer};
+use super::{FsCtxView, change, code, look, sys};
+use wasmtime::component::Resource;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    self, Advice, Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
+    DirectoryEntryStream, ErrorCode, Filesize, MetadataHashValue, NewTimestamp, OpenFlags,
+    PathFlags,
+};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsResult};
+
+/// Hands a handle of ours to the guest. The engine's bindings name their own types, of which only the number
+/// matters: the table holds ours under it.
+pub(super) fn publish<Ours, Theirs: 'static>(handle: Resource<Ours>) -> Resource<Theirs> {
+    Resource::new_own(handle.rep())
+}
+
+fn ours<Theirs, Ours: 'static>(handle: &Resource<Theirs>) -> Resource<Ours>
+where
+    Theirs: 'static,
+{
+    Resource::new_borrow(handle.rep())
+}
+
+fn follows(flags: PathFlags) -> bool {
+    flags.contains(PathFlags::SYMLINK_FOLLOW)
+}
+
+impl FsCtxView<'_> {
+    /// The node behind a handle; a handle that is none of ours is a fault of the engine and traps.
+    fn node(&self, handle: &Resource<Descriptor>) -> FsResult<Node> {
+        Ok(self.table.get(&ours::<_, Node>(handle))?.clone())
+    }
+
+    /// Writes to the disk what the system still holds, on a thread where that may take long.
+    async fn flush(&mut self, handle: Resource<Descriptor>, data_only: bool) -> FsResult<()> {
+        let node = self.node(&handle)?;
+        let work = tokio::task::spawn_blocking(move || match node.object() {
+            Object::File(file) if data_only => file.sync_data(),
+            Object::File(file) => file.sync_all(),
+            Object::Dir(dir) => sys::sync_dir(dir),
+        });
+        let done = match work.await {
+            // Windows flushes only what was opened for writing; nothing is lost where nothing was written.
+            Ok(Err(error))
+                if cfg!(windows) && error.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                Ok(())
+            }
+            Ok(done) => done.map_err(Fault::from),
+            Err(_) => Err(ErrorCode::Io.into()),
+        };
+        self.finish(done).await
+    }
+}
+
+impl types::HostDescriptor for FsCtxView<'_> {
+    fn read_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: Filesize,
+    ) -> FsResult<Resource<DynInputStream>> {
+        let reader = Reader::new(self.node(&fd)?, offset).map_err(|fault| self.fail(fault))?;
+        let stream: DynInputStream = Box::new(reader);
+        Ok(self.table.push(stream)?)
+    }
+
+    fn write_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: Filesize,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let writer =
+            Writer::new(self.node(&fd)?, Some(offset)).map_err(|fault| self.fail(fault))?;
+        let stream: DynOutputStream = Box::new(writer);
+        Ok(self.table.push(stream)?)
+    }
+
+    fn append_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let writer = Writer::new(self.node(&fd)?, None).map_err(|fault| self.fail(fault))?;
+        let stream: DynOutputStream = Box::new(writer);
+        Ok(self.table.push(stream)?)
+    }
+
+    async fn advise(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: Filesize,
+        len: Filesize,
+        advice: Advice,
+    ) -> FsResult<()> {
+        let node = self.node(&fd)?;
+        let done = node
+            .file()
+            .and_then(|file| Ok(sys::advise(file, offset, len, advice)?));
+        self.finish(done).await
+    }
+
+    async fn sync_data(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
+        self.flush(fd, true).await
+    }
+
+    async fn sync(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
+        self.flush(fd, false).await
+    }
+
+    async fn get_flags(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorFlags> {
+        let node = self.node(&fd)?;
+        let (read, write) = node.mode();
+        let mut flags = DescriptorFlags::empty();
+        if read {
+            flags |= DescriptorFlags::READ;
+        }
+        if write {
+            flags |= DescriptorFlags::WRITE;
+        }
+        if node.dir().is_ok() && node.shared().writable {
+            flags |= DescriptorFlags::MUTATE_DIRECTORY;
+        }
+        Ok(flags)
+    }
+
+    async fn get_type(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorType> {
+        // Nothing else than these two is ever opened.
+        Ok(match self.node(&fd)?.object() {
+            Object::File(_) => DescriptorType::RegularFile,
+            Object::Dir(_) => DescriptorType::Directory,
+        })
+    }
+
+    async fn set_size(&mut self, fd: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
+        let node = self.node(&fd)?;
+        let done = node.writable().and_then(|file| Ok(file.set_len(size)?));
+        self.finish(done).await
+    }
+
+    async fn set_times(
+        &mut self,
+        fd: Resource<Descriptor>,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        let node = self.node(&fd)?;
+        let (accessed, modified) = (code::stamp(accessed)?, code::stamp(modified)?);
+        let done = node.shared().may_change(node.path()).and_then(|()| {
+            Ok(match node.object() {
+                Object::File(file) => sys::set_times(file, accessed, modified)?,
+                Object::Dir(dir) => sys::set_times(dir, accessed, modified)?,
+            })
+        });
+        self.finish(done).await
+    }
+
+    async fn read(
+        &mut self,
+        fd: Resource<Descriptor>,
+        len: Filesize,
+        offset: Filesize,
+    ) -> FsResult<(Vec<u8>, bool)> {
+        let node = self.node(&fd)?;
+        let len = usize::try_from(len).unwrap_or(usize::MAX).min(MAX_READ);
+        let done = node
+            .readable()
+            .and_then(|file| Ok(sys::read_at(file, len, offset)?));
+        let bytes = self.finish(done).await?;
+        let end = bytes.is_empty();
+        Ok((bytes, end))
+    }
+
+    async fn write(
+        &mut self,
+        fd: Resource<Descriptor>,
+        bytes: Vec<u8>,
+        offset: Filesize,
+    ) -> FsResult<Filesize> {
+        let node = self.node(&fd)?;
+        let done = node
+            .writable()
+            .and_then(|file| Ok(sys::write_at(file, &bytes, offset)? as Filesize));
+        self.finish(done).await
+    }
+
+    async fn read_directory(
+        &mut self,
+        fd: Resource<Descriptor>,
+    ) -> FsResult<Resource<DirectoryEntryStream>> {
+        let node = self.node(&fd)?;
+        let done = Listing::open(&node, &self.fs.slots);
+        let listing = self.finish(done).await?;
+        Ok(publish(self.table.push(listing)?))
+    }
+
+    async fn create_directory_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<()> {
+        let done = change::make_dir(&self.node(&fd)?, &path);
+        self.finish(done).await
+    }
+
+    async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorStat> {
+        let done = self.node(&fd)?.stat().map(|stat| code::stat(&stat));
+        self.finish(done).await
+    }
+
+    async fn stat_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+    ) -> FsResult<DescriptorStat> {
+        let done =
+            look::stat_at(&self.node(&fd)?, follows(flags), &path).map(|stat| code::stat(&stat));
+        self.finish(done).await
+    }
+
+    async fn set_times_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        let (accessed, modified) = (code::stamp(accessed)?, code::stamp(modified)?);
+        let done =
+            change::set_times_at(&self.node(&fd)?, follows(flags), &path, accessed, modified);
+        self.finish(done).await
+    }
+
+    async fn link_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+        new_fd: Resource<Descriptor>,
+        new_path: String,
+    ) -> FsResult<()> {
+        if follows(flags) {
+            return Err(ErrorCode::Invalid.into());
+        }
+        let done = change::hard_link(&self.node(&fd)?, &path, &self.node(&new_fd)?, &new_path);
+        self.finish(done).await
+    }
+
+    async fn open_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+        how: OpenFlags,
+        mode: DescriptorFlags,
+    ) -> FsResult<Resource<Descriptor>> {
+        let done = look::open(
+            &self.node(&fd)?,
+            follows(flags),
+            &path,
+            how,
+            mode,
+            &self.fs.slots,
+        );
+        let node = self.finish(done).await?;
+        Ok(publish(self.table.push(node)?))
+    }
+
+    async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
+        let done = look::read_link(&self.node(&fd)?, &path);
+        self.finish(done).await
+    }
+
+    async fn remove_directory_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<()> {
+        let done = change::remove_dir(&self.node(&fd)?, &path);
+        self.finish(done).await
+    }
+
+    async fn rename_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path: String,
+        new_fd: Resource<Descriptor>,
+        new_path: String,
+    ) -> FsResult<()> {
+        let done = change::rename(&self.node(&fd)?, &path, &self.node(&new_fd)?, &new_path);
+        self.finish(done).await
+    }
+
+    async fn symlink_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        says: String,
+        path: String,
+    ) -> FsResult<()> {
+        let done = change::soft_link(&self.node(&fd)?, &says, &path);
+        self.finish(done).await
+    }
+
+    async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
+        let done = change::remove_file(&self.node(&fd)?, &path);
+        self.finish(done).await
+    }
+
+    async fn is_same_object(
+        &mut self,
+        a: Resource<Descriptor>,
+        b: Resource<Descriptor>,
+    ) -> wasmtime::Result<bool> {
+        let identity = |handle| -> wasmtime::Result<_> {
+            let node = self.table.get(&ours::<_, Node>(&handle))?;
+            Ok(node.stat().ok().map(|stat| stat.id))
+        };
+        let (a, b) = (identity(a)?, identity(b)?);
+        Ok(a.is_some() && a == b)
+    }
+
+    async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
+        let done = self.node(&fd)?.stat().map(|stat| code::hash(&stat));
+        self.finish(done).await
+    }
+
+    async fn metadata_hash_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+    ) -> FsResult<MetadataHashValue> {
+        let done =
+            look::stat_at(&self.node(&fd)?, follows(flags), &path).map(|stat| code::hash(&stat));
+        self.finish(done).await
+    }
+
+    fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
+        self.table.delete(Resource::<Node>::new_own(fd.rep()))?;
+        Ok(())
+    }
+}
+
+impl types::HostDirectoryEntryStream for FsCtxView<'_> {
+    async fn read_directory_entry(
+        &mut self,
+        stream: Resource<DirectoryEntryStream>,
+    ) -> FsResult<Option<DirectoryEntry>> {
+        let listing = self.table.get_mut(&ours::<_, Listing>(&stream))?;
+        let done = listing.next(&mut self.fs.pace).await;
+        done.map_err(|fault| self.fail(fault))
+    }
+
+    fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        self.table
+            .delete(Resource::<Listing>::new_own(stream.rep()))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! A directory being listed: entry by entry, so that its size costs no memory, and without what is hidden.
+
+use super::code;
+use super::node::{Node, Slot, Slots};
+use super::pace::Pace;
+use super::refusal::Fault;
+use super::sys::{self, Kind};
+use mimir_core::paths::Scope;
+use wasmtime_wasi::p2::bindings::filesystem::types::DirectoryEntry;
+
+/// A place in a directory.
+pub(super) struct Listing {
+    entries: sys::List,
+    node: Node,
+    scope: Scope,
+    /// A listing has a handle of the host of its own.
+    _slot: Slot,
+}
+
+impl Listing {
+    pub(super) fn open(node: &Node, slots: &Slots) -> Result<Self, Fault> {
+        let dir = node.dir()?;
+        let slot = slots.take()?;
+        let scope = node.shared().rules.scope(node.path());
+        Ok(Self {
+            entries: sys::list(dir)?,
+            node: node.clone(),
+            scope,
+            _slot: slot,
+        })
+    }
+
+    /// The next entry that a guest can name and may see.
+    pub(super) async fn next(&mut self, pace: &mut Pace) -> Result<Option<DirectoryEntry>, Fault> {
+        loop {
+            pace.give_way().await;
+            let Some(entry) = self.entries.next() else {
+                return Ok(None);
+            };
+            let (Some(name), mut kind) = entry? else {
+                continue;
+            };
+            if self
+                .node
+                .shared()
+                .rules
+                .check_in(&self.scope, &name)
+                .against_reading()
+                .is_some()
+            {
+                continue;
+            }
+            // Some filesystems tell the kind only when asked; what is gone by then is left out.
+            if kind == Kind::Other {
+                match sys::stat_at(self.node.dir()?, &name) {
+                    Ok(stat) => kind = stat.kind,
+                    Err(_) => continue,
+                }
+            }
+            return Ok(Some(DirectoryEntry {
+                type_: code::kind(kind),
+                name,
+            }));
+        }
+    }
+}

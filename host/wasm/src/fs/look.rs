@@ -1,0 +1,123 @@
+//! Operations that find out and open: nothing in the directory tree changes, unless an open creates.
+
+use super::node::{Node, Object, Slots};
+use super::refusal::{Cause, Fault};
+use super::resolve::{Written, join, resolve};
+use super::sys::{self, Kind, Opened, Stat, Wanted};
+use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorFlags, ErrorCode, OpenFlags};
+
+/// How often an open looks again when what it looked at was swapped.
+const MAX_TRIES: usize = 8;
+
+/// Opens a file or directory.
+pub(super) fn open(
+    node: &Node,
+    follow: bool,
+    path: &str,
+    how: OpenFlags,
+    flags: DescriptorFlags,
+    slots: &Slots,
+) -> Result<Node, Fault> {
+    let synced = DescriptorFlags::FILE_INTEGRITY_SYNC
+        | DescriptorFlags::DATA_INTEGRITY_SYNC
+        | DescriptorFlags::REQUESTED_WRITE_SYNC;
+    if flags.intersects(synced) {
+        return Err(ErrorCode::Unsupported.into());
+    }
+    let changing = OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::TRUNCATE;
+    if how.contains(OpenFlags::DIRECTORY) && how.intersects(changing) {
+        return Err(ErrorCode::Invalid.into());
+    }
+    let write = flags.contains(DescriptorFlags::WRITE)
+        || how.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE);
+    let read = flags.contains(DescriptorFlags::READ) || !write;
+    let wanted = Wanted {
+        read,
+        write,
+        create: how.contains(OpenFlags::CREATE),
+        exclusive: how.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE),
+        truncate: how.contains(OpenFlags::TRUNCATE),
+        directory: how.contains(OpenFlags::DIRECTORY),
+    };
+    let slot = slots.take()?;
+    let (opened, path) = reach(node, follow && !wanted.exclusive, path, wanted)?;
+    let object = match opened {
+        Opened::Neither => return Err(Fault::refused(&path, Cause::NotAFile)),
+        Opened::Dir(_) if write => return Err(ErrorCode::IsDirectory.into()),
+        Opened::Dir(dir) => Object::Dir(dir),
+        Opened::File(_) if wanted.directory => return Err(ErrorCode::NotDirectory.into()),
+        Opened::File(file) => Object::File(file),
+    };
+    Ok(node.opened(object, path, read, write, slot))
+}
+
+fn reach(
+    node: &Node,
+    follow: bool,
+    path: &str,
+    mut wanted: Wanted,
+) -> Result<(Opened, String), Fault> {
+    let written = Written::parse(path)?;
+    let judge = |path: &str| match wanted.write {
+        true => node.shared().may_change(path),
+        false => node.shared().may_see(path),
+    };
+    let create_dir = written.dir && wanted.create;
+    wanted.directory |= written.dir;
+    if !written.climbs && !written.parts.is_empty() {
+        let canonical = join(node.path(), written.parts.iter().copied());
+        judge(&canonical)?;
+        if create_dir {
+            return Err(ErrorCode::IsDirectory.into());
+        }
+        match sys::direct(node.dir()?, &written.parts.join("/"), wanted) {
+            Some(Ok(opened)) => return Ok((opened, canonical)),
+            Some(Err(error)) if !sys::met_a_link(&error) => return Err(error.into()),
+            _ => {}
+        }
+    }
+    for _ in 0..MAX_TRIES {
+        let target = resolve(node, path, follow)?;
+        judge(&target.path)?;
+        if create_dir {
+            return Err(ErrorCode::IsDirectory.into());
+        }
+        match sys::open(&target.at, &target.name, wanted) {
+            Ok(opened) => return Ok((opened, target.path)),
+            Err(error) if follow && sys::met_a_link(&error) && became_a_link(&target) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ErrorCode::Loop.into())
+}
+
+/// Whether there is a link where there was none when the path was resolved.
+fn became_a_link(target: &super::resolve::Target<'_>) -> bool {
+    sys::stat_at(&target.at, &target.name).is_ok_and(|stat| stat.kind == Kind::Link)
+}
+
+/// What is at `path`.
+pub(super) fn stat_at(node: &Node, follow: bool, path: &str) -> Result<Stat, Fault> {
+    let target = resolve(node, path, follow)?;
+    let stat = match target.seen {
+        Some(seen) => seen,
+        None => sys::stat_at(&target.at, &target.name)?,
+    };
+    if target.dir && stat.kind != Kind::Directory {
+        return Err(ErrorCode::NotDirectory.into());
+    }
+    Ok(stat)
+}
+
+/// What the link at `path` says; one that leads to an absolute path is refused, as it tells of the host.
+pub(super) fn read_link(node: &Node, path: &str) -> Result<String, Fault> {
+    let target = resolve(node, path, false)?;
+    if sys::stat_at(&target.at, &target.name)?.kind != Kind::Link {
+        return Err(ErrorCode::Invalid.into());
+    }
+    let says = sys::read_link(&target.at, &target.name)?;
+    match Written::parse(&says) {
+        Err(Fault::Refused(_)) => Err(Fault::refused(&target.path, Cause::Outside)),
+        _ => Ok(says),
+    }
+}

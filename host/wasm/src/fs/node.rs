@@ -1,0 +1,203 @@
+//! An open file or directory, and how many of them there may be.
+
+use super::refusal::{Cause, Fault};
+use super::sys;
+use mimir_core::paths::PathRules;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+
+/// What all nodes of a mount share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub rules: PathRules,
+    pub writable: bool,
+    /// How many components the prefix has.
+    pub depth: usize,
+}
+
+impl Shared {
+    /// Whether what is at `path` may be seen.
+    pub(super) fn may_see(&self, path: &str) -> Result<(), Fault> {
+        match self.rules.check(path).against_reading() {
+            None => Ok(()),
+            Some(rule) => Err(Fault::refused(path, Cause::Rule(rule.clone()))),
+        }
+    }
+
+    /// Whether a directory at `path` may be made, changed or removed.
+    pub(super) fn may_change_dir(&self, path: &str) -> Result<(), Fault> {
+        self.may_write(path)?;
+        match self.rules.check(path).against_writing() {
+            None => Ok(()),
+            Some(rule) => Err(Fault::refused(path, Cause::Rule(rule.clone()))),
+        }
+    }
+
+    /// Whether something else than a directory at `path` may be made, changed or removed.
+    pub(super) fn may_change(&self, path: &str) -> Result<(), Fault> {
+        self.may_write(path)?;
+        match self.rules.check_file(path).against_writing() {
+            None => Ok(()),
+            Some(rule) => Err(Fault::refused(path, Cause::Rule(rule.clone()))),
+        }
+    }
+
+    fn may_write(&self, path: &str) -> Result<(), Fault> {
+        if self.writable {
+            Ok(())
+        } else {
+            Err(Fault::refused(path, Cause::ReadOnlyMount))
+        }
+    }
+}
+
+/// An open file or directory; it is closed when the last clone goes, a stream's among them.
+#[derive(Debug, Clone)]
+pub(super) struct Node(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    object: Object,
+    shared: Arc<Shared>,
+    path: String,
+    read: bool,
+    write: bool,
+    /// A root has none: it is the host that opened it.
+    _slot: Option<Slot>,
+}
+
+#[derive(Debug)]
+pub(super) enum Object {
+    File(File),
+    Dir(sys::Dir),
+}
+
+impl Node {
+    pub(super) fn root(dir: sys::Dir, shared: Arc<Shared>, prefix: String) -> Self {
+        Self(Arc::new(Inner {
+            object: Object::Dir(dir),
+            shared,
+            path: prefix,
+            read: true,
+            write: false,
+            _slot: None,
+        }))
+    }
+
+    /// What was opened in the mount of `self`, under its canonical path.
+    pub(super) fn opened(
+        &self,
+        object: Object,
+        path: String,
+        read: bool,
+        write: bool,
+        slot: Slot,
+    ) -> Self {
+        let shared = Arc::clone(&self.0.shared);
+        Self(Arc::new(Inner {
+            object,
+            shared,
+            path,
+            read,
+            write,
+            _slot: Some(slot),
+        }))
+    }
+
+    pub(super) fn object(&self) -> &Object {
+        &self.0.object
+    }
+
+    pub(super) fn dir(&self) -> Result<&sys::Dir, Fault> {
+        match &self.0.object {
+            Object::Dir(dir) => Ok(dir),
+            Object::File(_) => Err(ErrorCode::NotDirectory.into()),
+        }
+    }
+
+    pub(super) fn file(&self) -> Result<&File, Fault> {
+        match &self.0.object {
+            Object::File(file) => Ok(file),
+            Object::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
+        }
+    }
+
+    /// The file, if it was opened for reading.
+    pub(super) fn readable(&self) -> Result<&File, Fault> {
+        match &self.0.object {
+            Object::File(file) if self.0.read => Ok(file),
+            Object::File(_) => Err(ErrorCode::BadDescriptor.into()),
+            Object::Dir(_) => Err(ErrorCode::IsDirectory.into()),
+        }
+    }
+
+    /// The file, if it was opened for writing; whether it may be was judged then.
+    pub(super) fn writable(&self) -> Result<&File, Fault> {
+        let file = self.file()?;
+        if self.0.write {
+            Ok(file)
+        } else {
+            Err(ErrorCode::BadDescriptor.into())
+        }
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+
+    /// The canonical path from the workspace root.
+    pub(super) fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// Whether it was opened for reading and for writing.
+    pub(super) fn mode(&self) -> (bool, bool) {
+        (self.0.read, self.0.write)
+    }
+
+    pub(super) fn stat(&self) -> Result<sys::Stat, Fault> {
+        Ok(match &self.0.object {
+            Object::File(file) => sys::stat_file(file)?,
+            Object::Dir(dir) => sys::stat_dir(dir)?,
+        })
+    }
+}
+
+/// The handles of the host that a guest may hold.
+#[derive(Debug, Clone)]
+pub(super) struct Slots {
+    taken: Arc<AtomicUsize>,
+    max: usize,
+}
+
+/// One of them; it is free again when dropped.
+#[derive(Debug)]
+pub(super) struct Slot(Arc<AtomicUsize>);
+
+impl Slots {
+    pub(super) fn new(max: usize) -> Self {
+        Self {
+            taken: Arc::default(),
+            max,
+        }
+    }
+
+    pub(super) fn take(&self) -> Result<Slot, Fault> {
+        let free = |taken| (taken < self.max).then_some(taken + 1);
+        match self
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, free)
+        {
+            Ok(_) => Ok(Slot(Arc::clone(&self.taken))),
+            Err(_) => Err(Fault::TooManyOpen),
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,85 @@
+//! Why an operation was refused, in words for the person.
+
+use super::code;
+use mimir_core::paths::{Rule, Shield};
+use std::fmt;
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+
+/// A path that a guest was refused, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// From the workspace root; as the guest wrote it where it leads outside.
+    pub path: String,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// What stood behind a refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// A rule shields the path.
+    Rule(Rule),
+    /// A rule shields what is or would be below the path, and the operation would get round it.
+    Below(Rule),
+    /// The path leads out of the directory that was granted.
+    Outside,
+    /// The directory was granted for reading only.
+    ReadOnlyMount,
+    /// It is neither a file nor a directory.
+    NotAFile,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() {
+            "."
+        } else {
+            &self.path
+        };
+        match &self.cause {
+            Cause::Rule(rule) if rule.shield() == Shield::ReadOnly => {
+                write!(f, "`{path}` is read-only by the rule `{rule}`")
+            }
+            Cause::Rule(rule) => write!(f, "`{path}` is hidden by the rule `{rule}`"),
+            Cause::Below(rule) => write!(
+                f,
+                "`{path}` holds or would hold what the rule `{rule}` shields"
+            ),
+            Cause::Outside => write!(f, "`{path}` leads out of the granted directory"),
+            Cause::ReadOnlyMount => write!(
+                f,
+                "`{path}` is in a directory that was granted for reading only"
+            ),
+            Cause::NotAFile => write!(f, "`{path}` is neither a file nor a directory"),
+        }
+    }
+}
+
+/// How an operation fails.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Code(ErrorCode),
+    Refused(Box<Refusal>),
+    TooManyOpen,
+}
+
+impl Fault {
+    pub(super) fn refused(path: &str, cause: Cause) -> Self {
+        Self::Refused(Box::new(Refusal {
+            path: path.to_owned(),
+            cause,
+        }))
+    }
+}
+
+impl From<ErrorCode> for Fault {
+    fn from(code: ErrorCode) -> Self {
+        Self::Code(code)
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        Self::Code(code::of(&error))
+    }
+}

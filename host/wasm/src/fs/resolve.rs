@@ -1,0 +1,276 @@
+//! From a guest's path to one name in one directory handle, with the canonical path by which it is judged.
+//!
+//! Two ways lead there. A path without `..` is first tried whole, with the kernel promising that no part of it
+//! is a link: then the path as written is the canonical one. Where that fails, or the kernel has no such call,
+//! the path is walked: each component is looked at and opened without following it, and links are read and
+//! walked in their turn. A path never leaves the directory that it starts from.
+
+use super::node::Node;
+use super::refusal::{Cause, Fault};
+use super::sys::{self, Kind};
+use std::ops::Deref;
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+
+/// As many links as Linux follows in one path.
+const MAX_LINKS: usize = 40;
+
+/// How many components one resolution may go through, `..` and links included: far more than an honest path
+/// has, and a few milliseconds of work at most.
+const MAX_STEPS: usize = 10_000;
+
+/// As long as a path may be on Linux.
+const MAX_PATH: usize = 4096;
+
+/// A path as written, in components.
+#[derive(Debug)]
+pub(super) struct Written<'p> {
+    /// Without empty ones and `.`.
+    pub parts: Vec<&'p str>,
+    /// Whether it ends like a directory's: in `/` or `.`.
+    pub dir: bool,
+    /// Whether a component is `..`.
+    pub climbs: bool,
+}
+
+impl<'p> Written<'p> {
+    pub(super) fn parse(path: &'p str) -> Result<Self, Fault> {
+        if path.is_empty() {
+            return Err(ErrorCode::NoEntry.into());
+        }
+        if path.len() > MAX_PATH {
+            return Err(ErrorCode::NameTooLong.into());
+        }
+        if path.contains('\0') {
+            return Err(ErrorCode::Invalid.into());
+        }
+        if path.starts_with('/') || (cfg!(windows) && path.contains(['\\', ':'])) {
+            return Err(Fault::refused(path, Cause::Outside));
+        }
+        let parts: Vec<&str> = path
+            .split('/')
+            .filter(|part| !part.is_empty() && *part != ".")
+            .collect();
+        Ok(Self {
+            dir: path.ends_with('/') || path.ends_with("/.") || path == ".",
+            climbs: parts.contains(&".."),
+            parts,
+        })
+    }
+}
+
+/// A directory handle: the node's own, or one opened on the way.
+pub(super) enum At<'n> {
+    Base(&'n sys::Dir),
+    Own(sys::Dir),
+}
+
+impl Deref for At<'_> {
+    type Target = sys::Dir;
+
+    fn deref(&self) -> &sys::Dir {
+        match self {
+            Self::Base(dir) => dir,
+            Self::Own(dir) => dir,
+        }
+    }
+}
+
+/// Where a path leads.
+pub(super) struct Target<'n> {
+    pub at: At<'n>,
+    /// One component, or `.` for the directory itself.
+    pub name: String,
+    /// Canonical, from the workspace root.
+    pub path: String,
+    /// Whether only a directory will do.
+    pub dir: bool,
+    /// What was there when it was looked at, which is so only where links are followed.
+    pub seen: Option<sys::Stat>,
+}
+
+/// Joins canonical components.
+pub(super) fn join<'a>(base: &str, parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut path = base.to_owned();
+    for part in parts {
+        if !path.is_empty() {
+            path.push('/');
+        }
+        path.push_str(part);
+    }
+    path
+}
+
+/// Resolves `path` from `node`. With `follow` (or a `/` at the end) a link at the end is followed too. The
+/// result may be seen; whether it may be changed is for the caller to ask. It need not exist.
+pub(super) fn resolve<'n>(node: &'n Node, path: &str, follow: bool) -> Result<Target<'n>, Fault> {
+    let written = Written::parse(path)?;
+    let base = node.dir()?;
+    if written.climbs {
+        return walk(node, base, &written, follow);
+    }
+    let Some((name, parents)) = written.parts.split_last() else {
+        let path = node.path().to_owned();
+        return Ok(Target {
+            at: At::Base(base),
+            name: ".".to_owned(),
+            path,
+            dir: true,
+            seen: None,
+        });
+    };
+    let canonical = join(node.path(), written.parts.iter().copied());
+    node.shared().may_see(&canonical)?;
+    let at = if parents.is_empty() {
+        At::Base(base)
+    } else {
+        match sys::direct_pass(base, &parents.join("/")) {
+            Some(Ok(dir)) => At::Own(dir),
+            Some(Err(error)) if !sys::met_a_link(&error) => return Err(error.into()),
+            _ => return walk(node, base, &written, follow),
+        }
+    };
+    let mut target = Target {
+        at,
+        name: (*name).to_owned(),
+        path: canonical,
+        dir: written.dir,
+        seen: None,
+    };
+    if follow || written.dir {
+        match sys::stat_at(&target.at, &target.name) {
+            Ok(stat) if stat.kind == Kind::Link => return walk(node, base, &written, follow),
+            Ok(stat) => target.seen = Some(stat),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(target)
+}
+
+fn walk<'n>(
+    node: &'n Node,
+    base: &'n sys::Dir,
+    written: &Written<'_>,
+    follow: bool,
+) -> Result<Target<'n>, Fault> {
+    let outside = || Fault::refused(&written.parts.join("/"), Cause::Outside);
+    let mut pending: Vec<String> = written
+        .parts
+        .iter()
+        .rev()
+        .map(|part| (*part).to_owned())
+        .collect();
+    let mut canonical: Vec<String> = Vec::new();
+    let mut at = At::Base(base);
+    // After `..` the handle is of a directory too deep; it is opened anew when it is needed.
+    let mut stale = false;
+    let mut dir = written.dir;
+    let (mut links, mut steps) = (0, 0);
+    while let Some(name) = pending.pop() {
+        steps += if stale && name != ".." {
+            canonical.len() + 1
+        } else {
+            1
+        };
+        if steps > MAX_STEPS {
+            return Err(ErrorCode::Loop.into());
+        }
+        if name == ".." {
+            canonical.pop().ok_or_else(outside)?;
+            stale = true;
+            continue;
+        }
+        if std::mem::take(&mut stale) {
+            at = descend(base, &canonical)?;
+        }
+        let last = pending.is_empty();
+        let path = join(
+            node.path(),
+            canonical.iter().map(String::as_str).chain([name.as_str()]),
+        );
+        node.shared().may_see(&path)?;
+        if last && !follow && !dir {
+            return Ok(Target {
+                at,
+                name,
+                path,
+                dir,
+                seen: None,
+            });
+        }
+        let seen = match sys::stat_at(&at, &name) {
+            Ok(seen) => seen,
+            Err(error) if last && error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Target {
+                    at,
+                    name,
+                    path,
+                    dir,
+                    seen: None,
+                });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match seen.kind {
+            Kind::Link => {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(ErrorCode::Loop.into());
+                }
+                let target = sys::read_link(&at, &name)?;
+                let further = Written::parse(&target).map_err(|fault| match fault {
+                    Fault::Refused(_) => outside(),
+                    other => other,
+                })?;
+                dir |= last && further.dir;
+                pending.extend(further.parts.iter().rev().map(|part| (*part).to_owned()));
+            }
+            _ if last => {
+                return Ok(Target {
+                    at,
+                    name,
+                    path,
+                    dir,
+                    seen: Some(seen),
+                });
+            }
+            Kind::Directory => match sys::pass(&at, &name) {
+                Ok(next) => {
+                    at = At::Own(next);
+                    canonical.push(name);
+                }
+                // It was swapped since it was looked at. Look again, but not for ever.
+                Err(error) if sys::met_a_link(&error) => {
+                    links += 1;
+                    if links > MAX_LINKS {
+                        return Err(ErrorCode::Loop.into());
+                    }
+                    pending.push(name);
+                }
+                Err(error) => return Err(error.into()),
+            },
+            _ => return Err(ErrorCode::NotDirectory.into()),
+        }
+    }
+    if stale {
+        at = descend(base, &canonical)?;
+    }
+    let path = join(node.path(), canonical.iter().map(String::as_str));
+    node.shared().may_see(&path)?;
+    Ok(Target {
+        at,
+        name: ".".to_owned(),
+        path,
+        dir: true,
+        seen: None,
+    })
+}
+
+/// Goes down components that are canonical, so that none may be a link.
+fn descend<'n>(base: &'n sys::Dir, canonical: &[String]) -> Result<At<'n>, Fault> {
+    let mut at = At::Base(base);
+    for name in canonical {
+        at = At::Own(sys::pass(&at, name)?);
+    }
+    Ok(at)
+}

@@ -1,0 +1,183 @@
+//! Streams over regular files: a place in a file, read or written on the current thread.
+
+use super::node::Node;
+use super::pace::Pace;
+use super::refusal::Fault;
+use super::sys;
+use bytes::Bytes;
+use std::io;
+use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, StreamResult};
+
+/// The most that one read returns. Large enough that the cost of crossing into the host vanishes, small enough
+/// that a thousand concurrent reads are no burden.
+pub(super) const MAX_READ: usize = 256 * 1024;
+
+/// The most that one write takes.
+const MAX_WRITE: usize = 256 * 1024;
+
+/// Reads a file from a place on.
+pub(super) struct Reader {
+    node: Node,
+    offset: u64,
+    pace: Pace,
+}
+
+impl Reader {
+    pub(super) fn new(node: Node, offset: u64) -> Result<Self, Fault> {
+        node.readable()?;
+        Ok(Self {
+            node,
+            offset,
+            pace: Pace::new(),
+        })
+    }
+}
+
+fn failed(error: io::Error) -> StreamError {
+    StreamError::LastOperationFailed(error.into())
+}
+
+#[async_trait::async_trait]
+impl InputStream for Reader {
+    fn read(&mut self, size: usize) -> StreamResult<Bytes> {
+        if size == 0 {
+            return Ok(Bytes::new());
+        }
+        let file = self.node.readable().map_err(|_| StreamError::Closed)?;
+        let bytes = sys::read_at(file, size.min(MAX_READ), self.offset).map_err(failed)?;
+        if bytes.is_empty() {
+            return Err(StreamError::Closed);
+        }
+        self.offset = self.offset.saturating_add(bytes.len() as u64);
+        Ok(bytes.into())
+    }
+
+    async fn blocking_read(&mut self, size: usize) -> StreamResult<Bytes> {
+        self.pace.give_way().await;
+        self.read(size)
+    }
+
+    fn skip(&mut self, count: usize) -> StreamResult<usize> {
+        let file = self.node.readable().map_err(|_| StreamError::Closed)?;
+        let left = file
+            .metadata()
+            .map_err(failed)?
+            .len()
+            .saturating_sub(self.offset);
+        if left == 0 && count > 0 {
+            return Err(StreamError::Closed);
+        }
+        let skipped = count.min(usize::try_from(left).unwrap_or(usize::MAX));
+        self.offset += skipped as u64;
+        Ok(skipped)
+    }
+}
+
+#[async_trait::async_trait]
+impl Pollable for Reader {
+    /// A regular file is always ready.
+    async fn ready(&mut self) {
+        self.pace.give_way().await;
+    }
+}
+
+/// Where a write goes.
+enum Place {
+    At(u64),
+    End,
+}
+
+/// Writes a file from a place on, or at its end.
+pub(super) struct Writer {
+    node: Node,
+    place: Place,
+    failed: Option<io::Error>,
+    closed: bool,
+    pace: Pace,
+}
+
+impl Writer {
+    /// Writes at `offset`, or at the end where there is none.
+    pub(super) fn new(node: Node, offset: Option<u64>) -> Result<Self, Fault> {
+        node.writable()?;
+        let place = offset.map_or(Place::End, Place::At);
+        Ok(Self {
+            node,
+            place,
+            failed: None,
+            closed: false,
+            pace: Pace::new(),
+        })
+    }
+
+    fn put(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        let file = self
+            .node
+            .writable()
+            .map_err(|_| io::ErrorKind::PermissionDenied)?;
+        while !bytes.is_empty() {
+            let written = match &mut self.place {
+                Place::End => sys::append(file, bytes)?,
+                Place::At(offset) => {
+                    let written = sys::write_at(file, bytes, *offset)?;
+                    *offset = offset.saturating_add(written as u64);
+                    written
+                }
+            };
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            bytes = bytes.get(written..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// An earlier failure is told once; after it the stream is closed.
+    fn told(&mut self) -> StreamResult<()> {
+        match self.failed.take() {
+            Some(error) => {
+                self.closed = true;
+                Err(failed(error))
+            }
+            None if self.closed => Err(StreamError::Closed),
+            None => Ok(()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl OutputStream for Writer {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if self.closed || self.failed.is_some() {
+            return Err(StreamError::trap(
+                "write not permitted: check_write not called first",
+            ));
+        }
+        self.failed = self.put(&bytes).err();
+        Ok(())
+    }
+
+    async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.pace.give_way().await;
+        self.told()?;
+        self.failed = self.put(&bytes).err();
+        self.told()
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        self.told()
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        self.told()?;
+        Ok(MAX_WRITE)
+    }
+}
+
+#[async_trait::async_trait]
+impl Pollable for Writer {
+    /// A regular file is always ready.
+    async fn ready(&mut self) {
+        self.pace.give_way().await;
+    }
+}

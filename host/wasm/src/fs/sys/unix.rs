@@ -1,0 +1,337 @@
+//! Unix: `*at` calls on directory handles.
+
+use super::{Kind, Opened, Stamp, Stat, Wanted};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Timespec, Timestamps};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// A directory handle.
+pub(in crate::fs) type Dir = OwnedFd;
+
+/// Never blocks on a FIFO, never becomes a controlling terminal, is not inherited.
+const SAFELY: OFlags = OFlags::NOFOLLOW
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// A handle that only passes through a directory needs no permission to list it. `openat2` takes no other
+/// flag beside these.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const PASSING: OFlags = OFlags::PATH
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const PASSING: OFlags = SAFELY.union(OFlags::DIRECTORY);
+
+/// Opens a directory of the host by its path, which is trusted.
+pub(in crate::fs) fn root(path: &Path) -> io::Result<Dir> {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(
+        path,
+        flags | OFlags::RDONLY,
+        Mode::empty(),
+    )?)
+}
+
+/// Opens a directory to list it and go on from it.
+pub(in crate::fs) fn open_dir(at: &Dir, name: &str) -> io::Result<Dir> {
+    let flags = SAFELY | OFlags::DIRECTORY | OFlags::RDONLY;
+    Ok(rustix::fs::openat(at, name, flags, Mode::empty())?)
+}
+
+/// Opens a directory to go on from it.
+pub(in crate::fs) fn pass(at: &Dir, name: &str) -> io::Result<Dir> {
+    Ok(rustix::fs::openat(at, name, PASSING, Mode::empty())?)
+}
+
+/// Opens what `name` is, unless it is a link.
+pub(in crate::fs) fn open(at: &Dir, name: &str, wanted: Wanted) -> io::Result<Opened> {
+    known(rustix::fs::openat(at, name, flags(wanted), MODE)?)
+}
+
+/// Opens `path` below `at` in one go, if no part of it is a link. `None` where the kernel can't promise that.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(in crate::fs) fn direct(at: &Dir, path: &str, wanted: Wanted) -> Option<io::Result<Opened>> {
+    let mode = if wanted.create { MODE } else { Mode::empty() };
+    Some(beneath(at, path, flags(wanted), mode)?.and_then(known))
+}
+
+/// Passes into the directory `path` below `at` in one go, if no part of it is a link.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(in crate::fs) fn direct_pass(at: &Dir, path: &str) -> Option<io::Result<Dir>> {
+    beneath(at, path, PASSING, Mode::empty())
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn beneath(at: &Dir, path: &str, flags: OFlags, mode: Mode) -> Option<io::Result<OwnedFd>> {
+    use rustix::fs::ResolveFlags;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(at, path, flags, mode, resolve) {
+        Ok(fd) => Some(Ok(fd)),
+        // Older kernels, and containers whose seccomp filter does not know the call.
+        Err(Errno::NOSYS | Errno::PERM) => None,
+        Err(error) => Some(Err(error.into())),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(in crate::fs) fn direct(_: &Dir, _: &str, _: Wanted) -> Option<io::Result<Opened>> {
+    None
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(in crate::fs) fn direct_pass(_: &Dir, _: &str) -> Option<io::Result<Dir>> {
+    None
+}
+
+/// Whether an open failed because a link stood where none may, or a directory gave way to something else.
+pub(in crate::fs) fn met_a_link(error: &io::Error) -> bool {
+    // FreeBSD says EMLINK.
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::LOOP | Errno::MLINK | Errno::NOTDIR)
+    )
+}
+
+const MODE: Mode = Mode::from_bits_truncate(0o666);
+
+fn flags(wanted: Wanted) -> OFlags {
+    let mut flags = SAFELY
+        | match (wanted.read, wanted.write) {
+            (true, true) => OFlags::RDWR,
+            (false, true) => OFlags::WRONLY,
+            _ => OFlags::RDONLY,
+        };
+    flags.set(OFlags::CREATE, wanted.create);
+    flags.set(OFlags::EXCL, wanted.exclusive);
+    flags.set(OFlags::TRUNC, wanted.truncate);
+    flags.set(OFlags::DIRECTORY, wanted.directory);
+    flags
+}
+
+fn known(fd: OwnedFd) -> io::Result<Opened> {
+    Ok(
+        match FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode as RawMode) {
+            FileType::RegularFile => Opened::File(fd.into()),
+            FileType::Directory => Opened::Dir(fd),
+            _ => Opened::Neither,
+        },
+    )
+}
+
+pub(in crate::fs) fn stat_at(at: &Dir, name: &str) -> io::Result<Stat> {
+    Ok(convert(&rustix::fs::statat(
+        at,
+        name,
+        AtFlags::SYMLINK_NOFOLLOW,
+    )?))
+}
+
+pub(in crate::fs) fn stat_file(file: &File) -> io::Result<Stat> {
+    Ok(convert(&rustix::fs::fstat(file)?))
+}
+
+pub(in crate::fs) fn stat_dir(dir: &Dir) -> io::Result<Stat> {
+    Ok(convert(&rustix::fs::fstat(dir)?))
+}
+
+#[expect(
+    clippy::unnecessary_cast,
+    clippy::useless_conversion,
+    reason = "the fields have other widths on other platforms"
+)]
+fn convert(stat: &rustix::fs::Stat) -> Stat {
+    let since = |seconds: i64, nanos: u64| {
+        let seconds = u64::try_from(seconds).ok()?;
+        Some(Duration::new(seconds, u32::try_from(nanos).ok()?))
+    };
+    Stat {
+        kind: kind(FileType::from_raw_mode(stat.st_mode as RawMode)),
+        links: u64::from(stat.st_nlink),
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        accessed: since(stat.st_atime as i64, stat.st_atime_nsec as u64),
+        modified: since(stat.st_mtime as i64, stat.st_mtime_nsec as u64),
+        changed: since(stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+        id: (stat.st_dev as u64, stat.st_ino as u64),
+    }
+}
+
+fn kind(file_type: FileType) -> Kind {
+    match file_type {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        FileType::BlockDevice => Kind::Block,
+        FileType::CharacterDevice => Kind::Character,
+        _ => Kind::Other,
+    }
+}
+
+/// What a link says; one that is no UTF-8 is an error.
+pub(in crate::fs) fn read_link(at: &Dir, name: &str) -> io::Result<String> {
+    let target = rustix::fs::readlinkat(at, name, Vec::new())?;
+    target.into_string().map_err(|_| Errno::ILSEQ.into())
+}
+
+pub(in crate::fs) fn make_dir(at: &Dir, name: &str) -> io::Result<()> {
+    Ok(rustix::fs::mkdirat(
+        at,
+        name,
+        Mode::from_bits_truncate(0o777),
+    )?)
+}
+
+pub(in crate::fs) fn remove_dir(at: &Dir, name: &str) -> io::Result<()> {
+    Ok(rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR)?)
+}
+
+pub(in crate::fs) fn remove_file(at: &Dir, name: &str) -> io::Result<()> {
+    Ok(rustix::fs::unlinkat(at, name, AtFlags::empty())?)
+}
+
+pub(in crate::fs) fn rename(at: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+    Ok(rustix::fs::renameat(at, name, to, new)?)
+}
+
+pub(in crate::fs) fn hard_link(at: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+    Ok(rustix::fs::linkat(at, name, to, new, AtFlags::empty())?)
+}
+
+pub(in crate::fs) fn soft_link(target: &str, at: &Dir, name: &str) -> io::Result<()> {
+    Ok(rustix::fs::symlinkat(target, at, name)?)
+}
+
+pub(in crate::fs) fn set_times_at(
+    at: &Dir,
+    name: &str,
+    accessed: Stamp,
+    modified: Stamp,
+) -> io::Result<()> {
+    let times = times(accessed, modified);
+    Ok(rustix::fs::utimensat(
+        at,
+        name,
+        &times,
+        AtFlags::SYMLINK_NOFOLLOW,
+    )?)
+}
+
+pub(in crate::fs) fn set_times(
+    file: &impl AsFd,
+    accessed: Stamp,
+    modified: Stamp,
+) -> io::Result<()> {
+    Ok(rustix::fs::futimens(file, &times(accessed, modified))?)
+}
+
+fn times(accessed: Stamp, modified: Stamp) -> Timestamps {
+    let stamp = |stamp| match stamp {
+        Stamp::Keep => Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_OMIT,
+        },
+        Stamp::Now => Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_NOW,
+        },
+        Stamp::At(since) => Timespec {
+            tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: since.subsec_nanos().into(),
+        },
+    };
+    Timestamps {
+        last_access: stamp(accessed),
+        last_modification: stamp(modified),
+    }
+}
+
+pub(in crate::fs) fn sync_dir(dir: &Dir) -> io::Result<()> {
+    Ok(rustix::fs::fsync(dir)?)
+}
+
+/// Reads at most `len` bytes; none only at the end of the file.
+pub(in crate::fs) fn read_at(file: &File, len: usize, offset: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(len.max(1));
+    rustix::io::retry_on_intr(|| {
+        rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), offset)
+    })?;
+    bytes.truncate(len);
+    Ok(bytes)
+}
+
+pub(in crate::fs) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+    Ok(rustix::io::retry_on_intr(|| {
+        rustix::io::pwrite(file, bytes, offset)
+    })?)
+}
+
+/// Writes at the end, wherever that is by now.
+pub(in crate::fs) fn append(file: &File, bytes: &[u8]) -> io::Result<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::io::ReadWriteFlags;
+        let slices = [io::IoSlice::new(bytes)];
+        match rustix::io::retry_on_intr(|| {
+            rustix::io::pwritev2(file, &slices, 0, ReadWriteFlags::APPEND)
+        }) {
+            Err(Errno::NOSYS | Errno::NOTSUP) => {}
+            done => return Ok(done?),
+        }
+    }
+    write_at(file, bytes, file.metadata()?.len())
+}
+
+/// Tells the kernel how a file is going to be read.
+pub(in crate::fs) fn advise(
+    file: &File,
+    offset: u64,
+    len: u64,
+    advice: crate::fs::Advice,
+) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use crate::fs::Advice;
+        let advice = match advice {
+            Advice::Normal => rustix::fs::Advice::Normal,
+            Advice::Sequential => rustix::fs::Advice::Sequential,
+            Advice::Random => rustix::fs::Advice::Random,
+            Advice::WillNeed => rustix::fs::Advice::WillNeed,
+            Advice::DontNeed => rustix::fs::Advice::DontNeed,
+            Advice::NoReuse => rustix::fs::Advice::NoReuse,
+        };
+        rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(len), advice)?;
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, offset, len, advice);
+    Ok(())
+}
+
+/// A directory being listed: the kernel hands out a buffer of entries at a time.
+pub(in crate::fs) struct List(rustix::fs::Dir);
+
+pub(in crate::fs) fn list(dir: &Dir) -> io::Result<List> {
+    // A handle of its own, because the place in a listing belongs to the handle.
+    Ok(List(rustix::fs::Dir::new(open_dir(dir, ".")?)?))
+}
+
+impl List {
+    /// The next entry but `.` and `..`; the name is `None` when it is no UTF-8, which a guest can't say.
+    pub(in crate::fs) fn next(&mut self) -> Option<io::Result<(Option<String>, Kind)>> {
+        loop {
+            let entry = match self.0.read()? {
+                Ok(entry) => entry,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                let name = std::str::from_utf8(name).ok().map(str::to_owned);
+                return Some(Ok((name, kind(entry.file_type()))));
+            }
+        }
+    }
+}

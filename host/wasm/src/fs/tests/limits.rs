@@ -1,0 +1,131 @@
+use super::*;
+
+#[test]
+fn open_files_are_bounded_and_come_back() {
+    let mut world = World::with(4, |ws| vec![mount(ws, "", Access::ReadWrite)]);
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(
+            world
+                .open("src/main.rs", OpenFlags::empty(), DescriptorFlags::READ)
+                .unwrap(),
+        );
+    }
+    assert!(!world.fs.limit_hit());
+    let fifth = world.open("src/main.rs", OpenFlags::empty(), DescriptorFlags::READ);
+    assert_eq!(fifth.err(), Some(ErrorCode::InsufficientMemory));
+    assert!(world.fs.limit_hit());
+    assert!(
+        world.stat("src/main.rs").is_ok(),
+        "what holds nothing open still works"
+    );
+    world.close(held.pop().unwrap());
+    assert_eq!(
+        world.list("src").err(),
+        Some(ErrorCode::InsufficientMemory),
+        "a listing takes one more"
+    );
+    // A stream keeps its file open.
+    let fd = held.pop().unwrap();
+    let stream = world
+        .view()
+        .read_via_stream(Resource::new_borrow(fd.rep()), 0)
+        .unwrap();
+    world.close(fd);
+    held.push(
+        world
+            .open("src", OpenFlags::empty(), DescriptorFlags::READ)
+            .unwrap(),
+    );
+    assert_eq!(
+        world.read("src/main.rs").err(),
+        Some(ErrorCode::InsufficientMemory)
+    );
+    world.table.delete(stream).unwrap();
+    assert_eq!(world.read("src/main.rs").unwrap(), "fn main() {}");
+    assert!(GuardedFs::none().roots.is_empty());
+}
+
+#[test]
+fn a_failed_open_takes_nothing() {
+    let mut world = World::with(1, |ws| vec![mount(ws, "", Access::ReadWrite)]);
+    for _ in 0..10 {
+        assert_eq!(world.read("missing").err(), Some(ErrorCode::NoEntry));
+        assert_eq!(world.read(".env").err(), Some(ErrorCode::NotPermitted));
+    }
+    assert_eq!(world.read("src/main.rs").unwrap(), "fn main() {}");
+}
+
+#[test]
+fn refusals_are_kept_but_not_hoarded() {
+    let mut world = World::new();
+    for n in 0..1000 {
+        assert!(world.read(&format!("src/{n}.pem")).is_err());
+    }
+    assert_eq!(world.fs.refusals().len(), REFUSALS_KEPT);
+    assert_eq!(
+        world.last_refusal(),
+        "`src/999.pem` is hidden by the rule `*.pem`"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_not_opened_and_does_not_hang() {
+    let mut world = World::new();
+    let fifo = world.host("src/fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(world.host("src/socket")).unwrap();
+    assert_eq!(world.read("src/fifo").err(), Some(ErrorCode::NotPermitted));
+    for path in ["src/fifo", "src/socket"] {
+        assert!(world.read(path).is_err(), "{path}");
+        assert!(
+            world
+                .open(path, OpenFlags::empty(), DescriptorFlags::WRITE)
+                .is_err(),
+            "{path}"
+        );
+        assert_eq!(
+            world.link(path, "src/again").err(),
+            Some(ErrorCode::NotPermitted),
+            "{path}"
+        );
+        assert!(world.stat(path).is_ok(), "{path}");
+    }
+    assert!(world.list("src").unwrap().contains(&"fifo".to_owned()));
+}
+
+#[test]
+fn a_directory_of_100_000_entries_is_listed_without_holding_up_others() {
+    let mut world = World::new();
+    fs::create_dir(world.host("many")).unwrap();
+    for n in 0..100_000 {
+        let end = if n % 10 == 0 { "pem" } else { "txt" };
+        fs::write(world.host(&format!("many/{n}.{end}")), "").unwrap();
+    }
+    let ticks = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let count = std::sync::Arc::clone(&ticks);
+    world.runtime.spawn(async move {
+        loop {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let started = std::time::Instant::now();
+    let names = world.list("many").unwrap();
+    let took = started.elapsed();
+    assert_eq!(names.len(), 90_000);
+    // Entered, and at every shift's end; the bound is loose because the machine may be busy.
+    let ticks = u128::from(ticks.load(std::sync::atomic::Ordering::Relaxed));
+    assert!(
+        ticks >= took.as_millis() / 100,
+        "{ticks} turns for others in {took:?}"
+    );
+}

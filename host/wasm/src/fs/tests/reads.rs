@@ -1,0 +1,155 @@
+use super::*;
+use wasmtime_wasi::p2::{InputStream, OutputStream, StreamError};
+
+fn opened(world: &mut World, path: &str, how: OpenFlags, flags: DescriptorFlags) -> node::Node {
+    let fd = world.open(path, how, flags).expect("a file");
+    world
+        .table
+        .get(&Resource::<node::Node>::new_borrow(fd.rep()))
+        .expect("ours")
+        .clone()
+}
+
+#[test]
+fn a_stream_reads_to_the_end_and_skips() {
+    let mut world = World::new();
+    let content: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
+    fs::write(world.host("big"), &content).unwrap();
+    let node = opened(&mut world, "big", OpenFlags::empty(), DescriptorFlags::READ);
+    let mut reader = stream::Reader::new(node.clone(), 0).unwrap();
+    let mut read = Vec::new();
+    world.runtime.block_on(async {
+        loop {
+            match reader.blocking_read(usize::MAX).await {
+                Ok(bytes) => {
+                    assert!(bytes.len() <= stream::MAX_READ);
+                    read.extend_from_slice(&bytes);
+                }
+                Err(StreamError::Closed) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    });
+    assert!(read == content);
+    let mut reader = stream::Reader::new(node, 999_990).unwrap();
+    assert_eq!(reader.skip(4).unwrap(), 4);
+    assert_eq!(reader.read(100).unwrap(), content[999_994..]);
+    assert!(matches!(reader.read(1), Err(StreamError::Closed)));
+    assert!(matches!(reader.skip(1), Err(StreamError::Closed)));
+    assert_eq!(reader.read(0).unwrap().len(), 0);
+}
+
+#[test]
+fn streams_write_in_place_and_at_the_end() {
+    let mut world = World::new();
+    let node = opened(&mut world, "out", OpenFlags::CREATE, DescriptorFlags::WRITE);
+    let mut writer = stream::Writer::new(node.clone(), Some(2)).unwrap();
+    world
+        .runtime
+        .block_on(writer.blocking_write_and_flush(b"cd".as_slice().into()))
+        .unwrap();
+    assert!(writer.check_write().unwrap() >= 4096);
+    writer.write(b"ef".as_slice().into()).unwrap();
+    writer.flush().unwrap();
+    let mut end = stream::Writer::new(node.clone(), None).unwrap();
+    end.write(b"gh".as_slice().into()).unwrap();
+    stream::Writer::new(node.clone(), Some(0))
+        .unwrap()
+        .write(b"ab".as_slice().into())
+        .unwrap();
+    assert_eq!(fs::read_to_string(world.host("out")).unwrap(), "abcdefgh");
+    assert!(
+        stream::Reader::new(node, 0).is_err(),
+        "it was opened for writing only"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_failed_write_is_told_once_and_closes_the_stream() {
+    let mut world = World::new();
+    let node = opened(&mut world, "out", OpenFlags::CREATE, DescriptorFlags::WRITE);
+    let mut writer = stream::Writer::new(node, Some(u64::MAX)).unwrap();
+    writer.write(b"x".as_slice().into()).unwrap();
+    assert!(matches!(
+        writer.flush(),
+        Err(StreamError::LastOperationFailed(_))
+    ));
+    assert!(matches!(writer.check_write(), Err(StreamError::Closed)));
+    assert!(matches!(
+        writer.write(b"x".as_slice().into()),
+        Err(StreamError::Trap(_))
+    ));
+}
+
+#[test]
+fn descriptors_tell_what_they_are() {
+    let mut world = World::new();
+    let file = world
+        .open("src/main.rs", OpenFlags::empty(), DescriptorFlags::READ)
+        .unwrap();
+    let dir = world
+        .open("src", OpenFlags::DIRECTORY, DescriptorFlags::READ)
+        .unwrap();
+    let again = world
+        .open(
+            "src/../src/main.rs",
+            OpenFlags::empty(),
+            DescriptorFlags::READ,
+        )
+        .unwrap();
+    let handle = |fd: &Resource<Descriptor>| Resource::new_borrow(fd.rep());
+    let (one, two, three) = (handle(&file), handle(&dir), handle(&again));
+    let (same, other) = world
+        .run(async |mut view, _| {
+            let same = view.is_same_object(handle(&one), three).await.unwrap();
+            Ok((same, view.is_same_object(one, two).await.unwrap()))
+        })
+        .unwrap();
+    assert!(same && !other);
+    let (one, two) = (handle(&file), handle(&dir));
+    let stats = world
+        .run(async |mut view, _| Ok((view.stat(one).await?, view.stat(two).await?)))
+        .unwrap();
+    assert_eq!(stats.0.type_, types::DescriptorType::RegularFile);
+    assert_eq!(stats.0.size, 12);
+    assert!(
+        stats
+            .0
+            .data_modification_timestamp
+            .is_some_and(|time| time.seconds > 1_700_000_000)
+    );
+    assert_eq!(stats.1.type_, types::DescriptorType::Directory);
+    let (one, two) = (handle(&file), handle(&dir));
+    let flags = world
+        .run(async |mut view, _| Ok((view.get_flags(one).await?, view.get_flags(two).await?)))
+        .unwrap();
+    assert_eq!(flags.0, DescriptorFlags::READ);
+    assert_eq!(
+        flags.1,
+        DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY
+    );
+    let two = handle(&dir);
+    let read = world.run(async |mut view, _| view.read(two, 1, 0).await);
+    assert_eq!(read.err(), Some(ErrorCode::IsDirectory));
+    for fd in [&file, &dir] {
+        let (one, two) = (handle(fd), handle(fd));
+        world
+            .run(async |mut view, _| {
+                view.sync(one).await?;
+                view.sync_data(two).await
+            })
+            .unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn names_that_are_no_text_are_left_out() {
+    use std::os::unix::ffi::OsStrExt;
+    let mut world = World::new();
+    let name = std::ffi::OsStr::from_bytes(b"src/\xff\xfe");
+    if fs::write(world.home.path().join("ws").join(name), "").is_ok() {
+        assert_eq!(world.list("src").unwrap(), ["deep", "main.rs"]);
+    }
+}

@@ -1,0 +1,240 @@
+use super::*;
+
+#[test]
+fn what_is_hidden_has_no_operation() {
+    let mut world = World::new();
+    for path in [
+        ".env",
+        "./.env",
+        "sub//.env",
+        "sub/../.env",
+        "src/../sub/.env",
+        ".ENV",
+        "sub/.Env",
+        ".env.",
+        ".e\u{200c}nv",
+        "．env",
+        "a/secrets",
+        "a/secrets/key",
+        "A/Secrets/key",
+        "a/secrets/",
+        "a/secrets/new",
+        "a/secrets/../secrets/key",
+        ".mimir/state",
+        ".mimir/state/audit.jsonl",
+    ] {
+        let done = everything(&mut world, path);
+        refused(&done, path);
+    }
+    assert_eq!(fs::read_to_string(world.host(".env")).unwrap(), SECRET);
+    assert_eq!(
+        fs::read_to_string(world.host("a/secrets/key")).unwrap(),
+        SECRET
+    );
+    assert!(
+        world.last_refusal().contains(".mimir/state"),
+        "{}",
+        world.last_refusal()
+    );
+}
+
+#[test]
+fn what_is_read_only_can_be_read_and_nothing_else() {
+    let mut world = World::new();
+    for path in [
+        ".mimir/config.yml",
+        ".mimir",
+        ".git/hooks",
+        ".git/hooks/pre-commit",
+        ".git/config",
+        ".MIMIR/new",
+        ".claude",
+        ".mimir/tools/evil.wasm",
+        "src/.bashrc",
+        ".git/hooks/new",
+        ".m\u{200b}imir/new",
+        "src/../.mimir/new",
+    ] {
+        let done: Vec<_> = everything(&mut world, path).into_iter().skip(5).collect();
+        refused(&done, path);
+    }
+    assert_eq!(world.read(".mimir/config.yml").unwrap(), "settings");
+    assert_eq!(world.read(".git/hooks/pre-commit").unwrap(), "#!/bin/sh");
+    assert_eq!(world.list(".mimir").unwrap(), ["config.yml"]);
+    assert_eq!(world.list(".git/hooks").unwrap(), ["pre-commit"]);
+}
+
+#[test]
+fn a_listing_leaves_out_what_is_hidden() {
+    let mut world = World::new();
+    assert_eq!(
+        world.list(".").unwrap(),
+        [".env.example", ".git", ".mimir", "a", "src", "sub"]
+    );
+    assert_eq!(world.list("sub").unwrap(), Vec::<String>::new());
+    assert_eq!(world.list("a").unwrap(), ["open.txt"]);
+}
+
+#[test]
+fn git_itself_may_be_written_but_not_led_elsewhere() {
+    let mut world = World::new();
+    world.write(".git/HEAD", "ref: x").unwrap();
+    world.mkdir("sub/.git").unwrap();
+    world.write("sub/.git/HEAD", "ref: x").unwrap();
+    assert_eq!(
+        world.write("sub/.git/config", "x").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert_eq!(
+        world.mkdir("sub/.git/hooks").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert_eq!(
+        world.write("a/.git", "gitdir: ../evil").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert_eq!(
+        world.symlink("src", "a/.git").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert_eq!(
+        world.link("src/main.rs", "a/.git").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert_eq!(
+        world.rename("src/main.rs", "a/.git").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    // A kernel tree has a file of this name; only a link there would mislead a shell.
+    world.write(".config", "CONFIG_X=y").unwrap();
+    world.unlink(".config").unwrap();
+    assert_eq!(
+        world.symlink("src", ".config").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+}
+
+#[test]
+fn a_revealed_file_is_visible_and_no_other() {
+    let mut world = World::with(64, |ws| {
+        let mut mount = mount(ws, "", Access::ReadWrite);
+        mount.rules = mount
+            .rules
+            .reveal(["sub/.env", ".mimir", "a/secrets"])
+            .unwrap();
+        vec![mount]
+    });
+    assert_eq!(world.read("sub/.env").unwrap(), SECRET);
+    assert_eq!(world.list("sub").unwrap(), [".env"]);
+    assert_eq!(world.read(".env").err(), Some(ErrorCode::NotPermitted));
+    assert_eq!(
+        world.write(".mimir/x", "x").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert_eq!(
+        world.read("a/secrets/key").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+}
+
+#[test]
+fn a_read_only_mount_changes_nothing() {
+    let mut world = World::with(64, |ws| vec![mount(ws, "", Access::Read)]);
+    for path in ["src/main.rs", "src/new.rs", "src/deep"] {
+        let done: Vec<_> = everything(&mut world, path).into_iter().skip(5).collect();
+        refused(&done, path);
+    }
+    assert_eq!(world.read("src/main.rs").unwrap(), "fn main() {}");
+    assert!(world.last_refusal().contains("reading only"));
+    let fd = world
+        .open("src/main.rs", OpenFlags::empty(), DescriptorFlags::READ)
+        .unwrap();
+    let handle = || Resource::new_borrow(fd.rep());
+    let (size, write, now) = (handle(), handle(), handle());
+    assert_eq!(
+        world
+            .run(async |mut view, _| view.set_size(size, 0).await)
+            .err(),
+        Some(ErrorCode::BadDescriptor)
+    );
+    assert_eq!(
+        world
+            .run(async |mut view, _| view.write(write, vec![0], 0).await)
+            .err(),
+        Some(ErrorCode::BadDescriptor)
+    );
+    let times = world.run(async |mut view, _| {
+        view.set_times(now, NewTimestamp::Now, NewTimestamp::Now)
+            .await
+    });
+    assert_eq!(times.err(), Some(ErrorCode::NotPermitted));
+    assert!(world.view().write_via_stream(handle(), 0).is_err());
+    assert!(world.view().append_via_stream(handle()).is_err());
+}
+
+#[test]
+fn a_mount_below_the_root_is_judged_by_its_place() {
+    let mut world = World::with(64, |ws| vec![mount(ws, "a", Access::ReadWrite)]);
+    assert_eq!(world.list(".").unwrap(), ["open.txt"]);
+    assert_eq!(
+        world.read("secrets/key").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert_eq!(world.fs.refusals()[0].path, "a/secrets/key");
+    assert_eq!(
+        world.read("../src/main.rs").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert_eq!(
+        world.symlink("../src", "up").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    world.write("new.txt", "new").unwrap();
+    assert!(world.host("a/new.txt").exists());
+}
+
+#[test]
+fn a_mount_of_its_own_opens_what_the_root_keeps_shut() {
+    let mut world = World::with(64, |ws| {
+        let backups = Mount {
+            rules: PathRules::none(),
+            ..mount(ws, ".mimir/state", Access::ReadWrite)
+        };
+        vec![mount(ws, "", Access::ReadWrite), backups]
+    });
+    assert_eq!(
+        world.read(".mimir/state/audit.jsonl").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    let (from, to) = (
+        Resource::new_borrow(world.roots[0].rep()),
+        Resource::new_borrow(world.roots[1].rep()),
+    );
+    let across = world.run(async |mut view, _| {
+        view.rename_at(from, "src/main.rs".into(), to, "main.rs".into())
+            .await
+    });
+    assert_eq!(across.err(), Some(ErrorCode::CrossDevice));
+    world.roots.remove(0);
+    assert_eq!(world.read("audit.jsonl").unwrap(), SECRET);
+    world.write("copy", "x").unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_mount_is_not_reached_through_a_link() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir_all(home.path().join("ws/real")).unwrap();
+    fs::create_dir_all(home.path().join("outside/inner")).unwrap();
+    std::os::unix::fs::symlink("../outside", home.path().join("ws/data")).unwrap();
+    let ws = home.path().join("ws");
+    for prefix in ["data", "data/inner"] {
+        let error = GuardedFs::open(vec![mount(&ws, prefix, Access::Read)], 1).unwrap_err();
+        assert!(matches!(error, MountError::Link { .. }), "{error}");
+    }
+    let error = GuardedFs::open(vec![mount(&ws, "missing", Access::Read)], 1).unwrap_err();
+    assert!(matches!(error, MountError::Open { .. }), "{error}");
+    let error = GuardedFs::open(vec![mount(&ws, "real/../data", Access::Read)], 1).unwrap_err();
+    assert!(matches!(error, MountError::Prefix { .. }), "{error}");
+    assert!(GuardedFs::open(vec![mount(&ws, "real", Access::Read)], 1).is_ok());
+}
