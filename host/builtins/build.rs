@@ -1,0 +1,90 @@
+//! Builds `plugins/*` for `wasm32-wasip2` with a cargo of its own, and writes what the crate includes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+const TARGET: &str = "wasm32-wasip2";
+
+/// The plugins, by the name of their folder.
+const PLUGINS: [&str; 2] = ["files", "search"];
+
+/// Scanners look at sixteen bytes at a time with it, and every engine of the last years has it.
+const RUSTFLAGS: &str = "-Ctarget-feature=+simd128";
+
+fn main() -> Result<()> {
+    let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR")?);
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").context("CARGO_MANIFEST_DIR")?);
+    let root = here.parent().and_then(Path::parent).context("the workspace root")?;
+
+    for input in ["Cargo.lock", "Cargo.toml", "plugins", "sdk/rust", "wit"] {
+        println!("cargo::rerun-if-changed={}", root.join(input).display());
+    }
+    println!("cargo::rerun-if-changed=build.rs");
+
+    have_target()?;
+    build(root, &out)?;
+
+    let mut source = String::new();
+    for plugin in PLUGINS {
+        let file = out.join(TARGET).join("plugin").join(format!("mimir_plugin_{plugin}.wasm"));
+        let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        let name = plugin.to_uppercase();
+        source += &format!("pub const {name}: &[u8] = include_bytes!({file:?});\n");
+        source += &format!("pub const {name}_SHA256: [u8; 32] = {digest:?};\n");
+    }
+    fs::write(out.join("built.rs"), source)?;
+    Ok(())
+}
+
+/// Adds the target where rustup can, and says how to get it where it cannot.
+fn have_target() -> Result<()> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let libraries = Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output()?;
+    let folder = PathBuf::from(String::from_utf8_lossy(&libraries.stdout).trim());
+    let there = libraries.status.success() && folder.is_dir();
+    if there {
+        return Ok(());
+    }
+    let added = Command::new("rustup").args(["target", "add", TARGET]).status();
+    if !added.is_ok_and(|status| status.success()) {
+        bail!("the Rust target {TARGET} is missing; this adds it: rustup target add {TARGET}");
+    }
+    Ok(())
+}
+
+fn build(root: &Path, out: &Path) -> Result<()> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .current_dir(root)
+        .args(["build", "--locked", "--profile", "plugin", "--target", TARGET])
+        .env("CARGO_TARGET_DIR", out);
+    for plugin in PLUGINS {
+        command.args(["--package", &format!("mimir-plugin-{plugin}")]);
+    }
+    // What the outer build sets is meant for this machine's target, or for clippy.
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let outer = name.starts_with("CARGO_FEATURE_")
+            || name.starts_with("CARGO_CFG_")
+            || name.starts_with("CARGO_PROFILE_")
+            || name.starts_with("CARGO_PKG_")
+            || name.starts_with("CARGO_TARGET_") && name != "CARGO_TARGET_DIR"
+            || ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS"].contains(&name.as_str())
+            || ["TARGET", "HOST", "PROFILE", "OPT_LEVEL", "DEBUG", "CARGO_BUILD_TARGET"].contains(&name.as_str());
+        if outer {
+            command.env_remove(&name);
+        }
+    }
+    command.env("RUSTFLAGS", RUSTFLAGS);
+    let status = command.status().context("running cargo")?;
+    if !status.success() {
+        bail!("the plugins do not build for {TARGET}");
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! Lines by content.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use grep_matcher::Matcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch};
+use mimir_sdk::{Error, Result};
+
+use crate::found::{Found, Hit, line};
+use crate::{FileSearch, Mode, place, walk};
+
+/// Files up to this size are read whole, with few calls of the host; larger ones go by in pieces, so
+/// that memory stays bounded.
+const WHOLE: usize = 4 << 20;
+
+/// The lines of the files below `start` that match.
+pub fn search(search: &FileSearch, root: &Path, start: &Path) -> Result<Found> {
+    let matcher = matcher(search)?;
+    let context = usize::from(search.context_lines);
+    let mut searcher = SearcherBuilder::new()
+        .binary_detection(BinaryDetection::quit(0))
+        .before_context(context)
+        .after_context(context)
+        .build();
+    let mut found = Found::default();
+    let mut skipped = 0;
+    let mut buffer = vec![0; WHOLE];
+    for entry in walk::files(search, start, &mut skipped)? {
+        found.files_searched += 1;
+        let path = entry.path();
+        let mut hits = Hits {
+            matcher: &matcher,
+            path: &|| place::shown(root, path),
+            most: search.max_results,
+            before: Vec::new(),
+            first: found.matches.len(),
+            found: &mut found,
+        };
+        if one(&mut searcher, &matcher, path, &mut buffer, &mut hits).is_err() {
+            found.skipped += 1;
+        }
+        if found.truncated {
+            break;
+        }
+    }
+    found.skipped += skipped;
+    Ok(found)
+}
+
+fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder.line_terminator(Some(b'\n')).case_insensitive(search.ignore_case);
+    let built = match search.mode {
+        Mode::Regex => builder.build(&search.query),
+        Mode::Grep | Mode::Glob => {
+            if search.query.contains('\n') {
+                return Err(Error::invalid_input("the query has a line end; a search looks at one line at a time"));
+            }
+            builder.build_literals(&[&search.query])
+        }
+    };
+    built.map_err(|error| Error::invalid_input(format!("`{}` is no regular expression: {error}", search.query)))
+}
+
+/// Searches one file.
+fn one(
+    searcher: &mut Searcher,
+    matcher: &RegexMatcher,
+    path: &Path,
+    buffer: &mut [u8],
+    hits: &mut Hits<'_>,
+) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut filled = 0;
+    loop {
+        match file.read(&mut buffer[filled..])? {
+            0 => break,
+            more => filled += more,
+        }
+        if filled == buffer.len() {
+            let whole = io::Cursor::new(&buffer[..]).chain(file);
+            return searcher.search_reader(matcher, whole, hits);
+        }
+    }
+    let content = &buffer[..filled];
+    // Most files match nothing: a look at the whole is faster than one at every line.
+    if !matcher.is_match(content).map_err(io::Error::other)? || content.contains(&0) {
+        return Ok(());
+    }
+    searcher.search_slice(matcher, content, hits)
+}
+
+/// Takes the matches of one file.
+struct Hits<'a> {
+    matcher: &'a RegexMatcher,
+    path: &'a dyn Fn() -> String,
+    most: usize,
+    before: Vec<String>,
+    first: usize,
+    found: &'a mut Found,
+}
+
+impl Sink for Hits<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, hit: &SinkMatch<'_>) -> io::Result<bool> {
+        if self.found.matches.len() == self.most {
+            self.found.truncated = true;
+            return Ok(false);
+        }
+        let bytes = hit.bytes();
+        let at = self.matcher.find(bytes).map_err(io::Error::other)?.map_or(0, |at| at.start());
+        let path = (self.path)();
+        let text = line(bytes);
+        if !self.found.has_room(path.len() + text.len()) {
+            return Ok(false);
+        }
+        if self.found.matches.len() == self.first {
+            self.found.files.push(path.clone());
+        }
+        self.found.matches.push(Hit {
+            path,
+            line: hit.line_number().unwrap_or(0),
+            column: String::from_utf8_lossy(&bytes[..at]).chars().count() as u64 + 1,
+            text,
+            before: std::mem::take(&mut self.before),
+            after: Vec::new(),
+        });
+        Ok(true)
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        let text = line(context.bytes());
+        if !self.found.has_room(text.len()) {
+            return Ok(false);
+        }
+        match (context.kind(), self.found.matches.last_mut()) {
+            (SinkContextKind::After, Some(last)) => last.after.push(text),
+            _ => self.before.push(text),
+        }
+        Ok(true)
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
+        // Text that turns out to be binary: what was found in it so far is noise.
+        self.found.matches.truncate(self.first);
+        let name = (self.path)();
+        self.found.files.retain(|file| *file != name);
+        Ok(false)
+    }
+}

@@ -1,0 +1,98 @@
+//! `file_search`: finds text and files in the workspace with ripgrep's own crates.
+//!
+//! [`arguments`](crate::FileSearch) in, a [`Found`] out: [`walk`] says which files, [`grep`] and
+//! [`glob`] look at them. Never here: anything that changes a file.
+
+mod found;
+mod glob;
+mod grep;
+mod place;
+mod walk;
+
+use mimir_sdk::prelude::*;
+
+pub use found::{Found, Hit};
+
+/// Searches the files of the workspace: `grep` finds a literal text, `regex` a regular expression, `glob` finds
+/// files by name. Honours .gitignore, skips binary files. Paths in the result are relative to the workspace root.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(inline)]
+pub struct FileSearch {
+    /// `grep`: literal text; `regex`: regular expression; `glob`: file names.
+    pub mode: Mode,
+    /// The text, the regular expression (Rust syntax), or the glob (`*.rs`, `src/**/mod.rs`).
+    pub query: String,
+    /// Directory or file to search, relative to the workspace root. Default: the whole workspace.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Only files that match one of these globs.
+    #[serde(default)]
+    pub include: Vec<String>,
+    /// No files that match one of these globs.
+    #[serde(default)]
+    pub exclude: Vec<String>,
+    /// Whether upper and lower case are the same. Default: false.
+    #[serde(default)]
+    pub ignore_case: bool,
+    /// Whether hidden files are searched too. Default: false.
+    #[serde(default)]
+    pub include_hidden: bool,
+    /// Lines shown before and after each match. Default: 0.
+    #[serde(default)]
+    #[schemars(range(max = 10))]
+    pub context_lines: u8,
+    /// Most matches, or files in `glob` mode, in the result. Default: 200.
+    #[serde(default = "default_results")]
+    #[schemars(range(min = 1, max = 2000))]
+    pub max_results: usize,
+}
+
+/// What kind of search it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Mode {
+    /// A literal text.
+    Grep,
+    /// File names.
+    Glob,
+    /// A regular expression.
+    Regex,
+}
+
+/// Enough to see where something is used; more is asked for by name.
+fn default_results() -> usize {
+    200
+}
+
+impl Tool for FileSearch {
+    type Output = Worded<Found>;
+    const GROUP: Group = Group::Fs;
+    const APPROVAL: Option<Approval> = Some(Approval::Allow);
+    const HINTS: Hints = Hints::NONE.read_only().idempotent();
+    const TITLE: Option<&'static str> = Some("Search files");
+
+    fn needs() -> Needs {
+        Needs::none().read(".", "to search the files of the workspace")
+    }
+
+    fn run(self, cx: &Context) -> Result<Self::Output> {
+        if self.query.is_empty() {
+            return Err(Error::invalid_input("the query is empty; say what to look for"));
+        }
+        let root = cx.workspace();
+        let start = place::inside(root, self.path.as_deref())?;
+        let found = match self.mode {
+            Mode::Grep | Mode::Regex => grep::search(&self, root, &start)?,
+            Mode::Glob => glob::search(&self, root, &start)?,
+        };
+        let text = found.text();
+        Ok(Json(found).worded(text))
+    }
+}
+
+mimir_sdk::export!(FileSearch);
+
+#[cfg(test)]
+mod tests;

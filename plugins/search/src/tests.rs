@@ -1,0 +1,100 @@
+use std::fs;
+
+use mimir_sdk::Code;
+
+use super::*;
+
+fn workspace() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |path: &str, content: &[u8]| {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    write("src/main.rs", b"fn main() {\n    burn(fuel);\n}\n");
+    write("src/lib.rs", b"// Fuel\r\npub fn fuel() {}\r\n");
+    write("src/deep/er/mod.rs", b"let x = 1;\n");
+    write("notes.md", "fuel für alle\n".as_bytes());
+    write("ignored/out.rs", b"fuel\n");
+    write(".gitignore", b"ignored/\n");
+    write(".hidden.rs", b"fuel\n");
+    write("blob.bin", b"fuel\0fuel\n");
+    dir
+}
+
+fn search(dir: &tempfile::TempDir, arguments: serde_json::Value) -> Result<Found> {
+    let search: FileSearch = serde_json::from_value(arguments).unwrap();
+    search.run(&Context::at(dir.path())).map(|worded| worded.value)
+}
+
+fn lines(found: &Found) -> Vec<String> {
+    found.matches.iter().map(|hit| format!("{}:{}:{}", hit.path, hit.line, hit.column)).collect()
+}
+
+use mimir_sdk::serde_json::{self, json};
+
+#[test]
+fn grep_is_literal_and_leaves_out_what_does_not_belong() {
+    let dir = workspace();
+    let found = search(&dir, json!({"mode": "grep", "query": "fuel"})).unwrap();
+    assert_eq!(lines(&found), ["notes.md:1:1", "src/lib.rs:2:8", "src/main.rs:2:10"]);
+    assert_eq!(found.matches[1].text, "pub fn fuel() {}", "CRLF is no part of a line");
+    assert!(search(&dir, json!({"mode": "grep", "query": "f.el"})).unwrap().matches.is_empty());
+    let both = search(&dir, json!({"mode": "grep", "query": "FUEL", "ignoreCase": true, "path": "src"})).unwrap();
+    assert_eq!(both.matches.len(), 3);
+    let hidden = search(&dir, json!({"mode": "grep", "query": "fuel", "includeHidden": true})).unwrap();
+    assert!(hidden.files.contains(&".hidden.rs".to_owned()));
+}
+
+#[test]
+fn regex_glob_include_and_exclude() {
+    let dir = workspace();
+    let found = search(&dir, json!({"mode": "regex", "query": r"fn \w+\(\)", "include": ["*.rs"]})).unwrap();
+    assert_eq!(lines(&found), ["src/lib.rs:2:5", "src/main.rs:1:1"]);
+    let found = search(&dir, json!({"mode": "grep", "query": "fuel", "exclude": ["*.md", "main.rs"]})).unwrap();
+    assert_eq!(found.files, ["src/lib.rs"]);
+    let names = |query: &str| search(&dir, json!({"mode": "glob", "query": query})).unwrap().files;
+    assert_eq!(names("*.rs"), ["src/deep/er/mod.rs", "src/lib.rs", "src/main.rs"]);
+    assert_eq!(names("src/*.rs"), ["src/lib.rs", "src/main.rs"]);
+    assert_eq!(names("**/mod.rs"), ["src/deep/er/mod.rs"]);
+}
+
+#[test]
+fn results_are_bounded_and_say_so() {
+    let dir = workspace();
+    fs::write(dir.path().join("many.txt"), "word\n".repeat(5000)).unwrap();
+    let found = search(&dir, json!({"mode": "grep", "query": "word", "maxResults": 7})).unwrap();
+    assert_eq!((found.matches.len(), found.truncated), (7, true));
+    fs::write(dir.path().join("long.txt"), format!("{}needle{}", "x".repeat(1_000_000), "y".repeat(1_000_000))).unwrap();
+    let found = search(&dir, json!({"mode": "grep", "query": "needle"})).unwrap();
+    assert!(found.matches[0].text.chars().count() < 500 && found.matches[0].column == 1_000_001);
+    fs::write(dir.path().join("big.txt"), format!("{}\nneedle two\n", "filler\n".repeat(1_000_000))).unwrap();
+    let found = search(&dir, json!({"mode": "grep", "query": "needle two"})).unwrap();
+    assert_eq!(lines(&found), ["big.txt:1000002:1"], "a file that is larger than the buffer");
+}
+
+#[test]
+fn context_is_shown_around_a_match() {
+    let dir = workspace();
+    let found = search(&dir, json!({"mode": "grep", "query": "burn", "contextLines": 1})).unwrap();
+    assert_eq!((found.matches[0].before.len(), found.matches[0].after.len()), (1, 1));
+    assert!(found.text().starts_with("src/main.rs-1-fn main() {\nsrc/main.rs:2:    burn(fuel);\nsrc/main.rs-3-}\n"));
+}
+
+#[test]
+fn bad_input_has_a_code_and_a_sentence() {
+    let dir = workspace();
+    for (arguments, code) in [
+        (json!({"mode": "regex", "query": "a(b"}), Code::InvalidInput),
+        (json!({"mode": "glob", "query": "a[b"}), Code::InvalidInput),
+        (json!({"mode": "grep", "query": ""}), Code::InvalidInput),
+        (json!({"mode": "grep", "query": "a\nb"}), Code::InvalidInput),
+        (json!({"mode": "grep", "query": "x", "include": ["a[b"]}), Code::InvalidInput),
+        (json!({"mode": "grep", "query": "x", "path": "../"}), Code::InvalidPath),
+        (json!({"mode": "grep", "query": "x", "path": "/etc"}), Code::InvalidPath),
+        (json!({"mode": "grep", "query": "x", "path": "nowhere"}), Code::FileNotFound),
+    ] {
+        let error = search(&dir, arguments.clone()).unwrap_err();
+        assert_eq!(*error.code(), code, "{arguments}: {}", error.message());
+    }
+}
