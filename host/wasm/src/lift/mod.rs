@@ -1,6 +1,6 @@
 //! Foreign components as tools: their exported functions are called with JSON.
 //!
-//! [`lift`] turns the outline of a component into definitions: names, schemas, descriptions.
+//! `lift` turns the outline of a component into definitions: names, schemas, descriptions.
 //! [`call`] takes JSON arguments through wasmtime and brings the result back. The two agree: what the
 //! schema of a tool allows is what a call takes, and what a call gives matches the output schema.
 //! The rules of that JSON stand in [`schema`].
