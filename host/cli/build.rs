@@ -13,25 +13,46 @@ fn main() -> io::Result<()> {
         collect(&root.join(folder), &mut files)?;
         println!("cargo::rerun-if-changed={}", root.join(folder).display());
     }
-    println!("cargo::rerun-if-changed={}", root.join("sdk/rust/Cargo.toml").display());
+    println!(
+        "cargo::rerun-if-changed={}",
+        root.join("sdk/rust/Cargo.toml").display()
+    );
     println!("cargo::rerun-if-changed=build.rs");
     let lock = root.join("Cargo.lock");
     println!("cargo::rerun-if-changed={}", lock.display());
-    println!("cargo::rustc-env=MIMIR_WASMTIME_VERSION={}", version_of("wasmtime", &fs::read_to_string(lock)?));
+    println!(
+        "cargo::rustc-env=MIMIR_WASMTIME_VERSION={}",
+        version_of("wasmtime", &fs::read_to_string(lock)?)
+    );
     files.sort();
-    let mut list = String::from("/// Path below the root of the source tree, and content.\npub static FILES: &[(&str, &[u8])] = &[\n");
+    let mut list = String::from(
+        "/// Path below the root of the source tree, and content.\npub static FILES: &[(&str, &[u8])] = &[\n",
+    );
     for file in files {
-        let name = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().replace('\\', "/");
-        let _ = writeln!(list, "    ({name:?}, include_bytes!({:?})),", file.canonicalize()?);
+        let name = file
+            .strip_prefix(&root)
+            .unwrap_or(&file)
+            .to_string_lossy()
+            .replace('\\', "/");
+        let _ = writeln!(
+            list,
+            "    ({name:?}, include_bytes!({:?})),",
+            file.canonicalize()?
+        );
     }
     list.push_str("];\n");
-    fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("sdk_files.rs"), list)
+    fs::write(
+        PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("sdk_files.rs"),
+        list,
+    )
 }
 
 /// The version of a package in a lock file.
 fn version_of<'a>(package: &str, lock: &'a str) -> &'a str {
     let entry = format!("name = \"{package}\"\nversion = \"");
-    let version = lock.split_once(&entry).and_then(|(_, rest)| rest.split_once('"'));
+    let version = lock
+        .split_once(&entry)
+        .and_then(|(_, rest)| rest.split_once('"'));
     version.map_or("of unknown version", |(version, _)| version)
 }
 

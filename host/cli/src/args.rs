@@ -100,7 +100,9 @@ Examples:
     /// Check that everything is in place
     Doctor,
     /// Print a completion script for a shell
-    #[command(after_help = "Example: mimir completions bash > ~/.local/share/bash-completion/completions/mimir")]
+    #[command(
+        after_help = "Example: mimir completions bash > ~/.local/share/bash-completion/completions/mimir"
+    )]
     Completions {
         /// Which shell
         #[arg(value_enum)]

@@ -51,11 +51,18 @@ impl Words {
             }
             if word.trim_start().starts_with(['{', '[', '"']) {
                 let value = serde_json::from_str(word);
-                return value.map(Words::Json).map_err(|e| Failure::usage(format!("the arguments are not JSON: {e}")));
+                return value
+                    .map(Words::Json)
+                    .map_err(|e| Failure::usage(format!("the arguments are not JSON: {e}")));
             }
         }
-        if words.first().is_some_and(|word| word.trim_start().starts_with('{')) {
-            return Err(Failure::usage("JSON arguments are one word: put them in single quotes"));
+        if words
+            .first()
+            .is_some_and(|word| word.trim_start().starts_with('{'))
+        {
+            return Err(Failure::usage(
+                "JSON arguments are one word: put them in single quotes",
+            ));
         }
         let pairs: Result<Vec<Pair>, Failure> = words.iter().map(|word| Pair::read(word)).collect();
         Ok(Words::Pairs(pairs?))
@@ -68,12 +75,17 @@ impl Words {
             Words::Stdin => {
                 let text = bounded(io::stdin().lock(), "stdin")?;
                 serde_json::from_str(&text).map_err(|e| {
-                    let hint = if text.trim().is_empty() { " (it is empty)" } else { "" };
+                    let hint = if text.trim().is_empty() {
+                        " (it is empty)"
+                    } else {
+                        ""
+                    };
                     ToolError::new(Code::InvalidInput, format!("stdin is not JSON: {e}{hint}"))
                 })
             }
             Words::Pairs(pairs) => {
-                let schema = tool.map_or(Value::Null, |tool| tool.definition.input_schema.to_value());
+                let schema =
+                    tool.map_or(Value::Null, |tool| tool.definition.input_schema.to_value());
                 let name = tool.map_or("", |tool| tool.name().as_str());
                 object(name, pairs, &schema)
             }
@@ -93,7 +105,10 @@ impl Pair {
 
     fn read(word: &str) -> Result<Self, Failure> {
         let shown = || mimir_core::text::visible(mimir_core::text::prefix(word, 60));
-        let Some((key, value)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":")) else {
+        let Some((key, value)) = word
+            .split_once('=')
+            .filter(|(key, _)| !matches!(*key, "" | ":"))
+        else {
             return Err(Failure::usage(format!(
                 "`{}` is neither key=value nor a JSON object; `mimir tools info TOOL` shows the arguments",
                 shown()
@@ -101,11 +116,16 @@ impl Pair {
         };
         let (key, value) = if let Some(key) = key.strip_suffix(':') {
             let json = serde_json::from_str(value);
-            let json = json.map_err(|e| Failure::usage(format!("`{}`: what follows := is not JSON: {e}", shown())))?;
+            let json = json.map_err(|e| {
+                Failure::usage(format!("`{}`: what follows := is not JSON: {e}", shown()))
+            })?;
             (key, PairValue::Json(json))
         } else if let Some(file) = value.strip_prefix('@') {
             if file.is_empty() {
-                return Err(Failure::usage(format!("`{}`: @ wants a file name, or - for stdin", shown())));
+                return Err(Failure::usage(format!(
+                    "`{}`: @ wants a file name, or - for stdin",
+                    shown()
+                )));
             }
             (key, PairValue::File(file.into()))
         } else {
@@ -123,12 +143,18 @@ fn object(tool: &str, pairs: Vec<Pair>, schema: &Value) -> Result<Value, ToolErr
     let mut object = Map::new();
     for Pair { key, value } in pairs {
         let Some(kind) = typing::Kind::of_property(schema, &key) else {
-            let known = schema["properties"].as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+            let known = schema["properties"]
+                .as_object()
+                .into_iter()
+                .flat_map(Map::keys)
+                .map(String::as_str);
             let near = mimir_core::names::did_you_mean(&key, known);
             let shown = mimir_core::text::visible(&key);
             return Err(ToolError::new(
                 Code::InvalidInput,
-                format!("`{tool}` has no argument `{shown}`.{near} `mimir tools info {tool}` shows all."),
+                format!(
+                    "`{tool}` has no argument `{shown}`.{near} `mimir tools info {tool}` shows all."
+                ),
             ));
         };
         let value = match value {
@@ -146,7 +172,10 @@ fn object(tool: &str, pairs: Vec<Pair>, schema: &Value) -> Result<Value, ToolErr
             },
             Some(_) => {
                 let shown = mimir_core::text::visible(&key);
-                return Err(ToolError::new(Code::InvalidInput, format!("`{shown}` is given twice and takes one value")));
+                return Err(ToolError::new(
+                    Code::InvalidInput,
+                    format!("`{shown}` is given twice and takes one value"),
+                ));
             }
         }
     }
@@ -167,10 +196,15 @@ fn bounded(from: impl Read, name: &str) -> Result<String, ToolError> {
     read.map_err(|e| ToolError::new(Code::ExecutionError, format!("cannot read {name}: {e}")))?;
     if bytes.len() as u64 > LONGEST {
         let most = mimir_core::text::bytes(LONGEST);
-        return Err(ToolError::new(Code::LimitExceeded, format!("{name} has more than {most}")));
+        return Err(ToolError::new(
+            Code::LimitExceeded,
+            format!("{name} has more than {most}"),
+        ));
     }
     String::from_utf8(bytes).map_err(|_| {
-        let message = format!("{name} is not UTF-8 text; if the tool takes `encoding: base64`, pass it in that form");
+        let message = format!(
+            "{name} is not UTF-8 text; if the tool takes `encoding: base64`, pass it in that form"
+        );
         ToolError::new(Code::InvalidInput, message)
     })
 }
@@ -203,7 +237,13 @@ mod tests {
 
     #[test]
     fn words_become_what_the_schema_says() {
-        let words = ["path=1", "n=12", "deep=true", "include=*.rs", "include=*.md"];
+        let words = [
+            "path=1",
+            "n=12",
+            "deep=true",
+            "include=*.rs",
+            "include=*.md",
+        ];
         let expected = json!({"path": "1", "n": 12, "deep": true, "include": ["*.rs", "*.md"]});
         assert_eq!(typed(schema(), &words).unwrap(), expected);
     }
@@ -211,7 +251,10 @@ mod tests {
     #[test]
     fn arrays_may_be_json_and_values_may_hold_equal_signs() {
         let words = ["include=[\"a\",\"b\"]", "include=c", "path=a=b"];
-        assert_eq!(typed(schema(), &words).unwrap(), json!({"include": ["a", "b", "c"], "path": "a=b"}));
+        assert_eq!(
+            typed(schema(), &words).unwrap(),
+            json!({"include": ["a", "b", "c"], "path": "a=b"})
+        );
         assert_eq!(typed(schema(), &["n:=[1]"]).unwrap(), json!({"n": [1]}));
     }
 
@@ -231,18 +274,30 @@ mod tests {
         let word = format!("path=@{}", path.display());
         assert_eq!(typed(schema(), &[&word]).unwrap(), json!({"path": "ä\n"}));
         std::fs::write(&path, [0xff]).unwrap();
-        assert_eq!(typed(schema(), &[&word]).unwrap_err().code, Code::InvalidInput);
+        assert_eq!(
+            typed(schema(), &[&word]).unwrap_err().code,
+            Code::InvalidInput
+        );
         let missing = typed(schema(), &["path=@/no/such/file"]).unwrap_err();
         assert_eq!(missing.code, Code::FileNotFound);
     }
 
     #[test]
     fn forms_are_told_apart() {
-        let read = |words: &[&str]| Words::read(words.iter().map(|word| (*word).to_owned()).collect());
+        let read =
+            |words: &[&str]| Words::read(words.iter().map(|word| (*word).to_owned()).collect());
         assert_eq!(read(&["-"]).unwrap(), Words::Stdin);
         assert_eq!(read(&["{\"a\":1}"]).unwrap(), Words::Json(json!({"a": 1})));
         assert_eq!(read(&[]).unwrap(), Words::Pairs(vec![]));
-        for bad in [&["{\"a\":"][..], &["{\"a\":", "1}"], &["word"], &["=x"], &[":=1"], &["k:=x"], &["k=@"]] {
+        for bad in [
+            &["{\"a\":"][..],
+            &["{\"a\":", "1}"],
+            &["word"],
+            &["=x"],
+            &[":=1"],
+            &["k:=x"],
+            &["k=@"],
+        ] {
             assert!(read(bad).is_err(), "{bad:?}");
         }
     }

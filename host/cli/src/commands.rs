@@ -29,12 +29,26 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
             words,
             approve,
             timeout,
-        } => call::run(globals, printer, call::Wish { tool, words, approve, timeout }).await,
+        } => {
+            call::run(
+                globals,
+                printer,
+                call::Wish {
+                    tool,
+                    words,
+                    approve,
+                    timeout,
+                },
+            )
+            .await
+        }
         Command::ToolsList => tools_list::run(globals, printer).await,
         Command::ToolsInfo { name } => tools_info::run(globals, printer, &name).await,
         Command::ToolsNew { name, dir } => tools_new::run(printer, &name, dir),
         Command::ToolsBuild { dir } => tools_build::run(globals, printer, &dir).await,
-        Command::Schema { format, tools } => definitions::run(globals, printer, format, &tools).await,
+        Command::Schema { format, tools } => {
+            definitions::run(globals, printer, format, &tools).await
+        }
         Command::Explain { tool, words } => explain::run(globals, printer, &tool, words).await,
         Command::Undo(wish) => undo::run(globals, printer, wish),
         Command::Doctor => doctor::run(globals, printer).await,

@@ -105,7 +105,9 @@ impl From<ToolError> for Failure {
 pub fn file_error(doing: &str, path: &std::path::Path, error: &io::Error) -> ToolError {
     let code = match error.kind() {
         io::ErrorKind::NotFound => Code::FileNotFound,
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Code::PermissionDenied,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Code::PermissionDenied
+        }
         io::ErrorKind::AlreadyExists => Code::AlreadyExists,
         _ => Code::ExecutionError,
     };

@@ -29,7 +29,9 @@ fn main() -> ExitCode {
             let _ = error.print();
             return ExitCode::from(u8::try_from(code).unwrap_or(Exit::Usage.number()));
         }
-        Err(Unread::Usage(globals, failure)) => return ended(Printer::new(globals.json), Err(failure)).into(),
+        Err(Unread::Usage { json, failure }) => {
+            return ended(Printer::new(json), Err(*failure)).into();
+        }
     };
     log();
     let printer = Printer::new(invocation.globals.json);
@@ -38,7 +40,9 @@ fn main() -> ExitCode {
 
 fn run(invocation: Invocation) -> Result<Exit, Failure> {
     // One thread: a single call gains nothing from more, and starting them takes time.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let result = runtime.block_on(commands::run(invocation));
     // Nobody waits for a compiler or an unanswered question after the result is there.
     runtime.shutdown_background();
@@ -67,12 +71,20 @@ fn log() {
     use std::io::IsTerminal;
     use tracing_subscriber::filter::LevelFilter;
     let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let builder = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(ansi);
+    let builder = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(ansi);
     match std::env::var("MIMIR_LOG") {
         // Only who asks for a filter pays for one.
         Ok(filter) if !filter.is_empty() => {
-            builder.with_env_filter(tracing_subscriber::EnvFilter::new(filter)).init();
+            builder
+                .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+                .init();
         }
-        _ => builder.with_max_level(LevelFilter::WARN).without_time().with_target(false).init(),
+        _ => builder
+            .with_max_level(LevelFilter::WARN)
+            .without_time()
+            .with_target(false)
+            .init(),
     }
 }

@@ -22,10 +22,17 @@ impl Places {
     /// `MIMIR_CONFIG_DIR` and `MIMIR_CACHE_DIR` come first, then the platform's own rules. A relative
     /// path is ignored, as the XDG rules want it: it would mean another folder in every folder.
     fn from(var: impl Fn(&str) -> Option<OsString>) -> Self {
-        let dir = |name: &str| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let dir = |name: &str| {
+            var(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
         let below = |base: Option<PathBuf>, rest: &str| base.map(|base| base.join(rest));
         let (config, cache) = if cfg!(windows) {
-            (below(dir("APPDATA"), "mimir"), below(dir("LOCALAPPDATA"), "mimir/cache"))
+            (
+                below(dir("APPDATA"), "mimir"),
+                below(dir("LOCALAPPDATA"), "mimir/cache"),
+            )
         } else if cfg!(target_os = "macos") {
             (
                 below(dir("HOME"), "Library/Application Support/mimir"),
@@ -33,8 +40,14 @@ impl Places {
             )
         } else {
             (
-                below(dir("XDG_CONFIG_HOME").or_else(|| below(dir("HOME"), ".config")), "mimir"),
-                below(dir("XDG_CACHE_HOME").or_else(|| below(dir("HOME"), ".cache")), "mimir"),
+                below(
+                    dir("XDG_CONFIG_HOME").or_else(|| below(dir("HOME"), ".config")),
+                    "mimir",
+                ),
+                below(
+                    dir("XDG_CACHE_HOME").or_else(|| below(dir("HOME"), ".cache")),
+                    "mimir",
+                ),
             )
         };
         Self {
@@ -49,7 +62,11 @@ mod tests {
     use super::*;
 
     fn places(vars: &[(&str, &str)]) -> Places {
-        Places::from(|name| vars.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
+        Places::from(|name| {
+            vars.iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value.into())
+        })
     }
 
     #[test]
@@ -58,7 +75,11 @@ mod tests {
         let home = places(&[("HOME", "/h")]);
         assert_eq!(home.config, Some("/h/.config/mimir".into()));
         assert_eq!(home.cache, Some("/h/.cache/mimir".into()));
-        let xdg = places(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c"), ("XDG_CONFIG_HOME", "relative")]);
+        let xdg = places(&[
+            ("HOME", "/h"),
+            ("XDG_CACHE_HOME", "/c"),
+            ("XDG_CONFIG_HOME", "relative"),
+        ]);
         assert_eq!(xdg.cache, Some("/c/mimir".into()));
         assert_eq!(xdg.config, Some("/h/.config/mimir".into()));
         assert_eq!(places(&[]), Places::default());
@@ -67,7 +88,11 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn our_own_variables_come_first() {
-        let own = places(&[("HOME", "/h"), ("MIMIR_CACHE_DIR", "/x"), ("MIMIR_CONFIG_DIR", "/y")]);
+        let own = places(&[
+            ("HOME", "/h"),
+            ("MIMIR_CACHE_DIR", "/x"),
+            ("MIMIR_CONFIG_DIR", "/y"),
+        ]);
         assert_eq!(own.cache, Some("/x".into()));
         assert_eq!(own.config, Some("/y".into()));
     }

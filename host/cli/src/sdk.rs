@@ -17,8 +17,17 @@ mod files {
 /// Where the crate is below a layout's root; the contract is beside it, where the crate expects it.
 const CRATE: &str = "sdk/rust";
 
-/// Lays the SDK out below the cache folder, unless it is there already, and says where the crate is.
-pub fn lay_out(cache: Option<&Path>) -> Result<PathBuf, ToolError> {
+/// Where the SDK is on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// The crate.
+    pub package: PathBuf,
+    /// Where plugins that use it are built.
+    pub target: PathBuf,
+}
+
+/// Lays the SDK out below the cache folder, unless it is there already.
+pub fn lay_out(cache: Option<&Path>) -> Result<Layout, ToolError> {
     let Some(cache) = cache else {
         let message = "there is no cache folder to put the SDK into; set MIMIR_CACHE_DIR to a folder of yours";
         return Err(ToolError::new(Code::Unavailable, message));
@@ -33,7 +42,10 @@ pub fn lay_out(cache: Option<&Path>) -> Result<PathBuf, ToolError> {
         }
         put(&path, content).map_err(|e| file_error("write", &path, &e))?;
     }
-    Ok(root.join(CRATE))
+    Ok(Layout {
+        package: root.join(CRATE),
+        target: root.join("target"),
+    })
 }
 
 /// Names the content: another SDK is another folder.
@@ -45,19 +57,27 @@ fn version() -> String {
         hash.update((content.len() as u64).to_le_bytes());
         hash.update(content);
     }
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// A file that is there whole or not at all.
 pub fn put(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new().prefix(".mimir-").suffix(".tmp").tempfile_in(folder)?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".mimir-")
+        .suffix(".tmp")
+        .tempfile_in(folder)?;
     file.write_all(content)?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+        file.as_file()
+            .set_permissions(fs::Permissions::from_mode(0o644))?;
     }
     file.persist(path)?;
     Ok(())
@@ -82,13 +102,23 @@ mod tests {
     #[test]
     fn the_crate_and_its_contract_are_there() {
         let dir = tempfile::tempdir().unwrap();
-        let sdk = lay_out(Some(&dir.path().join("new"))).unwrap();
+        let layout = lay_out(Some(&dir.path().join("new"))).unwrap();
+        let sdk = &layout.package;
         assert!(sdk.join("Cargo.toml").is_file() && sdk.join("src/lib.rs").is_file());
         let contract = sdk.join("../../wit/tool.wit");
-        assert!(fs::read_to_string(&contract).unwrap().contains("package mimir:tool@"));
+        assert!(
+            fs::read_to_string(&contract)
+                .unwrap()
+                .contains("package mimir:tool@")
+        );
         fs::write(&contract, "changed").unwrap();
-        assert_eq!(lay_out(Some(&dir.path().join("new"))).unwrap(), sdk);
-        assert!(fs::read_to_string(&contract).unwrap().contains("package mimir:tool@"), "it is mended");
+        assert_eq!(lay_out(Some(&dir.path().join("new"))).unwrap(), layout);
+        assert!(
+            fs::read_to_string(&contract)
+                .unwrap()
+                .contains("package mimir:tool@"),
+            "it is mended"
+        );
         assert!(lay_out(None).is_err());
     }
 }

@@ -92,14 +92,19 @@ impl ConfigFile {
 fn text(path: &Path, shown: &str) -> Result<Option<String>, ToolError> {
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         Err(e) => return Err(file_error("read the config", path, &e)),
     };
     let mut text = String::new();
     let read = file.take(LONGEST + 1).read_to_string(&mut text);
     read.map_err(|e| ToolError::new(Code::InvalidInput, format!("{shown}: cannot be read: {e}")))?;
     if text.len() as u64 > LONGEST {
-        return Err(ToolError::new(Code::InvalidInput, format!("{shown}: a config has at most 1 MB")));
+        return Err(ToolError::new(
+            Code::InvalidInput,
+            format!("{shown}: a config has at most 1 MB"),
+        ));
     }
     Ok(Some(text))
 }

@@ -84,12 +84,21 @@ pub fn workspace(globals: &Globals) -> Result<Workspace, ToolError> {
     let workspace = Workspace::find(globals.workspace.as_deref())?;
     if let Some(dot) = workspace.passed_over() {
         let dot = mimir_core::text::visible(&dot.display().to_string());
-        warn(format_args!("{dot} belongs to somebody else and is not used; name its folder with -C to use it"));
+        warn(format_args!(
+            "{dot} belongs to somebody else and is not used; name its folder with -C to use it"
+        ));
     }
     Ok(workspace)
 }
 
 /// The components in this binary.
 fn bundled() -> Vec<Bundled> {
-    Vec::new()
+    let bundled = |built_in: &mimir_builtins::Builtin| Bundled {
+        name: built_in.name,
+        bytes: built_in.bytes,
+        sha256: built_in.sha256,
+        keeps_backups: built_in.keeps_backups,
+        aliases: built_in.aliases,
+    };
+    mimir_builtins::ALL.iter().map(bundled).collect()
 }

@@ -22,10 +22,12 @@ const USUAL_WIDTH: usize = 80;
 
 /// How many columns the terminal has.
 fn width() -> usize {
-    terminal_size::terminal_size_of(std::io::stderr()).map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0))
+    terminal_size::terminal_size_of(std::io::stderr())
+        .map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0))
 }
 
 /// How many rows the terminal has.
 fn height() -> usize {
-    terminal_size::terminal_size_of(std::io::stderr()).map_or(24, |(_, height)| usize::from(height.0))
+    terminal_size::terminal_size_of(std::io::stderr())
+        .map_or(24, |(_, height)| usize::from(height.0))
 }

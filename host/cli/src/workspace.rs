@@ -23,8 +23,12 @@ impl Workspace {
             let place = mimir_core::text::visible(&path.display().to_string());
             ToolError::new(Code::InvalidPath, format!("the workspace {place} {why}"))
         };
-        let here = std::env::current_dir()
-            .map_err(|e| ToolError::new(Code::InvalidPath, format!("the current folder cannot be found: {e}")))?;
+        let here = std::env::current_dir().map_err(|e| {
+            ToolError::new(
+                Code::InvalidPath,
+                format!("the current folder cannot be found: {e}"),
+            )
+        })?;
         let Some(named) = named else {
             return Ok(Self::above(&here));
         };
@@ -120,7 +124,11 @@ impl Workspace {
     /// A path as a person in the workspace would write it.
     pub fn shown(&self, path: &Path) -> String {
         let short = path.strip_prefix(&self.root).unwrap_or(path);
-        let short = if short.as_os_str().is_empty() { Path::new(".") } else { short };
+        let short = if short.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            short
+        };
         mimir_core::text::visible(&short.display().to_string())
     }
 }
@@ -138,7 +146,8 @@ fn real(path: &Path) -> io::Result<PathBuf> {
 #[cfg(unix)]
 fn is_ours(dot: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(dot).is_ok_and(|meta| meta.uid() == 0 || meta.uid() == rustix::process::geteuid().as_raw())
+    std::fs::metadata(dot)
+        .is_ok_and(|meta| meta.uid() == 0 || meta.uid() == rustix::process::geteuid().as_raw())
 }
 
 #[cfg(not(unix))]
@@ -170,7 +179,10 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         for bad in [&file, &dir.path().join("missing")] {
-            assert_eq!(Workspace::find(Some(bad)).unwrap_err().code, Code::InvalidPath);
+            assert_eq!(
+                Workspace::find(Some(bad)).unwrap_err().code,
+                Code::InvalidPath
+            );
         }
         assert!(Workspace::find(Some(dir.path())).is_ok());
     }
@@ -182,6 +194,9 @@ mod tests {
         workspace.make_state().unwrap();
         let ignore = std::fs::read_to_string(workspace.state().join(".gitignore")).unwrap();
         assert_eq!(ignore, "*\n");
-        assert_eq!(workspace.shown(&workspace.audit()), ".mimir/state/audit.jsonl".replace('/', std::path::MAIN_SEPARATOR_STR));
+        assert_eq!(
+            workspace.shown(&workspace.audit()),
+            ".mimir/state/audit.jsonl".replace('/', std::path::MAIN_SEPARATOR_STR)
+        );
     }
 }

@@ -108,7 +108,12 @@ pub enum Unread {
     /// clap's own answer: a usage error, `--help` or `--version`.
     Clap(clap::Error),
     /// The words do not make sense together.
-    Usage(Globals, Failure),
+    Usage {
+        /// Whether the answer is printed as JSON.
+        json: bool,
+        /// Why not.
+        failure: Box<Failure>,
+    },
 }
 
 impl Invocation {
@@ -121,7 +126,10 @@ impl Invocation {
         };
         match command(raw.command) {
             Ok(command) => Ok(Self { globals, command }),
-            Err(failure) => Err(Unread::Usage(globals, failure)),
+            Err(failure) => Err(Unread::Usage {
+                json: globals.json,
+                failure: Box::new(failure),
+            }),
         }
     }
 }
@@ -161,7 +169,9 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// `500ms`, `5s`, `2m`; a number alone is seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let seconds = match unit {
         "ms" => 0.001,
@@ -170,7 +180,9 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         _ => return Err(format!("unknown unit `{unit}`: use ms, s, m or h")),
     };
-    let number: f64 = number.parse().map_err(|_| "use a number and a unit, such as 500ms, 5s or 2m".to_owned())?;
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "use a number and a unit, such as 500ms, 5s or 2m".to_owned())?;
     let time = Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())?;
     if time.is_zero() || time > LONGEST {
         return Err("use a time between 1ms and 24h".to_owned());
@@ -195,10 +207,28 @@ mod tests {
 
     #[test]
     fn a_call_is_typed() {
-        let invocation = read(&["call", "git", "operation=log", "--approve", "never", "--timeout", "1500ms", "-C", "x", "--json"]).unwrap();
+        let invocation = read(&[
+            "call",
+            "git",
+            "operation=log",
+            "--approve",
+            "never",
+            "--timeout",
+            "1500ms",
+            "-C",
+            "x",
+            "--json",
+        ])
+        .unwrap();
         assert_eq!(invocation.globals.workspace, Some("x".into()));
         assert!(invocation.globals.json);
-        let Command::Call { tool, words, approve, timeout } = invocation.command else {
+        let Command::Call {
+            tool,
+            words,
+            approve,
+            timeout,
+        } = invocation.command
+        else {
             panic!("not a call");
         };
         assert_eq!((tool.as_str(), approve), ("git", Approve::Never));
@@ -219,15 +249,27 @@ mod tests {
         assert_eq!(read(&["tools"]).unwrap().command, Command::ToolsList);
         assert_eq!(
             read(&["undo"]).unwrap().command,
-            Command::Undo(UndoWish::Restore { id: None, force: false })
+            Command::Undo(UndoWish::Restore {
+                id: None,
+                force: false
+            })
         );
     }
 
     #[test]
     fn nonsense_is_a_usage_error() {
-        assert!(matches!(read(&["call", "t", "word"]), Err(Unread::Usage(..))));
-        assert!(matches!(read(&["undo", "--list", "x"]), Err(Unread::Clap(_))));
-        assert!(matches!(read(&["call", "t", "--timeout", "0s"]), Err(Unread::Clap(_))));
+        assert!(matches!(
+            read(&["call", "t", "word"]),
+            Err(Unread::Usage { .. })
+        ));
+        assert!(matches!(
+            read(&["undo", "--list", "x"]),
+            Err(Unread::Clap(_))
+        ));
+        assert!(matches!(
+            read(&["call", "t", "--timeout", "0s"]),
+            Err(Unread::Clap(_))
+        ));
     }
 
     #[test]

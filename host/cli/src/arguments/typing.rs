@@ -44,7 +44,10 @@ impl Kind {
         if depth == 0 {
             return;
         }
-        if let Some(target) = schema["$ref"].as_str().and_then(|at| root.pointer(at.strip_prefix('#')?)) {
+        if let Some(target) = schema["$ref"]
+            .as_str()
+            .and_then(|at| root.pointer(at.strip_prefix('#')?))
+        {
             self.add(root, target, depth - 1);
         }
         for key in ["anyOf", "oneOf", "allOf"] {
@@ -104,7 +107,9 @@ impl Kind {
         }
         match serde_json::from_str(&text) {
             Ok(value @ Value::Bool(_)) if self.boolean => value,
-            Ok(Value::Number(number)) if self.number || (self.integer && !number.is_f64()) => Value::Number(number),
+            Ok(Value::Number(number)) if self.number || (self.integer && !number.is_f64()) => {
+                Value::Number(number)
+            }
             Ok(value @ Value::Object(_)) if self.object => value,
             Ok(Value::Null) if self.null && !self.string => Value::Null,
             _ => Value::String(text),
@@ -119,19 +124,30 @@ mod tests {
 
     fn read(property: Value, text: &str) -> Value {
         let schema = json!({"properties": {"k": property}, "$defs": {"Mode": {"enum": ["a", 1]}, "Loop": {"$ref": "#/$defs/Loop"}}});
-        Kind::of_property(&schema, "k").unwrap().read(text.to_owned())
+        Kind::of_property(&schema, "k")
+            .unwrap()
+            .read(text.to_owned())
     }
 
     #[test]
     fn every_type_is_read() {
         assert_eq!(read(json!({"type": "string"}), "12"), json!("12"));
         assert_eq!(read(json!({"type": "integer"}), "-12"), json!(-12));
-        assert_eq!(read(json!({"type": "integer"}), "18446744073709551615"), json!(u64::MAX));
+        assert_eq!(
+            read(json!({"type": "integer"}), "18446744073709551615"),
+            json!(u64::MAX)
+        );
         assert_eq!(read(json!({"type": "number"}), "1.5"), json!(1.5));
         assert_eq!(read(json!({"type": "boolean"}), "false"), json!(false));
         assert_eq!(read(json!({"type": "null"}), "null"), json!(null));
-        assert_eq!(read(json!({"type": "object"}), "{\"a\":1}"), json!({"a": 1}));
-        assert_eq!(read(json!({"type": "array", "items": {"type": "integer"}}), "3"), json!([3]));
+        assert_eq!(
+            read(json!({"type": "object"}), "{\"a\":1}"),
+            json!({"a": 1})
+        );
+        assert_eq!(
+            read(json!({"type": "array", "items": {"type": "integer"}}), "3"),
+            json!([3])
+        );
     }
 
     #[test]
@@ -144,20 +160,37 @@ mod tests {
     #[test]
     fn options_references_and_alternatives() {
         assert_eq!(read(json!({"type": ["integer", "null"]}), "7"), json!(7));
-        assert_eq!(read(json!({"type": ["string", "null"]}), "null"), json!("null"));
-        assert_eq!(read(json!({"anyOf": [{"type": "boolean"}, {"type": "null"}]}), "true"), json!(true));
+        assert_eq!(
+            read(json!({"type": ["string", "null"]}), "null"),
+            json!("null")
+        );
+        assert_eq!(
+            read(
+                json!({"anyOf": [{"type": "boolean"}, {"type": "null"}]}),
+                "true"
+            ),
+            json!(true)
+        );
         assert_eq!(read(json!({"$ref": "#/$defs/Mode"}), "1"), json!(1));
         assert_eq!(read(json!({"$ref": "#/$defs/Mode"}), "a"), json!("a"));
         assert_eq!(read(json!({"$ref": "#/$defs/Loop"}), "a"), json!("a"));
-        let list = json!({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]});
+        let list =
+            json!({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]});
         assert_eq!(read(list, "7"), json!(["7"]));
     }
 
     #[test]
     fn unknown_keys_depend_on_additional_properties() {
-        assert_eq!(Kind::of_property(&json!({"additionalProperties": false}), "x"), None);
-        let typed = Kind::of_property(&json!({"additionalProperties": {"type": "integer"}}), "x").unwrap();
+        assert_eq!(
+            Kind::of_property(&json!({"additionalProperties": false}), "x"),
+            None
+        );
+        let typed =
+            Kind::of_property(&json!({"additionalProperties": {"type": "integer"}}), "x").unwrap();
         assert_eq!(typed.read("4".into()), json!(4));
-        assert_eq!(Kind::of_property(&json!({}), "x").unwrap().read("4".into()), json!("4"));
+        assert_eq!(
+            Kind::of_property(&json!({}), "x").unwrap().read("4".into()),
+            json!("4")
+        );
     }
 }

@@ -9,9 +9,11 @@ use serde_json::Value;
 use crate::args::{Approve, Globals};
 use crate::arguments::Words;
 use crate::exit::{Exit, Failure};
-use crate::output::{Printer, note, outcome};
+use crate::output::{Printer, note, outcome, tools};
 use crate::setup::Setup;
 use crate::terminal::{Watcher, approver};
+
+use super::tools_info::is_named;
 
 /// What is to be called, and how.
 pub struct Wish {
@@ -30,13 +32,20 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
     let mut setup = Setup::find(globals)?;
     let registry = setup.registry().await;
     let tool = registry.get(&wish.tool).cloned();
-    let arguments = wish.words.resolve(tool.as_deref())?;
+    let arguments = wish
+        .words
+        .resolve(tool.as_deref())
+        .map_err(|error| Failure::ending(error, Exit::Usage))?;
     if let (Some(timeout), Some(tool)) = (wish.timeout, &tool) {
         setup.settings.bound(tool, timeout);
     }
     if tool.is_none() && !printer.is_json() {
-        // The name may be missing because its file is broken.
-        registry.quarantined().iter().for_each(crate::output::tools::quarantined);
+        // The name may be missing because its file is left out.
+        let named = registry
+            .quarantined()
+            .iter()
+            .filter(|left_out| is_named(left_out, &wish.tool));
+        named.for_each(tools::quarantined);
     }
     let policy = setup.settings.policy()?;
     let world = mimir_core::pipeline::World { registry, policy };

@@ -6,18 +6,31 @@ use crate::output::{Printer, definitions};
 use crate::setup::Setup;
 
 /// Prints the definitions of the tools that models see, or of the named ones.
-pub async fn run(globals: &Globals, printer: Printer, format: Format, names: &[String]) -> Result<Exit, Failure> {
+pub async fn run(
+    globals: &Globals,
+    printer: Printer,
+    format: Format,
+    names: &[String],
+) -> Result<Exit, Failure> {
     let world = Setup::find(globals)?.world().await?;
     let registry = &world.registry;
     let mut chosen = Vec::new();
     if names.is_empty() {
-        chosen.extend(registry.tools().iter().filter(|tool| world.policy.is_listed(tool)));
+        chosen.extend(
+            registry
+                .tools()
+                .iter()
+                .filter(|tool| world.policy.is_listed(tool)),
+        );
     }
     for name in names {
         let found = registry.find(name);
         chosen.push(found.map_err(|error| Failure::ending(error, Exit::Usage))?);
     }
-    let all: Vec<_> = chosen.into_iter().map(|tool| definitions::definition(tool, format)).collect();
+    let all: Vec<_> = chosen
+        .into_iter()
+        .map(|tool| definitions::definition(tool, format))
+        .collect();
     printer.value(&all)?;
     Ok(Exit::Done)
 }

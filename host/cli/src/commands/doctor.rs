@@ -5,8 +5,8 @@ use mimir_core::config::Config;
 
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
-use crate::output::doctor::{is_well, print};
 use crate::output::Printer;
+use crate::output::doctor::{is_well, print};
 use crate::places::Places;
 use crate::settings::Settings;
 use crate::setup::{self, Setup};
@@ -19,7 +19,8 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     let places = Places::find();
     let mut findings = vec![checks::program(), checks::workspace(&workspace)];
     // A broken config is a finding here, and must not hide the others.
-    let settings = Settings::read(&places, &workspace).and_then(|settings| settings.policy().map(|_| settings));
+    let settings = Settings::read(&places, &workspace)
+        .and_then(|settings| settings.policy().map(|_| settings));
     findings.push(checks::config(&settings, &places));
     let setup = Setup {
         settings: settings.unwrap_or_else(|_| Settings {
@@ -37,8 +38,13 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     let registry = mimir_core::Registry::new(loaded.tools, loaded.quarantined);
     findings.push(checks::tools(&setup, &registry));
     findings.extend(registry.quarantined().iter().map(checks::quarantined));
+    findings.extend(checks::unknown_names(&setup.settings, &registry));
     findings.push(checks::audit(&setup.workspace));
     findings.push(checks::building(setup.workspace.root()));
     print(printer, &findings)?;
-    Ok(if is_well(&findings) { Exit::Done } else { Exit::Failed })
+    Ok(if is_well(&findings) {
+        Exit::Done
+    } else {
+        Exit::Failed
+    })
 }

@@ -21,11 +21,21 @@ struct Explained<'a> {
 }
 
 /// Says what would be decided about a call. Nothing runs but the tool's assessor.
-pub async fn run(globals: &Globals, printer: Printer, tool: &str, words: Words) -> Result<Exit, Failure> {
+pub async fn run(
+    globals: &Globals,
+    printer: Printer,
+    tool: &str,
+    words: Words,
+) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
     let world = setup.world().await?;
-    let found = world.registry.find(tool).map_err(|error| Failure::ending(error, Exit::Usage))?;
-    let arguments = words.resolve(Some(found))?;
+    let found = world
+        .registry
+        .find(tool)
+        .map_err(|error| Failure::ending(error, Exit::Usage))?;
+    let arguments = words
+        .resolve(Some(found))
+        .map_err(|error| Failure::ending(error, Exit::Usage))?;
     let pipeline = setup.pipeline(world, approver(Approve::Never, String::new()));
     let evaluation = pipeline.explain(call(tool.to_owned(), arguments)).await?;
     let explained = Explained {
@@ -45,7 +55,12 @@ fn text(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result<()> {
     writeln!(out, "{}", word(evaluation.decision()))?;
     for reason in evaluation.reasons() {
         let line = format!("{} ({}; {})", reason.text, reason.rule, reason.source);
-        writeln!(out, "  {}: {}", word(reason.decision), mimir_core::text::visible(&line))?;
+        writeln!(
+            out,
+            "  {}: {}",
+            word(reason.decision),
+            mimir_core::text::visible(&line)
+        )?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
+use mimir_core::ToolError;
 use serde::Serialize;
 
 use crate::args::Globals;
@@ -24,11 +25,17 @@ struct Made {
     kept: Vec<String>,
 }
 
-/// Makes `.mimir` with what is missing in it.
+/// Makes `.mimir` with what is missing in it, and says what that was.
 pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
+    let made = make(globals.workspace.as_deref())?;
+    printer.result(&made, |out| made.text(out))?;
+    Ok(Exit::Done)
+}
+
+fn make(named: Option<&Path>) -> Result<Made, ToolError> {
     // Without -C it is this folder, also when one above it is a workspace: who asks here means here.
     let here = Path::new(".");
-    let workspace = Workspace::find(Some(globals.workspace.as_deref().unwrap_or(here)))?;
+    let workspace = Workspace::find(Some(named.unwrap_or(here)))?;
     let mut made = Made {
         workspace: mimir_core::text::visible(&workspace.root().display().to_string()),
         made: Vec::new(),
@@ -48,8 +55,7 @@ pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
         let is_new = write_new(&path, text).map_err(|e| file_error("write", &path, &e))?;
         made.note(is_new, workspace.shown(&path));
     }
-    printer.result(&made, |out| made.text(out))?;
-    Ok(Exit::Done)
+    Ok(made)
 }
 
 /// Writes a file that is not there yet.
@@ -78,7 +84,10 @@ impl Made {
             writeln!(out, "{} {path}", styled(FAINT, "kept"))?;
         }
         writeln!(out, "\nThe workspace is {}", self.workspace)?;
-        writeln!(out, "Next: `mimir tools list`, or `mimir tools new NAME` for a tool of your own")
+        writeln!(
+            out,
+            "Next: `mimir tools list`, or `mimir tools new NAME` for a tool of your own"
+        )
     }
 }
 
@@ -93,30 +102,40 @@ mod tests {
         let keys: String = TEMPLATE
             .lines()
             .filter_map(|line| line.strip_prefix("# ").or(line.strip_prefix('#')))
-            .filter(|line| line.trim_start().split_once(':').is_some_and(|(key, _)| key.chars().all(|c| c.is_alphanumeric() || c == '_')))
+            .filter(|line| {
+                line.trim_start()
+                    .split_once(':')
+                    .is_some_and(|(key, _)| key.chars().all(|c| c.is_alphanumeric() || c == '_'))
+            })
             .map(|line| format!("{line}\n"))
             .collect();
         let config: Config = serde_yaml::from_str(&keys).unwrap();
-        assert_eq!(config.limits.over(mimir_core::Limits::default()), mimir_core::Limits {
-            calls_per_minute: Some(60),
-            ..mimir_core::Limits::default()
-        });
+        assert_eq!(
+            config.limits.over(mimir_core::Limits::default()),
+            mimir_core::Limits {
+                calls_per_minute: Some(60),
+                ..mimir_core::Limits::default()
+            }
+        );
         assert_eq!(config.limits.calls_per_minute, Some(60));
         assert_eq!(config.tools.each["write_file"].deny, ["secrets/**"]);
-        assert!(serde_yaml::from_str::<serde_yaml::Value>(TEMPLATE).unwrap().is_null());
+        assert!(
+            serde_yaml::from_str::<serde_yaml::Value>(TEMPLATE)
+                .unwrap()
+                .is_null()
+        );
     }
 
     #[test]
     fn a_second_time_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let globals = Globals {
-            workspace: Some(dir.path().to_owned()),
-            json: true,
-        };
-        run(&globals, Printer::new(true)).unwrap();
+        assert_eq!(make(Some(dir.path())).unwrap().made.len(), 5);
         let config = dir.path().join(".mimir/config.yml");
         std::fs::write(&config, "profile: compact\n").unwrap();
-        run(&globals, Printer::new(true)).unwrap();
-        assert_eq!(std::fs::read_to_string(config).unwrap(), "profile: compact\n");
+        assert_eq!(make(Some(dir.path())).unwrap().kept.len(), 5);
+        assert_eq!(
+            std::fs::read_to_string(config).unwrap(),
+            "profile: compact\n"
+        );
     }
 }

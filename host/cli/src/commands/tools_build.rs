@@ -30,10 +30,16 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
     let manifest = dir.join("Cargo.toml");
     if !manifest.is_file() {
         let shown = mimir_core::text::visible(&dir.display().to_string());
-        let message = format!("{shown} is no plugin: it has no Cargo.toml; `mimir tools new NAME` writes one");
-        return Err(Failure::ending(ToolError::new(Code::FileNotFound, message), Exit::Usage));
+        let message = format!(
+            "{shown} is no plugin: it has no Cargo.toml; `mimir tools new NAME` writes one"
+        );
+        return Err(Failure::ending(
+            ToolError::new(Code::FileNotFound, message),
+            Exit::Usage,
+        ));
     }
-    point_to_sdk(dir, &sdk::lay_out(setup.places.cache.as_deref())?)?;
+    let sdk = sdk::lay_out(setup.places.cache.as_deref())?;
+    point_to_sdk(dir, &sdk)?;
     add_target(dir)?;
     let component = compile(dir)?;
 
@@ -44,8 +50,19 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
 
     let world = setup.world().await?;
     let file = setup.workspace.shown(&target).replace('\\', "/");
-    let is_ours = |location: &str| location == file || location.strip_prefix(&file).is_some_and(|rest| rest.starts_with(" ("));
-    let tools: Vec<&Tool> = world.registry.tools().iter().map(AsRef::as_ref).filter(|tool| is_ours(&tool.origin.location)).collect();
+    let is_ours = |location: &str| {
+        location == file
+            || location
+                .strip_prefix(&file)
+                .is_some_and(|rest| rest.starts_with(" ("))
+    };
+    let tools: Vec<&Tool> = world
+        .registry
+        .tools()
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|tool| is_ours(&tool.origin.location))
+        .collect();
     let built = Built {
         bytes: content.len() as u64,
         tools: tools.iter().map(|tool| tool.name().as_str()).collect(),
@@ -55,28 +72,47 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
         let size = mimir_core::text::bytes(built.bytes);
         writeln!(out, "{} {file} ({size})", styled(GOOD, "built"))?;
         for tool in &tools {
-            writeln!(out, "  {:<25} {}", tool.name().as_str(), first_line(&tool.definition.description, None))?;
+            writeln!(
+                out,
+                "  {:<25} {}",
+                tool.name().as_str(),
+                first_line(&tool.definition.description, None)
+            )?;
         }
         match tools.first() {
             Some(tool) => writeln!(out, "\nTry:  {}", styled(STRONG, example(tool))),
             None => writeln!(out, "{}", styled(FAINT, "  no tool of it can be called")),
         }
     })?;
-    let left_out: Vec<_> = world.registry.quarantined().iter().filter(|left_out| is_ours(&left_out.location)).collect();
+    let left_out: Vec<_> = world
+        .registry
+        .quarantined()
+        .iter()
+        .filter(|left_out| is_ours(&left_out.location))
+        .collect();
     for left_out in &left_out {
         quarantined(left_out);
     }
     if !setup.settings.config.tools.auto_load_custom_tools {
         note("`tools.autoLoadCustomTools: false` in the config keeps .mimir/tools from being read");
     }
-    Ok(if tools.is_empty() { Exit::Failed } else { Exit::Done })
+    Ok(if tools.is_empty() {
+        Exit::Failed
+    } else {
+        Exit::Done
+    })
 }
 
 /// A call of the tool with its required arguments.
 fn example(tool: &Tool) -> String {
     let schema = tool.definition.input_schema.to_value();
     let mut line = format!("mimir call {}", tool.name());
-    for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for key in schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
         let value = match schema["properties"][key]["type"].as_str() {
             Some("integer" | "number") => "1",
             Some("boolean") => "true",
@@ -88,8 +124,9 @@ fn example(tool: &Tool) -> String {
 }
 
 /// Writes the plugin's `.cargo/config.toml`, which holds for this machine only. A config that somebody
-/// else wrote there stays as it is.
-fn point_to_sdk(dir: &Path, sdk: &Path) -> Result<(), ToolError> {
+/// else wrote there stays as it is. All plugins share one target folder beside the SDK: what they have
+/// in common is compiled once.
+fn point_to_sdk(dir: &Path, sdk: &sdk::Layout) -> Result<(), ToolError> {
     const MARK: &str = "# Written by `mimir tools build`, for this machine only.";
     let path = dir.join(".cargo/config.toml");
     match std::fs::read_to_string(&path) {
@@ -98,13 +135,15 @@ fn point_to_sdk(dir: &Path, sdk: &Path) -> Result<(), ToolError> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
         Err(e) => return Err(file_error("read", &path, &e)),
     }
-    let Some(sdk) = sdk.to_str() else {
+    let (Some(made), Some(sdk)) = (sdk.target.to_str(), sdk.package.to_str()) else {
         let message = "the cache folder's path is not Unicode, which Cargo cannot read; set MIMIR_CACHE_DIR to another one";
         return Err(ToolError::new(Code::InvalidPath, message));
     };
     // A JSON string is a TOML string.
-    let sdk = Value::from(sdk);
-    let text = format!("{MARK}\n[build]\ntarget = \"{TARGET}\"\n\n[patch.crates-io]\nmimir-sdk = {{ path = {sdk} }}\n");
+    let (made, sdk) = (Value::from(made), Value::from(sdk));
+    let text = format!(
+        "{MARK}\n[build]\ntarget = \"{TARGET}\"\ntarget-dir = {made}\n\n[patch.crates-io]\nmimir-sdk = {{ path = {sdk} }}\n"
+    );
     sdk::put(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))
 }
 
@@ -119,11 +158,16 @@ fn add_target(dir: &Path) -> Result<(), ToolError> {
         }
     }
     note(format_args!("adding the target {TARGET} …"));
-    let added = Command::new("rustup").args(["target", "add", TARGET]).current_dir(dir).stdout(Stdio::null()).status();
+    let added = Command::new("rustup")
+        .args(["target", "add", TARGET])
+        .current_dir(dir)
+        .stdout(Stdio::null())
+        .status();
     if added.is_ok_and(|status| status.success()) && has_target(dir) == Some(true) {
         return Ok(());
     }
-    let message = format!("the compiler has no target {TARGET}; add it with: rustup target add {TARGET}");
+    let message =
+        format!("the compiler has no target {TARGET}; add it with: rustup target add {TARGET}");
     Err(ToolError::new(Code::Unavailable, message))
 }
 
@@ -143,7 +187,13 @@ pub fn has_target(dir: &Path) -> Option<bool> {
 fn compile(dir: &Path) -> Result<PathBuf, ToolError> {
     let fault = |message: &str| ToolError::new(Code::ExecutionError, message);
     let made = Command::new("cargo")
-        .args(["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"])
+        .args([
+            "build",
+            "--release",
+            "--target",
+            TARGET,
+            "--message-format=json-render-diagnostics",
+        ])
         .current_dir(dir)
         // What is set for the host's code does not fit a component's.
         .env_remove("RUSTFLAGS")
@@ -152,11 +202,21 @@ fn compile(dir: &Path) -> Result<PathBuf, ToolError> {
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|e| ToolError::new(Code::Unavailable, format!("cargo cannot be started: {e}; https://rustup.rs installs it")))?;
+        .map_err(|e| {
+            ToolError::new(
+                Code::Unavailable,
+                format!("cargo cannot be started: {e}; https://rustup.rs installs it"),
+            )
+        })?;
     if !made.status.success() {
-        return Err(fault("cargo could not build the plugin; its messages are above"));
+        return Err(fault(
+            "cargo could not build the plugin; its messages are above",
+        ));
     }
-    let manifest = dir.join("Cargo.toml").canonicalize().map_err(|e| file_error("find", dir, &e))?;
+    let manifest = dir
+        .join("Cargo.toml")
+        .canonicalize()
+        .map_err(|e| file_error("find", dir, &e))?;
     component(&made.stdout, &manifest).ok_or_else(|| {
         fault("the build made no component; Cargo.toml needs `[lib] crate-type = [\"cdylib\"]`")
     })
@@ -169,14 +229,21 @@ fn component(messages: &[u8], manifest: &Path) -> Option<PathBuf> {
     artifacts
         .filter(|message| message["reason"] == "compiler-artifact")
         .filter(|message| {
-            let of = message["manifest_path"].as_str().and_then(|path| Path::new(path).canonicalize().ok());
+            let of = message["manifest_path"]
+                .as_str()
+                .and_then(|path| Path::new(path).canonicalize().ok());
             of.as_deref() == Some(manifest)
         })
         .filter_map(|message| {
-            let files = message["filenames"].as_array()?.iter().filter_map(Value::as_str);
-            files.map(PathBuf::from).find(|file| file.extension().is_some_and(|end| end == "wasm"))
+            let files = message["filenames"]
+                .as_array()?
+                .iter()
+                .filter_map(Value::as_str);
+            files
+                .map(PathBuf::from)
+                .find(|file| file.extension().is_some_and(|end| end == "wasm"))
         })
-        .last()
+        .next_back()
 }
 
 #[cfg(test)]
@@ -197,7 +264,10 @@ mod tests {
             "{\"reason\":\"build-finished\"}".to_owned(),
             "not json".to_owned(),
         ];
-        assert_eq!(component(messages.join("\n").as_bytes(), &manifest), Some("/x/hello.wasm".into()));
+        assert_eq!(
+            component(messages.join("\n").as_bytes(), &manifest),
+            Some("/x/hello.wasm".into())
+        );
         assert_eq!(component(b"", &manifest), None);
     }
 
@@ -205,11 +275,24 @@ mod tests {
     fn a_config_of_somebody_else_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(".cargo/config.toml");
-        point_to_sdk(dir.path(), Path::new("/a \"b\"")).unwrap();
-        point_to_sdk(dir.path(), Path::new("/c")).unwrap();
-        assert!(std::fs::read_to_string(&path).unwrap().contains("path = \"/c\""));
+        let layout = |place: &str| sdk::Layout {
+            package: place.into(),
+            target: "/t".into(),
+        };
+        point_to_sdk(dir.path(), &layout("/a \"b\"")).unwrap();
+        assert!(
+            std::fs::read_to_string(&path)
+                .unwrap()
+                .contains(r#"path = "/a \"b\"""#)
+        );
+        point_to_sdk(dir.path(), &layout("/c")).unwrap();
+        assert!(
+            std::fs::read_to_string(&path)
+                .unwrap()
+                .contains("path = \"/c\"")
+        );
         std::fs::write(&path, "[build]\n").unwrap();
-        point_to_sdk(dir.path(), Path::new("/d")).unwrap();
+        point_to_sdk(dir.path(), &layout("/d")).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "[build]\n");
     }
 }

@@ -16,16 +16,31 @@ pub async fn run(globals: &Globals, printer: Printer, name: &str) -> Result<Exit
         return Ok(Exit::Done);
     }
     // A file name means its tools.
-    let of_file: Vec<_> = registry.tools().iter().filter(|tool| is_file(&tool.origin.location, name)).collect();
+    let of_file: Vec<_> = registry
+        .tools()
+        .iter()
+        .filter(|tool| is_file(&tool.origin.location, name))
+        .collect();
     if let [tool] = of_file.as_slice() {
         info::print(printer, tool, &world.policy)?;
         return Ok(Exit::Done);
     }
     if !of_file.is_empty() {
         let names: Vec<&str> = of_file.iter().map(|tool| tool.name().as_str()).collect();
-        return Err(Failure::usage(format!("this file has several tools: {}", names.join(", "))));
+        return Err(Failure::usage(format!(
+            "this file has several tools: {}",
+            names.join(", ")
+        )));
     }
-    if let Some(Quarantined { location, code, reason }) = registry.quarantined().iter().find(|left_out| left_out.is(name)) {
+    if let Some(Quarantined {
+        location,
+        code,
+        reason,
+    }) = registry
+        .quarantined()
+        .iter()
+        .find(|left_out| is_named(left_out, name))
+    {
         let error = ToolError::new(*code, format!("{location} is left out: {reason}"));
         return Err(Failure::ending(error, Exit::Failed));
     }
@@ -41,17 +56,12 @@ fn is_file(location: &str, name: &str) -> bool {
     location == name || file == name || file.rsplit_once('.').is_some_and(|(stem, _)| stem == name)
 }
 
-trait Named {
-    fn is(&self, name: &str) -> bool;
-}
-
-impl Named for Quarantined {
-    /// The location of a tool inside a file ends with the tool's name in brackets.
-    fn is(&self, name: &str) -> bool {
-        match self.location.split_once(" (") {
-            Some((file, tool)) => is_file(file, name) || tool.trim_end_matches(')') == name,
-            None => is_file(&self.location, name),
-        }
+/// Whether this is what a person means by `name`. The location of a tool inside a file ends with the
+/// tool's name in brackets.
+pub fn is_named(left_out: &Quarantined, name: &str) -> bool {
+    match left_out.location.split_once(" (") {
+        Some((file, tool)) => is_file(file, name) || tool.trim_end_matches(')') == name,
+        None => is_file(&left_out.location, name),
     }
 }
 
@@ -70,6 +80,10 @@ mod tests {
             code: mimir_core::Code::AlreadyExists,
             reason: String::new(),
         };
-        assert!(left_out.is("two") && left_out.is("read_file") && !left_out.is("other"));
+        assert!(
+            is_named(&left_out, "two")
+                && is_named(&left_out, "read_file")
+                && !is_named(&left_out, "other")
+        );
     }
 }

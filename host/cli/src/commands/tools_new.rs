@@ -20,18 +20,49 @@ const FILES: [(&str, &str); 4] = [
 
 /// Names that Cargo keeps for itself, crates that every plugin uses, and types that it names.
 const TAKEN: [&str; 34] = [
-    "alloc", "approval", "assess", "assessment", "build", "context", "core", "deps", "deserialize", "error", "examples",
-    "group", "hints", "incremental", "into_output", "json", "json_schema", "mimir_sdk", "needs", "ok", "option", "output",
-    "proc_macro", "result", "risk", "schemars", "serde", "serde_json", "serialize", "std", "string", "test", "tool",
+    "alloc",
+    "approval",
+    "assess",
+    "assessment",
+    "build",
+    "context",
+    "core",
+    "deps",
+    "deserialize",
+    "error",
+    "examples",
+    "group",
+    "hints",
+    "incremental",
+    "into_output",
+    "json",
+    "json_schema",
+    "mimir_sdk",
+    "needs",
+    "ok",
+    "option",
+    "output",
+    "proc_macro",
+    "result",
+    "risk",
+    "schemars",
+    "serde",
+    "serde_json",
+    "serialize",
+    "std",
+    "string",
+    "test",
+    "tool",
     "worded",
 ];
 
 /// Words that are no identifiers in Rust, in any edition so far.
 const KEYWORDS: [&str; 52] = [
-    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else", "enum",
-    "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move",
-    "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super", "trait", "true", "try", "type",
-    "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
+    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
+    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+    "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
+    "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
 #[derive(Serialize)]
@@ -45,7 +76,7 @@ struct New {
 pub fn run(printer: Printer, name: &str, dir: Option<PathBuf>) -> Result<Exit, Failure> {
     let names = Names::of(name)?;
     let folder = dir.unwrap_or_else(|| PathBuf::from(&names.package));
-    write(&folder, &names)?;
+    write(&folder, &names).map_err(|error| Failure::ending(error, Exit::Usage))?;
     let new = New {
         folder: mimir_core::text::visible(&folder.display().to_string()),
         files: FILES.iter().map(|(path, _)| *path).collect(),
@@ -56,7 +87,13 @@ pub fn run(printer: Printer, name: &str, dir: Option<PathBuf>) -> Result<Exit, F
 }
 
 fn text(out: &mut dyn Write, new: &New) -> io::Result<()> {
-    writeln!(out, "{} {} with the tool `{}`", styled(GOOD, "made"), new.folder, new.tool)?;
+    writeln!(
+        out,
+        "{} {} with the tool `{}`",
+        styled(GOOD, "made"),
+        new.folder,
+        new.tool
+    )?;
     for file in &new.files {
         writeln!(out, "  {file}")?;
     }
@@ -65,7 +102,17 @@ fn text(out: &mut dyn Write, new: &New) -> io::Result<()> {
     } else {
         new.folder.clone()
     };
-    writeln!(out, "\nNext: {}", styled(STRONG, format_args!("mimir tools build {folder} && mimir call {} name=you", new.tool)))
+    writeln!(
+        out,
+        "\nNext: {}",
+        styled(
+            STRONG,
+            format_args!(
+                "mimir tools build {folder} && mimir call {} name=you",
+                new.tool
+            )
+        )
+    )
 }
 
 fn write(folder: &Path, names: &Names) -> Result<(), ToolError> {
@@ -76,12 +123,15 @@ fn write(folder: &Path, names: &Names) -> Result<(), ToolError> {
     };
     if !is_empty {
         let shown = mimir_core::text::visible(&folder.display().to_string());
-        let message = format!("{shown} is there already and not empty; choose another name, or another folder with --dir");
+        let message = format!(
+            "{shown} is there already and not empty; choose another name, or another folder with --dir"
+        );
         return Err(ToolError::new(Code::AlreadyExists, message));
     }
     for (path, template) in FILES {
         let path = folder.join(path);
-        sdk::put(&path, names.fill(template).as_bytes()).map_err(|e| file_error("write", &path, &e))?;
+        sdk::put(&path, names.fill(template).as_bytes())
+            .map_err(|e| file_error("write", &path, &e))?;
     }
     Ok(())
 }
@@ -100,13 +150,19 @@ struct Names {
 impl Names {
     fn of(name: &str) -> Result<Self, Failure> {
         let shown = mimir_core::text::visible(mimir_core::text::prefix(name, 80));
-        let bad = |why: &str| Failure::usage(format!("`{shown}` cannot be the name of a plugin: {why}"));
+        let bad =
+            |why: &str| Failure::usage(format!("`{shown}` cannot be the name of a plugin: {why}"));
         let package = name.to_ascii_lowercase();
         if !package.starts_with(|c: char| c.is_ascii_lowercase()) {
             return Err(bad("it must begin with a letter"));
         }
-        if !package.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-') {
-            return Err(bad("use letters, digits, `_` and `-`; --dir says where it goes"));
+        if !package
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-')
+        {
+            return Err(bad(
+                "use letters, digits, `_` and `-`; --dir says where it goes",
+            ));
         }
         let tool = package.replace('-', "_");
         if ToolName::new(&tool).is_err() {
@@ -116,22 +172,40 @@ impl Names {
             return Err(bad(&format!("it is a word of Rust; try `{tool}_tool`")));
         }
         if TAKEN.contains(&tool.as_str()) {
-            return Err(bad(&format!("Cargo or the SDK has that name; try `{tool}_tool`")));
+            return Err(bad(&format!(
+                "Cargo or the SDK has that name; try `{tool}_tool`"
+            )));
         }
-        let kind = tool.split('_').filter(|part| !part.is_empty()).map(capital).collect();
-        Ok(Self { package, tool, kind })
+        let kind = tool
+            .split('_')
+            .filter(|part| !part.is_empty())
+            .map(capital)
+            .collect();
+        Ok(Self {
+            package,
+            tool,
+            kind,
+        })
     }
 
     fn fill(&self, template: &str) -> String {
         // The SDK takes the name from the type's, in which an underscore is a capital in the middle of small letters.
-        let is_plain = |part: &str| part.len() > 1 && part.starts_with(|c: char| c.is_ascii_lowercase());
+        let is_plain =
+            |part: &str| part.len() > 1 && part.starts_with(|c: char| c.is_ascii_lowercase());
         let name = if self.tool.split('_').all(is_plain) {
             String::new()
         } else {
-            format!("    const NAME: Option<&'static str> = Some({:?});\n", self.tool)
+            format!(
+                "    const NAME: Option<&'static str> = Some({:?});\n",
+                self.tool
+            )
         };
-        let filled = template.replace("{{NAME}}", &name).replace("{{package}}", &self.package);
-        filled.replace("{{tool}}", &self.tool).replace("{{Kind}}", &self.kind)
+        let filled = template
+            .replace("{{NAME}}", &name)
+            .replace("{{package}}", &self.package);
+        filled
+            .replace("{{tool}}", &self.tool)
+            .replace("{{Kind}}", &self.kind)
     }
 }
 
@@ -147,10 +221,40 @@ mod tests {
     #[test]
     fn names_come_in_three_forms() {
         let names = Names::of("Word-count2").unwrap();
-        assert_eq!((names.package.as_str(), names.tool.as_str(), names.kind.as_str()), ("word-count2", "word_count2", "WordCount2"));
-        assert!(!Names::of("word-count").unwrap().fill(FILES[1].1).contains("NAME"));
-        assert!(Names::of("x_2").unwrap().fill(FILES[1].1).contains("Some(\"x_2\")"));
-        for bad in ["", "1a", "-a", "a b", "a/b", "../a", "ä", "match", "self", "test", "mimir-sdk", &"x".repeat(65)] {
+        assert_eq!(
+            (
+                names.package.as_str(),
+                names.tool.as_str(),
+                names.kind.as_str()
+            ),
+            ("word-count2", "word_count2", "WordCount2")
+        );
+        assert!(
+            !Names::of("word-count")
+                .unwrap()
+                .fill(FILES[1].1)
+                .contains("NAME")
+        );
+        assert!(
+            Names::of("x_2")
+                .unwrap()
+                .fill(FILES[1].1)
+                .contains("Some(\"x_2\")")
+        );
+        for bad in [
+            "",
+            "1a",
+            "-a",
+            "a b",
+            "a/b",
+            "../a",
+            "ä",
+            "match",
+            "self",
+            "test",
+            "mimir-sdk",
+            &"x".repeat(65),
+        ] {
             assert!(Names::of(bad).is_err(), "{bad}");
         }
     }
@@ -162,7 +266,13 @@ mod tests {
         let names = Names::of("hello").unwrap();
         write(&folder, &names).unwrap();
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
-        assert!(manifest.contains("name = \"hello\"") && !manifest.contains("{{"), "{manifest}");
-        assert_eq!(write(&folder, &names).unwrap_err().code, Code::AlreadyExists);
+        assert!(
+            manifest.contains("name = \"hello\"") && !manifest.contains("{{"),
+            "{manifest}"
+        );
+        assert_eq!(
+            write(&folder, &names).unwrap_err().code,
+            Code::AlreadyExists
+        );
     }
 }

@@ -94,7 +94,12 @@ fn text(out: &mut dyn Write, findings: &[Finding]) -> io::Result<()> {
             Health::Fair => styled(WARN, "!"),
             Health::Bad => styled(BAD, "✗"),
         };
-        writeln!(out, "{mark} {:<12} {}", finding.name, visible(&finding.text))?;
+        writeln!(
+            out,
+            "{mark} {:<12} {}",
+            finding.name,
+            visible(&finding.text)
+        )?;
         if let Some(fix) = &finding.fix {
             writeln!(out, "{:15}→ {}", "", visible(fix))?;
         }

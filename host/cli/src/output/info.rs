@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
-use mimir_core::tool::Trust;
 use mimir_core::decision::Reason;
-use mimir_core::{Hints, Limits, Needs, Policy, Tool, ToolName, text::visible};
+use mimir_core::tool::Trust;
+use mimir_core::{Decision, Hints, Limits, Needs, Policy, Tool, ToolName, text::visible};
 use mimir_wasm::family::{Proof, proofs};
 use serde::Serialize;
 use serde_json::Value;
@@ -60,7 +60,9 @@ impl<'a> Info<'a> {
     fn new(tool: &'a Tool, policy: &Policy) -> Self {
         let definition = &tool.definition;
         let origin = &tool.origin;
-        let Limits { wall, fuel, memory, .. } = policy.limits(tool);
+        let Limits {
+            wall, fuel, memory, ..
+        } = policy.limits(tool);
         Self {
             name: tool.name(),
             title: definition.title.as_deref(),
@@ -81,7 +83,10 @@ impl<'a> Info<'a> {
             assessed: tool.assessed,
             trust: tool.trust,
             input_schema: definition.input_schema.to_value(),
-            output_schema: definition.output_schema.as_ref().map(|schema| schema.to_value()),
+            output_schema: definition
+                .output_schema
+                .as_ref()
+                .map(|schema| schema.to_value()),
             needs: &definition.needs,
             grants: grants(tool),
             imports: &origin.imports,
@@ -126,11 +131,22 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
     }
     let enabled = match &info.refusal {
         None => styled(GOOD, "yes"),
-        Some(reason) => format!("{} — {} ({})", styled(BAD, "no"), visible(&reason.text), visible(&reason.source)),
+        Some(reason) => format!(
+            "{} — {} ({})",
+            styled(BAD, "no"),
+            visible(&reason.text),
+            visible(&reason.source)
+        ),
     };
     fact("Enabled:", &enabled)?;
-    fact("Source:", &format!("{} {}", tool.source.badge(), visible(info.location)))?;
-    fact("Plugin:", &format!("{} {}", visible(info.plugin), visible(info.version)))?;
+    fact(
+        "Source:",
+        &format!("{} {}", tool.source.badge(), visible(info.location)),
+    )?;
+    fact(
+        "Plugin:",
+        &format!("{} {}", visible(info.plugin), visible(info.version)),
+    )?;
     fact("Digest:", &format!("sha256 {}", info.digest))?;
     fact("Group:", info.group)?;
     fact("Risk:", info.risk)?;
@@ -138,7 +154,14 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
     fact("Approval:", &approval(tool))?;
     let limits = &info.limits;
     let memory = mimir_core::text::bytes(limits.memory_bytes);
-    fact("Limits:", &format!("{} ms, {memory} of memory, {} units of fuel", limits.time_ms, limits.fuel))?;
+    fact(
+        "Limits:",
+        &format!(
+            "{} ms, {memory} of memory, {} million units of fuel",
+            limits.time_ms,
+            limits.fuel / 1_000_000
+        ),
+    )?;
 
     writeln!(out, "\n{}", styled(STRONG, "Parameters"))?;
     parameters(out, &info.input_schema)?;
@@ -149,7 +172,12 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
     list(out, "Needs", &info.needs.lines(), "nothing")?;
     list(out, "Grants", &info.grants, without_grants(tool))?;
     let proofs: Vec<String> = info.proofs.iter().map(ToString::to_string).collect();
-    list(out, "Its imports prove that it", &proofs, "nothing: it imports something of every kind")
+    list(
+        out,
+        "Its imports prove that it",
+        &proofs,
+        "nothing: it imports something of every kind",
+    )
 }
 
 fn without_grants(tool: &Tool) -> &'static str {
@@ -177,14 +205,24 @@ fn hints(hints: Hints) -> String {
         (hints.idempotent, "idempotent"),
         (hints.open_world, "open-world"),
     ];
-    let set: Vec<&str> = all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect();
-    if set.is_empty() { "none".to_owned() } else { set.join(", ") }
+    let set: Vec<&str> = all
+        .into_iter()
+        .filter_map(|(is, name)| is.then_some(name))
+        .collect();
+    if set.is_empty() {
+        "none".to_owned()
+    } else {
+        set.join(", ")
+    }
 }
 
 fn approval(tool: &Tool) -> String {
     let own = tool.definition.approval.as_str();
     match (tool.assessed, tool.trust) {
-        (_, Trust::Untrusted) => format!("{own} by default, but ask while nobody has granted what it needs"),
+        (_, Trust::Untrusted) if tool.definition.approval == Decision::Allow => {
+            "ask, because nobody has granted what it needs (it would say allow)".to_owned()
+        }
+        (_, Trust::Untrusted) => own.to_owned(),
         (true, _) => format!("{own} by default; the tool judges each call"),
         (false, _) => own.to_owned(),
     }
@@ -202,7 +240,12 @@ fn parameters(out: &mut dyn Write, schema: &Value) -> io::Result<()> {
     table.set_width(columns().map_or(u16::MAX, |width| u16::try_from(width).unwrap_or(u16::MAX)));
     for parameter in parameters {
         let need = if parameter.required { "required" } else { "" };
-        table.add_row([visible(&parameter.name), visible(&parameter.kind), need.to_owned(), visible(&parameter.about)]);
+        table.add_row([
+            visible(&parameter.name),
+            visible(&parameter.kind),
+            need.to_owned(),
+            visible(&parameter.about),
+        ]);
     }
     for line in table.lines() {
         writeln!(out, " {}", line.trim_end())?;

@@ -28,7 +28,9 @@ pub fn print(printer: Printer, outcome: &Outcome) -> Result<(), Failure> {
         Err(failed) => error(failed)?,
     }
     if outcome.truncated() {
-        warn("the result was cut to the limits of the call (limits.outputChars, limits.outputBytes)");
+        warn(
+            "the result was cut to the limits of the call (limits.outputChars, limits.outputBytes)",
+        );
     }
     Ok(())
 }
@@ -60,16 +62,29 @@ fn aside(part: &Content) {
         Content::Text { .. } => return,
         Content::Image { mime_type, .. } => ("a picture".to_owned(), mime_type),
         Content::Audio { mime_type, .. } => ("a sound".to_owned(), mime_type),
-        Content::File { name, mime_type, .. } => (format!("the file `{}`", mimir_core::text::visible(name)), mime_type),
+        Content::File {
+            name, mime_type, ..
+        } => (
+            format!("the file `{}`", mimir_core::text::visible(name)),
+            mime_type,
+        ),
     };
     let size = mimir_core::text::bytes(part.len() as u64);
     let kind = mimir_core::text::visible(mime_type);
-    note(styled(FAINT, format_args!("+ {what} ({kind}, {size}); --json has it")));
+    note(styled(
+        FAINT,
+        format_args!("+ {what} ({kind}, {size}); --json has it"),
+    ));
 }
 
 /// An error: its code, its sentence, and the facts that help.
 pub fn error(error: &ToolError) -> Result<(), Failure> {
-    note(format_args!("{} {} [{}]", styled(BAD, "error:"), sentence(error), error.code));
+    note(format_args!(
+        "{} {} [{}]",
+        styled(BAD, "error:"),
+        sentence(error),
+        error.code
+    ));
     for line in details(error) {
         note(format_args!("  {line}"));
     }
@@ -100,11 +115,21 @@ fn details(error: &ToolError) -> Vec<String> {
             })
             .collect();
     }
-    let reasons = error.details.as_ref().and_then(|details| details["reasons"].as_array());
+    let reasons = error
+        .details
+        .as_ref()
+        .and_then(|details| details["reasons"].as_array());
     reasons
         .into_iter()
         .flatten()
-        .map(|reason| format!("{}: {} ({})", line(&reason["decision"]), line(&reason["text"]), line(&reason["source"])))
+        .map(|reason| {
+            format!(
+                "{}: {} ({})",
+                line(&reason["decision"]),
+                line(&reason["text"]),
+                line(&reason["source"])
+            )
+        })
         .collect()
 }
 

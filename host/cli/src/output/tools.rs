@@ -60,7 +60,11 @@ impl<'a> Row<'a> {
 /// Prints the list; the files that are left out go to stderr.
 pub fn print(printer: Printer, registry: &Registry, policy: &Policy) -> Result<(), Failure> {
     let list = List {
-        tools: registry.tools().iter().map(|tool| Row::new(tool, policy)).collect(),
+        tools: registry
+            .tools()
+            .iter()
+            .map(|tool| Row::new(tool, policy))
+            .collect(),
         quarantined: registry.quarantined(),
     };
     printer.result(&list, |out| text(out, registry, policy))?;
@@ -82,7 +86,11 @@ fn text(out: &mut dyn Write, registry: &Registry, policy: &Policy) -> io::Result
             unlisted.push(tool.name().as_str());
             continue;
         }
-        let mark = if enabled { styled(GOOD, "✓") } else { styled(BAD, "✗") };
+        let mark = if enabled {
+            styled(GOOD, "✓")
+        } else {
+            styled(BAD, "✗")
+        };
         writeln!(
             out,
             "{mark} {:<NAME$} {:<SOURCE$} {}",
@@ -95,7 +103,10 @@ fn text(out: &mut dyn Write, registry: &Registry, policy: &Policy) -> io::Result
         writeln!(out, "  (none)")?;
     }
     if !unlisted.is_empty() {
-        let line = format!("Callable, but not shown to models under this profile: {}", unlisted.join(", "));
+        let line = format!(
+            "Callable, but not shown to models under this profile: {}",
+            unlisted.join(", ")
+        );
         writeln!(out, "\n{}", styled(FAINT, line))?;
     }
     writeln!(out, "\nUsage:")?;
@@ -107,5 +118,10 @@ fn text(out: &mut dyn Write, registry: &Registry, policy: &Policy) -> io::Result
 pub fn quarantined(left_out: &Quarantined) {
     let place = mimir_core::text::visible(&left_out.location);
     let reason = mimir_core::text::visible(&left_out.reason);
-    note(format_args!("{} {} [{}]\n  {reason}", styled(WARN, "left out:"), styled(STRONG, place), left_out.code));
+    note(format_args!(
+        "{} {} [{}]\n  {reason}",
+        styled(WARN, "left out:"),
+        styled(STRONG, place),
+        left_out.code
+    ));
 }

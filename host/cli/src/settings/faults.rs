@@ -1,7 +1,7 @@
 //! What is wrong in a config file, in the words of a person who is looking at it.
 
-use mimir_core::{Code, ToolError};
 use mimir_core::names::did_you_mean;
+use mimir_core::{Code, ToolError};
 
 /// The error with file, line and column, and the nearest name where a key or a value is unknown.
 pub fn explain(file: &str, error: &serde_yaml::Error) -> ToolError {
@@ -18,7 +18,10 @@ pub fn explain(file: &str, error: &serde_yaml::Error) -> ToolError {
 
 /// serde names what it does not know and what it knows, all in backticks; the nearest name is what helps.
 fn nearer(message: &str) -> String {
-    for (theirs, ours) in [("unknown field ", "unknown key "), ("unknown variant ", "unknown value ")] {
+    for (theirs, ours) in [
+        ("unknown field ", "unknown key "),
+        ("unknown variant ", "unknown value "),
+    ] {
         let Some((before, after)) = message.split_once(theirs) else {
             continue;
         };

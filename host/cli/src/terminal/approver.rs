@@ -16,12 +16,12 @@ pub fn approver(approve: Approve, config: String) -> Arc<dyn Approver> {
     match approve {
         Approve::Always => Arc::new(Always),
         Approve::Never => Arc::new(Nobody {
-            because: "`--approve never` was given",
+            because: "With `--approve never` the answer is no",
             config,
         }),
         Approve::Ask if has_person() => Arc::new(Terminal(Mutex::new(()))),
         Approve::Ask => Arc::new(Nobody {
-            because: "there is no terminal to ask on",
+            because: "There is no terminal to ask on",
             config,
         }),
     }
@@ -45,7 +45,7 @@ struct Nobody {
 impl Approver for Nobody {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
         let way_out = format!(
-            "({}.) A person can allow it with `--approve always`, or for good with `tools.{}.approval: allow` in {}.",
+            "{}; a person can allow it with `--approve always`, or for good with `tools.{}.approval: allow` in {}.",
             self.because, card.tool, self.config
         );
         Box::pin(std::future::ready(Answer::Nobody { way_out }))
@@ -77,12 +77,17 @@ impl Approver for Terminal {
 const ROWS_BESIDE: usize = 14;
 
 fn converse(drawn: &Drawn, height: usize) -> io::Result<Answer> {
-    let mut to = anstream::stderr().lock();
+    // Not locked: whoever cancels the call while it waits here must be able to say so.
+    let mut to = anstream::stderr();
     let most = height.saturating_sub(ROWS_BESIDE).max(4);
     let cut = drawn.arguments.len() > most;
     show(&mut to, drawn, if cut { most } else { usize::MAX })?;
     forget_typed_ahead();
-    let choices = if cut { "[y]es once, [n]o, [v]iew all arguments" } else { "[y]es once, [n]o" };
+    let choices = if cut {
+        "[y]es once, [n]o, [v]iew all arguments"
+    } else {
+        "[y]es once, [n]o"
+    };
     let mut from = io::stdin().lock();
     loop {
         write!(to, "{choices} > ")?;

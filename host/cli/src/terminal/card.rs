@@ -33,7 +33,11 @@ pub fn draw(card: &Card, width: usize) -> Drawn {
     quote(&mut head, &card.summary, width);
     let digest: String = card.digest.chars().take(12).collect();
     head.push(String::new());
-    head.push(format!("  source  {} {}", card.source.badge(), styled(FAINT, format_args!("sha256 {digest}…"))));
+    head.push(format!(
+        "  source  {} {}",
+        card.source.badge(),
+        styled(FAINT, format_args!("sha256 {digest}…"))
+    ));
     if card.location != card.source.as_str() {
         quote(&mut head, &card.location, width);
     }
@@ -49,18 +53,32 @@ pub fn draw(card: &Card, width: usize) -> Drawn {
 
     let mut tail = Vec::new();
     list(&mut tail, "could go wrong", &card.risks, width);
-    list(&mut tail, "yes also grants, for this call", &card.grants, width);
+    list(
+        &mut tail,
+        "yes also grants, for this call",
+        &card.grants,
+        width,
+    );
     let reasons: Vec<String> = card
         .reasons
         .iter()
         .map(|reason| {
-            let words = format!("{}: {} ({})", reason.decision.as_str(), reason.text, reason.source);
+            let words = format!(
+                "{}: {} ({})",
+                reason.decision.as_str(),
+                reason.text,
+                reason.source
+            );
             mimir_core::text::visible(&words)
         })
         .collect();
     list(&mut tail, "asked because", &reasons, width);
     tail.push(String::new());
-    Drawn { head, arguments, tail }
+    Drawn {
+        head,
+        arguments,
+        tail,
+    }
 }
 
 fn list(lines: &mut Vec<String>, title: &str, items: &[String], width: usize) {
@@ -76,7 +94,9 @@ fn list(lines: &mut Vec<String>, title: &str, items: &[String], width: usize) {
 /// Text behind the gutter, broken to the width.
 fn quote(lines: &mut Vec<String>, text: &str, width: usize) {
     let gutter = styled(FAINT, GUTTER.trim_end());
-    let room = width.saturating_sub(GUTTER.chars().count() + 1).max(NARROWEST);
+    let room = width
+        .saturating_sub(GUTTER.chars().count() + 1)
+        .max(NARROWEST);
     for line in text.lines() {
         for part in broken(line, room) {
             lines.push(format!("{gutter} {part}"));
@@ -139,13 +159,28 @@ mod tests {
         for width in [0, 10, 40, 80, 300] {
             let drawn = draw(&card(), width);
             let all: Vec<String> = [drawn.head, drawn.arguments, drawn.tail].concat();
-            let plain: Vec<String> = all.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
-            let ours = ["  source  ", "  risk    ", "  arguments", "  could go", "  yes also", "  asked because"];
+            let plain: Vec<String> = all
+                .iter()
+                .map(|line| anstream::adapter::strip_str(line).to_string())
+                .collect();
+            let ours = [
+                "  source  ",
+                "  risk    ",
+                "  arguments",
+                "  could go",
+                "  yes also",
+                "  asked because",
+            ];
             for line in &plain {
-                let known = line.is_empty() || line == "mimir: may `evil` run?" || ours.iter().any(|start| line.starts_with(start));
+                let known = line.is_empty()
+                    || line == "mimir: may `evil` run?"
+                    || ours.iter().any(|start| line.starts_with(start));
                 assert!(known || line.starts_with(GUTTER), "{width}: {line:?}");
                 if width >= 40 && line.starts_with(GUTTER) {
-                    let columns: usize = line[GUTTER.len()..].chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+                    let columns: usize = line[GUTTER.len()..]
+                        .chars()
+                        .map(|c| if c.is_ascii() { 1 } else { 2 })
+                        .sum();
                     assert!(columns + 4 < width, "{width}: {line:?}");
                 }
             }
@@ -155,7 +190,14 @@ mod tests {
     #[test]
     fn everything_is_shown() {
         let drawn = draw(&card(), 80);
-        assert_eq!(drawn.arguments.iter().map(|line| line.matches('ä').count()).sum::<usize>(), 200);
+        assert_eq!(
+            drawn
+                .arguments
+                .iter()
+                .map(|line| line.matches('ä').count())
+                .sum::<usize>(),
+            200
+        );
         let tail = drawn.tail.join("\n");
         assert!(tail.contains("read the workspace") && tail.contains("nobody has granted it"));
     }

@@ -80,7 +80,13 @@ impl Observer for Watcher {
             LogLevel::Warn => WARN,
             LogLevel::Error => BAD,
         };
-        let print = || note(format_args!("{} {}", styled(style, format_args!("{}:", self.tool)), line.text));
+        let print = || {
+            note(format_args!(
+                "{} {}",
+                styled(style, format_args!("{}:", self.tool)),
+                line.text
+            ))
+        };
         match self.slot().and_then(|slot| slot.clone()) {
             Some(bar) => bar.suspend(print),
             None => print(),

@@ -5,12 +5,24 @@ use std::fs::File;
 use std::io;
 use std::path::{Component, Path};
 
-
 #[cfg(unix)]
 pub use unix::Place;
 
 #[cfg(not(unix))]
 pub use portable::Place;
+
+/// What is at a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// Nothing.
+    Absent,
+    /// A directory.
+    Directory,
+    /// A link, with where it points.
+    Link(String),
+    /// Anything else; whether it can be read is seen when it is opened.
+    File,
+}
 
 /// The names in a relative path; none if it leaves its folder or is empty.
 fn names(path: &str) -> io::Result<Vec<&str>> {
@@ -23,7 +35,11 @@ fn names(path: &str) -> io::Result<Vec<&str>> {
             _ => return Err(refused()),
         }
     }
-    if names.is_empty() { Err(refused()) } else { Ok(names) }
+    if names.is_empty() {
+        Err(refused())
+    } else {
+        Ok(names)
+    }
 }
 
 /// A regular file, or an error: a pipe or a device is nothing that a tool wrote.
@@ -31,7 +47,10 @@ fn regular(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        ))
     }
 }
 
@@ -39,8 +58,14 @@ fn regular(file: File) -> io::Result<File> {
 fn unfinished() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.subsec_nanos());
-    format!(".mimir-undo-{:x}-{nanos:x}-{:x}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    let nanos = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |t| t.subsec_nanos());
+    format!(
+        ".mimir-undo-{:x}-{nanos:x}-{:x}.tmp",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 #[cfg(unix)]
@@ -50,10 +75,13 @@ mod unix {
     use std::os::fd::OwnedFd;
     use std::path::Path;
 
-    use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
+    use rustix::fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, fchmod, mkdirat, openat, readlinkat, renameat,
+        statat, symlinkat, unlinkat,
+    };
     use rustix::io::Errno;
 
-    use super::{names, regular, unfinished};
+    use super::{Item, names, regular, unfinished};
 
     /// Where a file is or will be: an open folder and a name in it.
     #[derive(Debug)]
@@ -62,14 +90,22 @@ mod unix {
         name: String,
     }
 
-    const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
+    const FOLDER: OFlags = OFlags::DIRECTORY
+        .union(OFlags::NOFOLLOW)
+        .union(OFlags::CLOEXEC)
+        .union(OFlags::RDONLY);
 
     impl Place {
         /// Goes to `path` below `root`; makes the folders on the way if `make`.
         pub fn find(root: &Path, path: &str, make: bool) -> io::Result<Self> {
             let mut names = names(path)?;
             let name = names.pop().unwrap_or_default().to_owned();
-            let mut folder = openat(CWD, root, OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY, Mode::empty())?;
+            let mut folder = openat(
+                CWD,
+                root,
+                OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY,
+                Mode::empty(),
+            )?;
             for part in names {
                 folder = match openat(&folder, part, FOLDER, Mode::empty()) {
                     Err(Errno::NOENT) if make => {
@@ -90,27 +126,83 @@ mod unix {
         }
 
         /// Puts a file there, whole or not at all.
-        pub fn put(&self, content: &mut dyn Read, mode: Option<u32>) -> io::Result<()> {
+        ///
+        /// The permissions are those of the file that it replaces, where there is one.
+        pub fn put(&self, content: &mut dyn Read) -> io::Result<()> {
             let name = unfinished();
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let fd = openat(&self.folder, name.as_str(), flags, Mode::from_raw_mode(0o666))?;
+            let mode = match statat(&self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => {
+                    Some(Mode::from_raw_mode(stat.st_mode))
+                }
+                _ => None,
+            };
+            let flags =
+                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let fd = openat(
+                &self.folder,
+                name.as_str(),
+                flags,
+                Mode::from_raw_mode(0o666),
+            )?;
             let mut file = File::from(fd);
             let done = io::copy(content, &mut file)
                 .and_then(|_| match mode {
-                    Some(mode) => rustix::fs::fchmod(&file, Mode::from_raw_mode(mode as _)).map_err(Into::into),
+                    Some(mode) => fchmod(&file, mode).map_err(Into::into),
                     None => Ok(()),
                 })
                 .and_then(|()| file.sync_all())
-                .and_then(|()| Ok(renameat(&self.folder, name.as_str(), &self.folder, self.name.as_str())?));
+                .and_then(|()| {
+                    Ok(renameat(
+                        &self.folder,
+                        name.as_str(),
+                        &self.folder,
+                        self.name.as_str(),
+                    )?)
+                });
             if done.is_err() {
                 let _ = unlinkat(&self.folder, name.as_str(), AtFlags::empty());
             }
             done
         }
 
-        /// Removes the file.
+        /// What is there.
+        pub fn item(&self) -> io::Result<Item> {
+            let name = self.name.as_str();
+            let stat = match statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => return Ok(Item::Absent),
+                stat => stat?,
+            };
+            Ok(match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => Item::Directory,
+                FileType::Symlink => {
+                    let target = readlinkat(&self.folder, name, Vec::new())?;
+                    Item::Link(target.to_string_lossy().into_owned())
+                }
+                _ => Item::File,
+            })
+        }
+
+        /// Makes a directory.
+        pub fn make_directory(&self) -> io::Result<()> {
+            Ok(mkdirat(
+                &self.folder,
+                self.name.as_str(),
+                Mode::from_raw_mode(0o777),
+            )?)
+        }
+
+        /// Makes a link. What is at its other end is not looked at.
+        pub fn link(&self, target: &str) -> io::Result<()> {
+            Ok(symlinkat(target, &self.folder, self.name.as_str())?)
+        }
+
+        /// Removes the file or the link, or the directory if it is empty.
         pub fn remove(&self) -> io::Result<()> {
-            Ok(unlinkat(&self.folder, self.name.as_str(), AtFlags::empty())?)
+            let flags = match self.item()? {
+                Item::Directory => AtFlags::REMOVEDIR,
+                _ => AtFlags::empty(),
+            };
+            Ok(unlinkat(&self.folder, self.name.as_str(), flags)?)
         }
     }
 }
@@ -121,7 +213,7 @@ mod portable {
     use std::io::{self, Read};
     use std::path::{Path, PathBuf};
 
-    use super::{names, regular, unfinished};
+    use super::{Item, names, regular, unfinished};
 
     /// Where a file is or will be.
     #[derive(Debug)]
@@ -132,7 +224,10 @@ mod portable {
 
     fn refuse_link(path: &Path) -> io::Result<()> {
         if fs::symlink_metadata(path)?.file_type().is_symlink() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is a link on the way"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "there is a link on the way",
+            ));
         }
         Ok(())
     }
@@ -146,7 +241,9 @@ mod portable {
             for part in names {
                 folder.push(part);
                 match refuse_link(&folder) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound && make => fs::create_dir(&folder)?,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && make => {
+                        fs::create_dir(&folder)?
+                    }
                     looked => looked?,
                 }
             }
@@ -163,7 +260,7 @@ mod portable {
         }
 
         /// Puts a file there, whole or not at all.
-        pub fn put(&self, content: &mut dyn Read, _mode: Option<u32>) -> io::Result<()> {
+        pub fn put(&self, content: &mut dyn Read) -> io::Result<()> {
             let unfinished = self.folder.join(unfinished());
             let done = File::create_new(&unfinished)
                 .and_then(|mut file| io::copy(content, &mut file).and_then(|_| file.sync_all()))
@@ -174,10 +271,40 @@ mod portable {
             done
         }
 
-        /// Removes the file.
+        /// What is there.
+        pub fn item(&self) -> io::Result<Item> {
+            let meta = match fs::symlink_metadata(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Item::Absent),
+                meta => meta?,
+            };
+            Ok(if meta.file_type().is_symlink() {
+                Item::Link(fs::read_link(&self.path)?.to_string_lossy().into_owned())
+            } else if meta.is_dir() {
+                Item::Directory
+            } else {
+                Item::File
+            })
+        }
+
+        /// Makes a directory.
+        pub fn make_directory(&self) -> io::Result<()> {
+            fs::create_dir(&self.path)
+        }
+
+        /// Links are not made here: a directory link and a file link are two things.
+        pub fn link(&self, _target: &str) -> io::Result<()> {
+            Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "links cannot be restored on this platform",
+            ))
+        }
+
+        /// Removes the file, or the directory if it is empty.
         pub fn remove(&self) -> io::Result<()> {
-            refuse_link(&self.path)?;
-            fs::remove_file(&self.path)
+            match self.item()? {
+                Item::Directory => fs::remove_dir(&self.path),
+                _ => fs::remove_file(&self.path),
+            }
         }
     }
 }
@@ -194,12 +321,16 @@ mod tests {
         assert!(Place::find(dir.path(), "a/b/c.txt", false).is_err());
         let place = Place::find(dir.path(), "./a/b/c.txt", true).unwrap();
         assert_eq!(place.open().unwrap_err().kind(), io::ErrorKind::NotFound);
-        place.put(&mut &b"one"[..], None).unwrap();
-        place.put(&mut &b"two"[..], None).unwrap();
+        place.put(&mut &b"one"[..]).unwrap();
+        place.put(&mut &b"two"[..]).unwrap();
         let mut text = String::new();
         place.open().unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "two");
-        assert_eq!(fs::read_dir(dir.path().join("a/b")).unwrap().count(), 1, "nothing unfinished stays");
+        assert_eq!(
+            fs::read_dir(dir.path().join("a/b")).unwrap().count(),
+            1,
+            "nothing unfinished stays"
+        );
         place.remove().unwrap();
         assert!(place.open().is_err());
     }
@@ -224,8 +355,15 @@ mod tests {
         assert!(Place::find(dir.path(), "folder/victim", true).is_err());
         let place = Place::find(dir.path(), "file", true).unwrap();
         assert!(place.open().is_err());
-        place.put(&mut &b"new"[..], Some(0o600)).unwrap();
-        assert_eq!(fs::read_to_string(outside.path().join("victim")).unwrap(), "safe");
-        assert_eq!(fs::read_to_string(dir.path().join("file")).unwrap(), "new", "the link itself is replaced");
+        place.put(&mut &b"new"[..]).unwrap();
+        assert_eq!(
+            fs::read_to_string(outside.path().join("victim")).unwrap(),
+            "safe"
+        );
+        assert_eq!(
+            fs::read_to_string(dir.path().join("file")).unwrap(),
+            "new",
+            "the link itself is replaced"
+        );
     }
 }

@@ -17,7 +17,11 @@ use crate::workspace::Workspace;
 /// The program and the platform.
 pub fn program() -> Finding {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-    let text = format!("mimir {} on {os} {arch}{}", env!("CARGO_PKG_VERSION"), kernel());
+    let text = format!(
+        "mimir {} on {os} {arch}{}",
+        env!("CARGO_PKG_VERSION"),
+        kernel()
+    );
     Finding::good("program", text)
 }
 
@@ -27,9 +31,14 @@ pub fn program() -> Finding {
 fn kernel() -> String {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy();
-    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|part| part.parse::<u32>().ok());
     let scans = (numbers.next(), numbers.next()) >= (Some(6), Some(7));
-    format!(", kernel {release}{}", if scans { " with PAGEMAP_SCAN" } else { "" })
+    format!(
+        ", kernel {release}{}",
+        if scans { " with PAGEMAP_SCAN" } else { "" }
+    )
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -43,7 +52,9 @@ pub fn workspace(workspace: &Workspace) -> Finding {
     if workspace.is_made() {
         Finding::good("workspace", root)
     } else {
-        let text = format!("{root}, which has no .mimir; settings are defaults and there are no tools of yours");
+        let text = format!(
+            "{root}, which has no .mimir; settings are defaults and there are no tools of yours"
+        );
         Finding::fair("workspace", text, "mimir init")
     }
 }
@@ -55,12 +66,22 @@ pub fn config(settings: &Result<Settings, ToolError>, places: &Places) -> Findin
         None => "there is no place for yours".to_owned(),
     };
     match settings {
-        Ok(settings) if settings.files.is_empty() => Finding::good("config", format!("no file, all defaults; {user}")),
+        Ok(settings) if settings.files.is_empty() => {
+            Finding::good("config", format!("no file, all defaults; {user}"))
+        }
         Ok(settings) => {
-            let files: Vec<String> = settings.files.iter().map(|file| file.path.display().to_string()).collect();
+            let files: Vec<String> = settings
+                .files
+                .iter()
+                .map(|file| file.path.display().to_string())
+                .collect();
             Finding::good("config", files.join(", "))
         }
-        Err(error) => Finding::bad("config", error.message.as_str(), "mend the line; nothing can be called until then"),
+        Err(error) => Finding::bad(
+            "config",
+            error.message.as_str(),
+            "mend the line; nothing can be called until then",
+        ),
     }
 }
 
@@ -70,7 +91,9 @@ const WASMTIME: &str = env!("MIMIR_WASMTIME_VERSION");
 /// The engine and its memory.
 pub fn engine(facts: &EngineFacts) -> Finding {
     match &facts.allocation {
-        Ok(Allocation::Pooled) => Finding::good("engine", format!("wasmtime {WASMTIME}, memory from a pool")),
+        Ok(Allocation::Pooled) => {
+            Finding::good("engine", format!("wasmtime {WASMTIME}, memory from a pool"))
+        }
         Ok(Allocation::OnDemand { why }) => Finding::fair(
             "engine",
             format!("wasmtime {WASMTIME}, memory on demand: {why}"),
@@ -86,7 +109,11 @@ pub fn engine(facts: &EngineFacts) -> Finding {
 
 /// The cache of compiled code.
 pub fn cache(facts: &EngineFacts) -> Finding {
-    let place = facts.cache_dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default();
+    let place = facts
+        .cache_dir
+        .as_ref()
+        .map(|dir| dir.display().to_string())
+        .unwrap_or_default();
     match &facts.cache {
         CacheState::Off => Finding::fair(
             "cache",
@@ -94,9 +121,10 @@ pub fn cache(facts: &EngineFacts) -> Finding {
             "set MIMIR_CACHE_DIR to a folder of yours",
         ),
         CacheState::Absent => Finding::good("cache", format!("{place} (made when it is needed)")),
-        CacheState::Good { entries, bytes } => {
-            Finding::good("cache", format!("{place} ({entries} entries, {})", text::bytes(*bytes)))
-        }
+        CacheState::Good { entries, bytes } => Finding::good(
+            "cache",
+            format!("{place} ({entries} entries, {})", text::bytes(*bytes)),
+        ),
         CacheState::Bad { why } => Finding::bad(
             "cache",
             format!("{place} is not used: {why}"),
@@ -107,14 +135,26 @@ pub fn cache(facts: &EngineFacts) -> Finding {
 
 /// The tools.
 pub fn tools(setup: &Setup, registry: &Registry) -> Finding {
-    let count = |source: Source| registry.tools().iter().filter(|tool| tool.source == source).count();
+    let count = |source: Source| {
+        registry
+            .tools()
+            .iter()
+            .filter(|tool| tool.source == source)
+            .count()
+    };
     let folder = setup.workspace.shown(&setup.workspace.tools());
-    let custom = match (setup.settings.config.tools.auto_load_custom_tools, setup.workspace.tools().is_dir()) {
+    let custom = match (
+        setup.settings.config.tools.auto_load_custom_tools,
+        setup.workspace.tools().is_dir(),
+    ) {
         (false, _) => format!("{folder} is not read (tools.autoLoadCustomTools: false)"),
         (true, false) => format!("{folder} is not there"),
         (true, true) => format!("{} from {folder}", count(Source::Custom)),
     };
-    Finding::good("tools", format!("{} built in, {custom}", count(Source::BuiltIn)))
+    Finding::good(
+        "tools",
+        format!("{} built in, {custom}", count(Source::BuiltIn)),
+    )
 }
 
 /// A file that is left out.
@@ -123,18 +163,63 @@ pub fn quarantined(left_out: &Quarantined) -> Finding {
     Finding::bad("tools", text, left_out.reason.as_str())
 }
 
+/// Rules about tools that are not there: a slip in a name is a rule that rules nothing.
+pub fn unknown_names(settings: &Settings, registry: &Registry) -> Vec<Finding> {
+    let known: Vec<&str> = registry
+        .tools()
+        .iter()
+        .map(|tool| tool.name().as_str())
+        .collect();
+    let mut findings = Vec::new();
+    for file in &settings.files {
+        let config = &file.config;
+        let blocks = config.tools.each.keys().map(|name| ("tools", name));
+        let allow = config
+            .policy
+            .allow
+            .iter()
+            .map(|name| ("policy.allow", name));
+        let deny = config.policy.deny.iter().map(|name| ("policy.deny", name));
+        for (key, name) in blocks
+            .chain(allow)
+            .chain(deny)
+            .filter(|(_, name)| registry.get(name).is_none())
+        {
+            let near = mimir_core::names::did_you_mean(name, known.iter().copied());
+            let text = format!(
+                "{key} in {} names `{name}`, and there is no such tool",
+                file.shown
+            );
+            findings.push(Finding::fair(
+                "config",
+                text,
+                format!("check the name.{near}"),
+            ));
+        }
+    }
+    findings
+}
+
 /// The record of calls.
 pub fn audit(workspace: &Workspace) -> Finding {
     let path = workspace.audit();
     let shown = workspace.shown(&path);
     if path.exists() {
-        return match OpenOptions::new().append(true).open(&path).and_then(|file| file.metadata()) {
+        return match OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .and_then(|file| file.metadata())
+        {
             Ok(meta) => Finding::good("audit", format!("{shown} ({})", text::bytes(meta.len()))),
             Err(error) => unwritable(&shown, &error.to_string()),
         };
     }
     // The first call makes it, in the nearest folder that is there.
-    let folder = path.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(workspace.root());
+    let folder = path
+        .ancestors()
+        .skip(1)
+        .find(|folder| folder.is_dir())
+        .unwrap_or(workspace.root());
     match may_write(folder) {
         Ok(()) => Finding::good("audit", format!("{shown} (made by the first call)")),
         Err(why) => unwritable(&shown, &why),
@@ -148,7 +233,8 @@ fn unwritable(shown: &str, why: &str) -> Finding {
 
 #[cfg(unix)]
 fn may_write(folder: &Path) -> Result<(), String> {
-    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).map_err(|e| std::io::Error::from(e).to_string())
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)
+        .map_err(|e| std::io::Error::from(e).to_string())
 }
 
 #[cfg(not(unix))]
@@ -169,6 +255,10 @@ pub fn building(root: &Path) -> Finding {
             format!("Rust has no target {TARGET}, which `mimir tools build` needs"),
             format!("rustup target add {TARGET}"),
         ),
-        None => Finding::fair("building", "no Rust, which `mimir tools build` needs", "https://rustup.rs installs it"),
+        None => Finding::fair(
+            "building",
+            "no Rust, which `mimir tools build` needs",
+            "https://rustup.rs installs it",
+        ),
     }
 }

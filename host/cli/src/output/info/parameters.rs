@@ -21,7 +21,11 @@ const DEEPEST: u32 = 6;
 impl Parameter {
     /// The properties of `schema`, the required ones first.
     pub fn all(schema: &Value) -> Vec<Self> {
-        let required = |name: &String| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+        let required = |name: &String| {
+            schema["required"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|one| one == name))
+        };
         let mut all: Vec<Self> = schema["properties"]
             .as_object()
             .into_iter()
@@ -46,7 +50,12 @@ fn about(property: &Value) -> String {
     if let Some(default) = property.get("default").filter(|default| !default.is_null()) {
         words.push(format!("[default: {default}]"));
     }
-    for (key, name) in [("minimum", "from"), ("maximum", "to"), ("maxLength", "characters at most"), ("maxItems", "items at most")] {
+    for (key, name) in [
+        ("minimum", "from"),
+        ("maximum", "to"),
+        ("maxLength", "characters at most"),
+        ("maxItems", "items at most"),
+    ] {
         if let Some(bound) = property.get(key) {
             words.push(format!("[{name} {bound}]"));
         }
@@ -58,7 +67,10 @@ fn kind(root: &Value, schema: &Value, depth: u32) -> String {
     if depth == 0 {
         return "…".to_owned();
     }
-    if let Some(target) = schema["$ref"].as_str().and_then(|at| root.pointer(at.strip_prefix('#')?)) {
+    if let Some(target) = schema["$ref"]
+        .as_str()
+        .and_then(|at| root.pointer(at.strip_prefix('#')?))
+    {
         return kind(root, target, depth - 1);
     }
     for key in ["anyOf", "oneOf"] {
@@ -84,7 +96,9 @@ fn kind(root: &Value, schema: &Value, depth: u32) -> String {
 }
 
 fn constant(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Alternatives; that a thing may be left out is said elsewhere.
@@ -108,8 +122,14 @@ mod tests {
         let root = json!({"$defs": {"Mode": {"enum": ["grep", "glob"]}, "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}]}}});
         let short = |schema: Value| kind(&root, &schema, DEEPEST);
         assert_eq!(short(json!({"type": ["integer", "null"]})), "integer");
-        assert_eq!(short(json!({"type": "array", "items": {"type": "string"}})), "string[]");
-        assert_eq!(short(json!({"anyOf": [{"$ref": "#/$defs/Mode"}, {"type": "null"}]})), "grep | glob");
+        assert_eq!(
+            short(json!({"type": "array", "items": {"type": "string"}})),
+            "string[]"
+        );
+        assert_eq!(
+            short(json!({"anyOf": [{"$ref": "#/$defs/Mode"}, {"type": "null"}]})),
+            "grep | glob"
+        );
         assert_eq!(short(json!({"$ref": "#/$defs/Loop"})), "…");
         assert_eq!(short(json!({})), "any");
     }
@@ -121,7 +141,10 @@ mod tests {
             "required": ["b"],
         });
         let all = Parameter::all(&schema);
-        assert_eq!((all[0].name.as_str(), all[0].required, all[0].about.as_str()), ("b", true, "two lines"));
+        assert_eq!(
+            (all[0].name.as_str(), all[0].required, all[0].about.as_str()),
+            ("b", true, "two lines")
+        );
         assert_eq!(all[1].about, "[default: \"x\"]");
     }
 }

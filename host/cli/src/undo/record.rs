@@ -1,0 +1,54 @@
+//! What a file tool wrote down before it changed something. The other side is in `plugins/files`.
+
+use serde::{Deserialize, Serialize};
+
+/// One call's changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// The call's request id; also the name of the file.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// When, RFC 3339 in UTC.
+    pub time: String,
+    /// In the order in which they were made.
+    pub changes: Vec<Change>,
+    /// When they were taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<String>,
+}
+
+/// One path before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Relative to the workspace root, with `/`.
+    pub path: String,
+    /// What was there.
+    pub before: State,
+    /// What the tool put there.
+    pub after: State,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum State {
+    /// Nothing.
+    Absent,
+    /// A directory.
+    Directory,
+    /// A file.
+    File {
+        /// sha256 of its content in lower-case hex.
+        sha256: String,
+        /// Its copy, relative to the folder of the backups; only what was there before has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        backup: Option<String>,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where it points.
+        target: String,
+    },
+}

@@ -1,0 +1,221 @@
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::*;
+
+fn hash(text: &str) -> String {
+    Sha256::digest(text)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn file(text: &str) -> State {
+    State::File {
+        sha256: hash(text),
+        backup: None,
+    }
+}
+
+/// A workspace in which a call has changed something.
+struct Scene {
+    dir: tempfile::TempDir,
+    backups: Backups,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = Workspace::find(Some(dir.path())).unwrap();
+        let backups = Backups::of(&workspace);
+        fs::create_dir_all(&backups.folder).unwrap();
+        Self { dir, backups }
+    }
+
+    fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::write(self.root().join(path), text).unwrap();
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.root().join(path)).unwrap()
+    }
+
+    fn kept(&self, name: &str, text: &str) -> State {
+        fs::write(self.backups.folder.join(name), text).unwrap();
+        State::File {
+            sha256: hash(text),
+            backup: Some(name.to_owned()),
+        }
+    }
+
+    fn record(&self, id: &str, changes: Vec<(&str, State, State)>) -> Record {
+        let record = Record {
+            id: id.to_owned(),
+            tool: "write_file".to_owned(),
+            time: "2026-01-01T00:00:00Z".to_owned(),
+            changes: changes
+                .into_iter()
+                .map(|(path, before, after)| Change {
+                    path: path.to_owned(),
+                    before,
+                    after,
+                })
+                .collect(),
+            undone: None,
+        };
+        let path = self.backups.folder.join(format!("{id}.json"));
+        fs::write(path, serde_json::to_string(&record).unwrap()).unwrap();
+        record
+    }
+}
+
+#[test]
+fn an_overwritten_file_comes_back_once() {
+    let scene = Scene::new();
+    scene.write("a.txt", "new");
+    scene.record("1", vec![("a.txt", scene.kept("1-0", "old"), file("new"))]);
+    let record = scene.backups.choose(None).unwrap();
+    assert_eq!(scene.backups.restore(record, false).unwrap(), ["a.txt"]);
+    assert_eq!(scene.read("a.txt"), "old");
+    assert_eq!(scene.backups.choose(None).unwrap_err().code, Code::NotFound);
+    assert_eq!(
+        scene.backups.choose(Some("1")).unwrap_err().code,
+        Code::AlreadyExists
+    );
+}
+
+#[test]
+fn what_changed_since_stays_unless_forced() {
+    let scene = Scene::new();
+    scene.write("a.txt", "mine");
+    scene.write("b.txt", "new");
+    let changes = vec![
+        ("a.txt", scene.kept("1-0", "old a"), file("new")),
+        ("b.txt", scene.kept("1-1", "old b"), file("new")),
+    ];
+    let record = scene.record("1", changes);
+    let error = scene.backups.restore(record.clone(), false).unwrap_err();
+    assert_eq!(error.code, Code::AlreadyExists);
+    assert!(
+        error.message.contains("a.txt") && !error.message.contains("b.txt"),
+        "{error}"
+    );
+    assert_eq!(scene.read("b.txt"), "new", "nothing is touched");
+    scene.backups.restore(record, true).unwrap();
+    assert_eq!(
+        (scene.read("a.txt"), scene.read("b.txt")),
+        ("old a".into(), "old b".into())
+    );
+}
+
+#[test]
+fn made_files_go_and_removed_trees_come_back() {
+    let scene = Scene::new();
+    scene.write("made.txt", "new");
+    let changes = vec![
+        ("made.txt", State::Absent, file("new")),
+        ("tree/deep/x", scene.kept("1-0", "x"), State::Absent),
+        ("tree/deep", State::Directory, State::Absent),
+        ("tree/empty", State::Directory, State::Absent),
+        ("tree", State::Directory, State::Absent),
+    ];
+    let record = scene.record("1", changes);
+    scene.backups.restore(record, false).unwrap();
+    assert!(!scene.root().join("made.txt").exists());
+    assert_eq!(scene.read("tree/deep/x"), "x");
+    assert!(scene.root().join("tree/empty").is_dir());
+}
+
+#[test]
+fn a_damaged_copy_restores_nothing() {
+    let scene = Scene::new();
+    scene.write("a.txt", "new");
+    let record = scene.record("1", vec![("a.txt", scene.kept("1-0", "old"), file("new"))]);
+    fs::write(scene.backups.folder.join("1-0"), "other").unwrap();
+    assert_eq!(
+        scene
+            .backups
+            .restore(record.clone(), true)
+            .unwrap_err()
+            .code,
+        Code::Unavailable
+    );
+    fs::remove_file(scene.backups.folder.join("1-0")).unwrap();
+    assert_eq!(
+        scene.backups.restore(record, true).unwrap_err().code,
+        Code::Unavailable
+    );
+    assert_eq!(scene.read("a.txt"), "new");
+}
+
+#[test]
+fn forged_records_reach_nothing() {
+    let scene = Scene::new();
+    for path in [
+        "../out",
+        "/etc/x",
+        ".mimir/config.yml",
+        ".git/hooks/pre-commit",
+        "",
+    ] {
+        let record = scene.record("1", vec![(path, scene.kept("1-0", "evil"), State::Absent)]);
+        assert!(scene.backups.restore(record, true).is_err(), "{path}");
+    }
+    assert!(!scene.root().join(".git").exists());
+    let outside = State::File {
+        sha256: hash("x"),
+        backup: Some("../../../secret".to_owned()),
+    };
+    let record = scene.record("2", vec![("a.txt", outside, State::Absent)]);
+    assert!(scene.backups.restore(record, true).is_err());
+}
+
+#[test]
+#[cfg(unix)]
+fn links_lead_nowhere() {
+    let outside = tempfile::tempdir().unwrap();
+    let scene = Scene::new();
+    std::os::unix::fs::symlink(outside.path(), scene.root().join("folder")).unwrap();
+    let record = scene.record(
+        "1",
+        vec![("folder/x", scene.kept("1-0", "old"), State::Absent)],
+    );
+    assert!(scene.backups.restore(record, true).is_err());
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn records_are_listed_newest_first_and_bad_ones_named() {
+    let scene = Scene::new();
+    assert!(scene.backups.find().unwrap().records.is_empty());
+    scene.record("01a", vec![]);
+    scene.record("01b", vec![]);
+    fs::write(scene.backups.folder.join("bad.json"), "{").unwrap();
+    fs::copy(
+        scene.backups.folder.join("01a.json"),
+        scene.backups.folder.join("copy.json"),
+    )
+    .unwrap();
+    let found = scene.backups.find().unwrap();
+    let ids: Vec<&str> = found
+        .records
+        .iter()
+        .map(|record| record.id.as_str())
+        .collect();
+    assert_eq!(ids, ["01b", "01a"]);
+    assert_eq!(found.unreadable.len(), 2);
+    assert_eq!(
+        scene.backups.choose(Some("01")).unwrap_err().code,
+        Code::InvalidInput
+    );
+    assert_eq!(scene.backups.choose(Some("01b")).unwrap().id, "01b");
+    assert_eq!(
+        scene.backups.choose(Some("x")).unwrap_err().code,
+        Code::NotFound
+    );
+}
