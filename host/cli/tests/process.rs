@@ -1,0 +1,141 @@
+//! The binary as a shell sees it: exit codes, streams, pipes.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// A run in a folder of its own, with no settings and without the cache of the person who runs the tests.
+fn mimir(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mimir"));
+    command
+        .args(args)
+        .current_dir(home)
+        .env("MIMIR_CONFIG_DIR", home.join("config"))
+        // Shared, so that the built-in tools are compiled once.
+        .env("MIMIR_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
+        .env_remove("MIMIR_LOG")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = mimir(home, args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+#[test]
+fn no_arguments_is_help_and_slips_are_usage() {
+    let home = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(home.path(), &[]);
+    assert_eq!(code, 0);
+    assert!(out.contains("Usage: mimir") && err.is_empty());
+    for bad in [
+        &["nonsense"][..],
+        &["call"],
+        &["call", "t", "x"],
+        &["-C", "missing", "tools"],
+    ] {
+        let (code, out, err) = run(home.path(), bad);
+        assert_eq!(code, 2, "{bad:?}");
+        assert!(
+            out.is_empty() && err.starts_with("error:"),
+            "{bad:?}: {out} {err}"
+        );
+    }
+}
+
+#[test]
+fn results_go_to_stdout_and_the_rest_to_stderr() {
+    let home = tempfile::tempdir().unwrap();
+    let (code, out, err) = run(home.path(), &["call", "no_such_tool"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("[NOT_FOUND]"), "{err}");
+    let (code, out, err) = run(home.path(), &["call", "no_such_tool", "--json"]);
+    assert_eq!((code, err.as_str()), (2, ""));
+    let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&value["ok"], &value["error"]["code"]),
+        (&false.into(), &"NOT_FOUND".into())
+    );
+}
+
+#[test]
+fn a_broken_config_stops_everything_but_doctor() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    fs::write(
+        home.path().join(".mimir/config.yml"),
+        "profile: fine\npolcy: {}\n",
+    )
+    .unwrap();
+    let (code, _, err) = run(home.path(), &["tools", "list"]);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("config.yml:2:1:") && err.contains("Did you mean `policy`?"),
+        "{err}"
+    );
+    let (code, out, _) = run(home.path(), &["doctor"]);
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("✗ config") && out.contains("✓ engine") | out.contains("! engine"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let home = tempfile::tempdir().unwrap();
+    let mut child = mimir(home.path(), &["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut err = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut err)
+        .unwrap();
+    assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_new_plugin_is_written_once() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("a folder/wörd");
+    let dir = dir.to_str().unwrap();
+    let (code, out, _) = run(home.path(), &["tools", "new", "word-count", "--dir", dir]);
+    assert_eq!(code, 0);
+    assert!(out.contains("`word_count`"), "{out}");
+    let source = fs::read_to_string(Path::new(dir).join("src/lib.rs")).unwrap();
+    assert!(
+        source.contains("struct WordCount") && source.lines().count() <= 15,
+        "{source}"
+    );
+    let (code, _, err) = run(home.path(), &["tools", "new", "word-count", "--dir", dir]);
+    assert_eq!(code, 2);
+    assert!(err.contains("[ALREADY_EXISTS]"), "{err}");
+}
+
+#[test]
+fn a_state_folder_is_kept_out_of_commits() {
+    let home = tempfile::tempdir().unwrap();
+    run(home.path(), &["call", "no_such_tool"]);
+    let state = home.path().join(".mimir/state");
+    assert_eq!(fs::read_to_string(state.join(".gitignore")).unwrap(), "*\n");
+    assert_eq!(
+        fs::read_to_string(state.join("audit.jsonl"))
+            .unwrap()
+            .lines()
+            .count(),
+        1
+    );
+}
