@@ -16,7 +16,7 @@ use crate::convert;
 use crate::describe::Kind;
 use crate::faults::fault;
 use crate::fs::{GuardedFs, Mount};
-use crate::guest::{Command, Start};
+use crate::guest::{Command, Granted, Start};
 use crate::lift::command;
 use crate::pipes::Capture;
 use crate::plugin::Plugin;
@@ -90,6 +90,10 @@ impl WasmBackend {
                 limits,
                 observer: Arc::clone(call.observer()),
                 nested: Some(call.nested()),
+                granted: Granted {
+                    commands: !call.rights().commands.is_empty(),
+                    model: call.rights().model,
+                },
                 command,
             },
             tool: call.tool().name().to_string(),
@@ -120,6 +124,7 @@ impl WasmBackend {
                 limits,
                 observer: Arc::new(Unobserved),
                 nested: None,
+                granted: Granted::default(),
                 command: None,
             })
             .map_err(internal)?;

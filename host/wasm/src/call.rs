@@ -19,6 +19,7 @@ use crate::error::HostError;
 use crate::faults::fault;
 use crate::guest::{Guest, Start};
 use crate::lift::{self, LiftError, LiftedOutput, LiftedTool};
+use crate::pace::GiveWay;
 use crate::pipes::Capture;
 
 /// Fuel between two looks at the clock: about a millisecond of computing. Each look costs about a
@@ -84,6 +85,7 @@ impl Callee {
         let limits = start.limits;
         let mut store = Store::new(self.pre().engine(), Guest::new(start));
         store.limiter(|guest| &mut guest.limiter);
+        store.call_hook_async(GiveWay);
         store.set_fuel(limits.fuel)?;
         store.fuel_async_yield_interval(Some(YIELD_EVERY))?;
         let most = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);

@@ -74,13 +74,25 @@ pub(crate) fn compile(
         name: name.to_owned(),
         took: start.elapsed(),
     });
-    let component =
-        compiled.map_err(|error| HostError::Component(format!("{name} cannot be compiled: {error:#}"), Code::InvalidInput))?;
+    let component = compiled.map_err(|error| uncompiled(name, &error))?;
     match component.serialize() {
         Ok(code) => cache.put(Kind::Compiled, &key(engine, digest), &code),
         Err(error) => tracing::warn!(%error, name, "compiled code cannot be kept"),
     }
     Ok(component)
+}
+
+/// What the pool says of a component that wants more memories, tables or instances than a call may
+/// have. wasmtime exports no type for it.
+const TOO_LARGE_FOR_POOL: &str = "pooling allocator";
+
+fn uncompiled(name: &str, error: &wasmtime::Error) -> HostError {
+    let reason = format!("{error:#}");
+    if reason.contains(TOO_LARGE_FOR_POOL) {
+        let message = format!("{name} has more memories, tables or instances than a tool may have: {reason}");
+        return HostError::Component(message, Code::LimitExceeded);
+    }
+    HostError::Component(format!("{name} cannot be compiled: {reason}"), Code::InvalidInput)
 }
 
 #[expect(unsafe_code, reason = "running cached machine code is what a code cache is for")]

@@ -5,12 +5,15 @@ use serde_json::Value;
 use mimir_core::backend::Assessment;
 use mimir_core::needs::{Access, CommandNeed, FileNeed, HostNeed, Needs, SecretNeed};
 use mimir_core::outcome::{Content, Output};
-use mimir_core::{CallContext, Code, Decision, Group, Hints, Risk, ToolError};
+use mimir_core::{CallContext, Code, Decision, Group, Hints, Risk, ToolError, text};
 
 use crate::bindings::{assessor, toolset, types};
 
 /// Where the root of the workspace is in a guest: the root, so that relative paths just work.
 pub(crate) const GUEST_ROOT: &str = "/";
+
+/// The longest name that a tool can give its own kind of failure, in characters.
+const NAME_MAX: usize = 64;
 
 pub(crate) fn context(context: &CallContext) -> types::CallContext {
     types::CallContext {
@@ -96,7 +99,7 @@ pub(crate) fn error(error: types::Error) -> ToolError {
         E::Execution => Code::ExecutionError,
         E::Unavailable => Code::Unavailable,
         E::Other(name) => {
-            said = Some(name);
+            said = Some(text::visible(text::prefix(&name, NAME_MAX)));
             Code::ExecutionError
         }
     };

@@ -20,7 +20,7 @@ use crate::error::HostError;
 use crate::family::{self, Detected, Family};
 use crate::faults::fault;
 use crate::fs::GuardedFs;
-use crate::guest::Start;
+use crate::guest::{Granted, Start};
 use crate::host::WasmHost;
 use crate::lift::{LiftedTools, command};
 use crate::plugin::{Bytes, Plugin};
@@ -210,6 +210,7 @@ async fn ask(host: &Arc<WasmHost>, bytes: &Bytes, place: &str, digest: Hash, kin
             limits,
             observer: Arc::new(Unobserved),
             nested: None,
+            granted: Granted::default(),
             command: None,
         })
         .map_err(internal)?;

@@ -80,6 +80,9 @@ fn pool() -> PoolingAllocationConfig {
         .max_core_instances_per_component(CORE_PER_COMPONENT)
         .max_memories_per_component(MEMORIES_PER_COMPONENT)
         .max_tables_per_component(TABLES_PER_COMPONENT)
+        // A component with a single module may have them all in that one.
+        .max_memories_per_module(MEMORIES_PER_COMPONENT)
+        .max_tables_per_module(TABLES_PER_COMPONENT)
         // What a call may really hold is the limiter's to say; this only reserves addresses.
         .max_memory_size(4 << 30)
         .table_elements(limits.table_elements as usize)

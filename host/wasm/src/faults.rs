@@ -29,7 +29,7 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
         Some(Trap::StackOverflow) => return exceeded("the tool calls itself too deep for its stack".to_owned()),
         _ => {}
     }
-    if error.chain().any(|cause| cause.to_string() == TOO_MUCH_OUTPUT) {
+    if error.chain().any(|cause| cause.to_string().contains(TOO_MUCH_OUTPUT)) {
         return exceeded("the tool handed over more at once than limits.outputBytes allows".to_owned());
     }
     let what = error.root_cause().to_string();

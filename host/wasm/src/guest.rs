@@ -1,6 +1,7 @@
 //! What the host keeps for one call: everything that the guest could reach.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -35,7 +36,10 @@ pub(crate) struct Guest {
     pub(crate) logs: Logs,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) nested: Option<Nested>,
+    pub(crate) granted: Granted,
     pub(crate) reports: u32,
+    /// When it last let others run, as far as host calls go.
+    pub(crate) gave_way: Instant,
     stdout: Option<Lines>,
     stderr: Lines,
 }
@@ -50,8 +54,17 @@ pub(crate) struct Start {
     pub observer: Arc<dyn Observer>,
     /// Its way to other tools.
     pub nested: Option<Nested>,
+    /// Which imports it was granted that need a grant as a whole.
+    pub granted: Granted,
     /// argv, stdin and stdout of a command; a toolset has none.
     pub command: Option<Command>,
+}
+
+/// Imports that were granted; nothing by default.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Granted {
+    pub commands: bool,
+    pub model: bool,
 }
 
 /// What a `wasi:cli/run` component is given.
@@ -92,7 +105,9 @@ impl Guest {
             logs,
             observer: start.observer,
             nested: start.nested,
+            granted: start.granted,
             reports: MOST_REPORTS,
+            gave_way: Instant::now(),
             stdout,
             stderr,
         }

@@ -30,6 +30,7 @@ pub mod lift;
 mod limiter;
 mod linker;
 mod logs;
+mod pace;
 mod pipes;
 mod plugin;
 mod toolbox;
