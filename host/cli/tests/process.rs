@@ -13,7 +13,10 @@ fn mimir(home: &Path, args: &[&str]) -> Command {
         .current_dir(home)
         .env("MIMIR_CONFIG_DIR", home.join("config"))
         // Shared, so that the built-in tools are compiled once.
-        .env("MIMIR_CACHE_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
+        .env(
+            "MIMIR_CACHE_DIR",
+            concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"),
+        )
         .env_remove("MIMIR_LOG")
         .stdin(Stdio::null());
     command

@@ -1,5 +1,6 @@
 //! Putting back what a record says was there.
 
+use std::fs::File;
 use std::io::{self, Read};
 
 use mimir_core::paths::{Layer, PathRules};
@@ -59,9 +60,14 @@ impl Backups {
 
     fn mark(&self, record: &Record) -> Result<(), ToolError> {
         let path = self.folder.join(format!("{}.json", record.id));
-        let written = serde_json::to_vec_pretty(record)
+        // Old records are pruned by their dates: taking one back does not make it young.
+        let age = path.metadata().and_then(|meta| meta.modified());
+        let written = serde_json::to_vec(record)
             .map_err(io::Error::from)
             .and_then(|json| sdk::put(&path, &json));
+        if let (Ok(age), Ok(file)) = (age, File::options().write(true).open(&path)) {
+            let _ = file.set_modified(age);
+        }
         written.map_err(|e| {
             let message = format!(
                 "everything is restored, but the record {} cannot be marked: {e}",
