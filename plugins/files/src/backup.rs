@@ -1,0 +1,315 @@
+//! What was there before: copies and records in `.mimir/state/backups`, from which `mimir undo`
+//! restores.
+//!
+//! For a call with the request id `R` there is `R.json`, a [`Record`], and a folder `R` with the
+//! copies `0`, `1`, … that the record names as `R/0`, `R/1`, …. (In `R` every character other than
+//! ASCII letters, digits, `-` and `_` is a `-`; if the name is taken, `-2` and so on is added.)
+//!
+//! The copies and the record are written before anything changes, so a call that is stopped in
+//! the middle can be undone; a call that fails takes its record back. Whoever undoes goes through
+//! the changes from last to first, and for each path compares what is there with `after`: equal,
+//! it restores `before`; equal to `before`, there is nothing to do; anything else was changed by
+//! somebody since. In a move, the content of `from` is kept like that of a deleted file.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use mimir_sdk::{Context, Error, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::place::Place;
+use crate::walk::Kind;
+use crate::words;
+
+mod prune;
+
+/// Where the backups are, from the workspace root. The host gives this folder to this plugin alone.
+pub const FOLDER: &str = ".mimir/state/backups";
+
+/// Most bytes that one call keeps: enough for sources and documents, and soon copied.
+pub const BYTES_MAX: u64 = 256 << 20;
+
+/// Most paths that one call keeps.
+pub const PATHS_MAX: usize = 10_000;
+
+/// One call's changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// The name of the record; the call's request id, if that is fit to be a file name.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// When, RFC 3339 in UTC.
+    pub time: String,
+    /// In the order in which they were made.
+    pub changes: Vec<Change>,
+}
+
+/// One path before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Relative to the workspace root, with `/`.
+    pub path: String,
+    /// What was there.
+    pub before: State,
+    /// What the tool put there.
+    pub after: State,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum State {
+    /// Nothing.
+    Absent,
+    /// A directory.
+    Directory,
+    /// A file.
+    File {
+        /// sha256 of its content in lower-case hex.
+        sha256: String,
+        /// Its copy, relative to the folder of the backups; only what was there before has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        backup: Option<String>,
+    },
+    /// A symbolic link.
+    Link {
+        /// Where it points.
+        target: String,
+    },
+}
+
+impl State {
+    /// A file of this content.
+    pub fn of(content: &[u8]) -> Self {
+        Self::File {
+            sha256: hex(&Sha256::digest(content)),
+            backup: None,
+        }
+    }
+
+    /// The same without the copy, as it looks from elsewhere.
+    pub fn without_copy(&self) -> Self {
+        match self {
+            Self::File { sha256, .. } => Self::File {
+                sha256: sha256.clone(),
+                backup: None,
+            },
+            other => other.clone(),
+        }
+    }
+}
+
+/// A record in the making.
+pub struct Backup {
+    folder: PathBuf,
+    id: String,
+    tool: &'static str,
+    changes: Vec<Change>,
+    copies: usize,
+    bytes: u64,
+}
+
+impl Backup {
+    /// Begins the record of a call, unless the caller wants none.
+    pub fn begin(cx: &Context, tool: &'static str, wanted: bool) -> Result<Option<Self>> {
+        if !wanted {
+            return Ok(None);
+        }
+        let folder = cx.workspace().join(FOLDER);
+        if !folder.is_dir() {
+            return Err(Error::unavailable(
+                "there is no folder for backups, so nothing was changed; `backup: false` does it without one",
+            ));
+        }
+        let wish: String = cx
+            .request_id()
+            .chars()
+            .take(100)
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '_' {
+                    c
+                } else {
+                    '-'
+                }
+            })
+            .collect();
+        let taken =
+            |id: &str| folder.join(id).exists() || folder.join(format!("{id}.json")).exists();
+        let mut id = wish.clone();
+        for number in 2.. {
+            if !taken(&id) {
+                break;
+            }
+            id = format!("{wish}-{number}");
+        }
+        Ok(Some(Self {
+            folder,
+            id,
+            tool,
+            changes: Vec::new(),
+            copies: 0,
+            bytes: 0,
+        }))
+    }
+
+    /// The name of the record.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Adds a change; keeps what is there now.
+    pub fn change(&mut self, place: &Place, kind: Option<Kind>, after: State) -> Result<()> {
+        if self.changes.len() == PATHS_MAX {
+            return Err(self.too_much(format_args!("more than {PATHS_MAX} files")));
+        }
+        let before = match kind {
+            None => State::Absent,
+            Some(Kind::Directory) => State::Directory,
+            Some(Kind::Symlink) => {
+                let target = fs::read_link(place.path()).map_err(|error| place.failed(&error))?;
+                State::Link {
+                    target: target.to_string_lossy().into_owned(),
+                }
+            }
+            Some(Kind::File) => self.copy(place)?,
+            Some(Kind::Other) => {
+                return Err(Error::invalid_input(format_args!(
+                    "`{}` is no regular file and can't be backed up; `backup: false` goes ahead without",
+                    place.shown()
+                )));
+            }
+        };
+        self.changes.push(Change {
+            path: place.shown().to_owned(),
+            before,
+            after,
+        });
+        Ok(())
+    }
+
+    /// What the latest change kept.
+    pub fn latest(&self) -> Option<&State> {
+        self.changes.last().map(|change| &change.before)
+    }
+
+    /// Adds a change of which nothing has to be kept.
+    pub fn creates(&mut self, place: &Place, after: State) {
+        self.changes.push(Change {
+            path: place.shown().to_owned(),
+            before: State::Absent,
+            after,
+        });
+    }
+
+    fn copy(&mut self, place: &Place) -> Result<State> {
+        let here = |error: io::Error| place.failed(&error);
+        let there =
+            |error: io::Error| Error::io(&error, format!("the backup of {}", place.shown()));
+        let copies = self.folder.join(&self.id);
+        if self.copies == 0 {
+            fs::create_dir(&copies).map_err(there)?;
+        }
+        let name = self.copies.to_string();
+        self.copies += 1;
+        let mut from = File::open(place.path()).map_err(here)?;
+        let mut to = File::create_new(copies.join(&name)).map_err(there)?;
+        let mut hash = Sha256::new();
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let count = from.read(&mut buffer).map_err(here)?;
+            if count == 0 {
+                break;
+            }
+            self.bytes += count as u64;
+            if self.bytes > BYTES_MAX {
+                return Err(self.too_much(format_args!("more than {}", words::bytes(BYTES_MAX))));
+            }
+            hash.update(&buffer[..count]);
+            to.write_all(&buffer[..count]).map_err(there)?;
+        }
+        Ok(State::File {
+            sha256: hex(&hash.finalize()),
+            backup: Some(format!("{}/{name}", self.id)),
+        })
+    }
+
+    fn too_much(&self, what: std::fmt::Arguments<'_>) -> Error {
+        Error::limit_exceeded(format_args!(
+            "that would back up {what}, so nothing was changed; `backup: false` goes ahead without"
+        ))
+    }
+
+    /// Writes the record down. From here on the change can be undone.
+    pub fn write(&self) -> Result<()> {
+        let record = Record {
+            id: self.id.clone(),
+            tool: self.tool.to_owned(),
+            time: words::now(),
+            changes: self.changes.clone(),
+        };
+        let name = |end| self.folder.join(format!("{}.{end}", self.id));
+        let (unfinished, finished) = (name("tmp"), name("json"));
+        let json = serde_json::to_vec(&record)?;
+        fs::write(&unfinished, json)
+            .and_then(|()| fs::rename(&unfinished, finished))
+            .map_err(|error| {
+                let _ = fs::remove_file(&unfinished);
+                Error::io(&error, "the record of the backup")
+            })
+    }
+
+    /// Keeps only the first changes, because the others didn't come to pass.
+    pub fn shorten(&mut self, count: usize) {
+        self.changes.truncate(count);
+    }
+
+    /// Takes everything back: nothing was changed.
+    pub fn discard(self) {
+        let _ = fs::remove_file(self.folder.join(format!("{}.json", self.id)));
+        let _ = fs::remove_dir_all(self.folder.join(&self.id));
+    }
+}
+
+/// Does a change under the protection of a record: what `plan` adds to it is written down before
+/// `act` runs, and taken back if either fails. Gives the record's name, if there is one.
+pub fn guarded(
+    backup: Option<Backup>,
+    plan: impl FnOnce(&mut Backup) -> Result<()>,
+    act: impl FnOnce() -> Result<()>,
+) -> Result<Option<String>> {
+    let Some(mut backup) = backup else {
+        act()?;
+        return Ok(None);
+    };
+    match plan(&mut backup)
+        .and_then(|()| backup.write())
+        .and_then(|()| act())
+    {
+        Ok(()) => {
+            prune::prune(&backup.folder, backup.bytes);
+            Ok(Some(backup.id))
+        }
+        Err(error) => {
+            backup.discard();
+            Err(error)
+        }
+    }
+}
+
+/// Ends a record whose change happened at least in part.
+pub fn settle(backup: &Backup) -> Result<()> {
+    backup.write()?;
+    prune::prune(&backup.folder, backup.bytes);
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

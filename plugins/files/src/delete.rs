@@ -1,0 +1,216 @@
+//! `delete_file`.
+
+use std::fs;
+
+use mimir_sdk::prelude::*;
+
+use crate::backup::{self, Backup, State};
+use crate::place::Place;
+use crate::walk::{self, Kind};
+use crate::write::kept;
+use crate::{words, yes};
+
+/// Most paths that are named in a result.
+const NAMED_MAX: usize = 500;
+
+/// Most entries that are counted for the person who is asked.
+const COUNTED_MAX: u64 = 10_000;
+
+/// Deletes a file, or a directory with everything in it.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DeleteFile {
+    /// The file or directory, relative to the workspace root.
+    pub path: String,
+    /// Delete a directory although there is something in it.
+    #[serde(default)]
+    pub recursive: bool,
+    /// Keep what is deleted, so that `mimir undo` brings it back.
+    #[serde(default = "yes")]
+    pub backup: bool,
+}
+
+/// What was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Deleted {
+    /// The paths in the order in which they went.
+    pub deleted: Vec<String>,
+    /// How many there were.
+    pub total: usize,
+    /// Whether there were more than are named.
+    pub truncated: bool,
+    /// The record by which `mimir undo` takes it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
+}
+
+impl Tool for DeleteFile {
+    type Output = Worded<Deleted>;
+    const GROUP: Group = Group::Fs;
+    const TITLE: Option<&'static str> = Some("Delete file");
+    const RISK: Risk = Risk::High;
+    const HINTS: Hints = Hints::NONE.destructive();
+
+    fn needs() -> Needs {
+        Needs::none().write(".", "to delete files of the workspace")
+    }
+
+    fn run(self, cx: &Context) -> Result<Self::Output> {
+        let (place, kind) = victim(cx, &self.path)?;
+        if kind == Kind::Directory && !self.recursive {
+            let inside = walk::entries(&place)?.len() as u64;
+            if inside > 0 {
+                let inside = words::counted(inside, "entry", "entries");
+                return Err(Error::invalid_input(format_args!(
+                    "`{}` is a directory with {inside}; `recursive: true` deletes it with everything in it",
+                    place.shown()
+                )));
+            }
+        }
+        let mut backup = Backup::begin(cx, "delete_file", self.backup)?;
+        let mut victims = Vec::new();
+        let planned = walk::bottom_up(&place, kind, &mut |place, kind| {
+            if let Some(backup) = &mut backup {
+                backup.change(place, Some(kind), State::Absent)?;
+            }
+            victims.push((place.clone(), kind));
+            Ok(())
+        })
+        .and_then(|()| backup.as_ref().map_or(Ok(()), Backup::write));
+        if let Err(error) = planned {
+            backup.into_iter().for_each(Backup::discard);
+            return Err(error);
+        }
+        remove(&victims, &mut backup)?;
+        if let Some(backup) = &backup {
+            backup::settle(backup)?;
+        }
+        let total = victims.len();
+        let text = match (kind, total) {
+            (Kind::Directory, 2..) => {
+                format!(
+                    "Deleted {} with {} in it",
+                    place.shown(),
+                    words::counted(total as u64 - 1, "entry", "entries")
+                )
+            }
+            _ => format!("Deleted {}", place.shown()),
+        };
+        let deleted = victims
+            .iter()
+            .take(NAMED_MAX)
+            .map(|(place, _)| place.shown().to_owned())
+            .collect();
+        let backup = backup.map(|backup| backup.id().to_owned());
+        Ok(Json(Deleted {
+            deleted,
+            total,
+            truncated: total > NAMED_MAX,
+            backup,
+        })
+        .worded(text))
+    }
+}
+
+impl Assess for DeleteFile {
+    fn assess(&self, cx: &Context) -> Assessment {
+        let summary = match victim(cx, &self.path) {
+            Err(error) => error.to_string(),
+            Ok((place, Kind::Directory)) => match count(&place) {
+                0 => format!("deletes the empty directory {}", place.shown()),
+                COUNTED_MAX.. => format!(
+                    "deletes {} with more than {COUNTED_MAX} entries in it",
+                    place.shown()
+                ),
+                inside => {
+                    format!(
+                        "deletes {} with {} in it",
+                        place.shown(),
+                        words::counted(inside, "entry", "entries")
+                    )
+                }
+            },
+            Ok((place, _)) => {
+                let size = place
+                    .look()
+                    .ok()
+                    .flatten()
+                    .map_or(0, |metadata| metadata.len());
+                format!("deletes {} ({})", place.shown(), words::bytes(size))
+            }
+        };
+        kept(
+            Assessment::ask(summary).risk(Risk::High),
+            self.backup,
+            "what is deleted is lost",
+        )
+    }
+}
+
+/// What is meant, itself and not what it may link to.
+fn victim(cx: &Context, path: &str) -> Result<(Place, Kind)> {
+    let place = Place::new(cx, path)?;
+    if place.is_root() {
+        return Err(Error::invalid_path(
+            "that is the workspace itself, which is not deleted",
+        ));
+    }
+    let kind = Kind::from(&place.must_exist()?);
+    Ok((place, kind))
+}
+
+/// How many entries there are below a folder, as far as they can be seen.
+fn count(folder: &Place) -> u64 {
+    let mut inside = 0;
+    // Ends early by failing, which also is where something can't be seen.
+    let _ = walk::bottom_up(folder, Kind::Directory, &mut |place, _| {
+        inside += u64::from(place != folder);
+        if inside < COUNTED_MAX {
+            Ok(())
+        } else {
+            Err(Error::limit_exceeded("enough"))
+        }
+    });
+    inside
+}
+
+/// Removes one after the other. What was removed before one can't be stays undoable.
+fn remove(victims: &[(Place, Kind)], backup: &mut Option<Backup>) -> Result<()> {
+    for (done, (place, kind)) in victims.iter().enumerate() {
+        let removed = match kind {
+            Kind::Directory => fs::remove_dir(place.path()),
+            _ => fs::remove_file(place.path()),
+        };
+        let Err(error) = removed else { continue };
+        if let Some(mut backup) = backup.take() {
+            if done == 0 {
+                backup.discard();
+            } else {
+                backup.shorten(done);
+                backup::settle(&backup)?;
+            }
+        }
+        let gone: Vec<&str> = victims[..done]
+            .iter()
+            .take(NAMED_MAX)
+            .map(|(place, _)| place.shown())
+            .collect();
+        return Err(match done {
+            0 => place.failed(&error),
+            _ => {
+                let before = words::counted(done as u64, "path was", "paths were");
+                let error = place.failed(&error);
+                Error::new(
+                    error.code().clone(),
+                    format_args!("{error}; {before} deleted before that"),
+                )
+                .with_details(serde_json::json!({ "deleted": gone }))
+            }
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

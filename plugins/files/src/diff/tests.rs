@@ -1,0 +1,160 @@
+use super::*;
+
+/// Replaces `pattern` everywhere, like an edit does.
+fn replaced(old: &str, pattern: &str, with: &str) -> (String, Vec<Span>) {
+    let (mut new, mut spans, mut at) = (String::new(), Vec::new(), 0);
+    for (start, found) in old.match_indices(pattern) {
+        new += &old[at..start];
+        let from = new.len();
+        new += with;
+        at = start + found.len();
+        spans.push(Span {
+            old: start..at,
+            new: from..new.len(),
+        });
+    }
+    new += &old[at..];
+    (new, spans)
+}
+
+fn of(old: &str, pattern: &str, with: &str) -> Diff {
+    let (new, spans) = replaced(old, pattern, with);
+    diff("f", old, &new, &spans)
+}
+
+fn numbered(count: usize) -> String {
+    (1..=count)
+        .map(|number| format!("line {number};\n"))
+        .collect()
+}
+
+/// Applies the hunks to the old text: what a diff is for.
+fn patched(old: &str, diff: &Diff) -> Vec<String> {
+    let old: Vec<&str> = old.lines().collect();
+    let (mut new, mut at) = (Vec::new(), 0);
+    for hunk in &diff.hunks {
+        let start = if hunk.old_lines == 0 {
+            hunk.old_start
+        } else {
+            hunk.old_start - 1
+        };
+        new.extend(old[at..start].iter().map(|line| (*line).to_owned()));
+        at = start;
+        assert_eq!(
+            new.len(),
+            if hunk.new_lines == 0 {
+                hunk.new_start
+            } else {
+                hunk.new_start - 1
+            }
+        );
+        let (mut minus, mut plus) = (0, 0);
+        for line in &hunk.lines {
+            let (mark, text) = line.split_at(1);
+            if mark != "+" {
+                assert_eq!(old[at], text, "the old side is what was there");
+                at += 1;
+                minus += 1;
+            }
+            if mark != "-" {
+                new.push(text.to_owned());
+                plus += 1;
+            }
+        }
+        assert_eq!((minus, plus), (hunk.old_lines, hunk.new_lines));
+    }
+    new.extend(old[at..].iter().map(|line| (*line).to_owned()));
+    new
+}
+
+#[test]
+fn one_changed_line_has_three_around_it() {
+    let diff = of(&numbered(9), "line 5;", "five");
+    let lines = [
+        " line 2;", " line 3;", " line 4;", "-line 5;", "+five", " line 6;", " line 7;", " line 8;",
+    ];
+    let hunk = Hunk {
+        old_start: 2,
+        old_lines: 7,
+        new_start: 2,
+        new_lines: 7,
+        lines: lines.map(str::to_owned).into(),
+    };
+    assert_eq!(diff.hunks, [hunk]);
+    assert!(
+        diff.unified
+            .starts_with("--- a/f\n+++ b/f\n@@ -2,7 +2,7 @@\n line 2;\n"),
+        "{}",
+        diff.unified
+    );
+}
+
+#[test]
+fn a_diff_applied_gives_the_new_text() {
+    let text = numbered(40);
+    let cases = [
+        ("line 1;", "one"),
+        ("line 40;\n", ""),
+        ("line 2;\nline 3;\n", "x\ny\nz\n"),
+        ("line 7;\n", "line 7;\nand more\n"),
+        (";\nline 9", " "),
+        (";", ",\n,"),
+        ("1", ""),
+        ("line 1;\n", ""),
+        ("\n", "\n\n"),
+        ("\nline", "line"),
+        ("line 20;\n", "\n"),
+    ];
+    for (pattern, with) in cases {
+        let (new, _) = replaced(&text, pattern, with);
+        let diff = of(&text, pattern, with);
+        assert!(!diff.truncated);
+        assert_eq!(
+            patched(&text, &diff),
+            new.lines().collect::<Vec<_>>(),
+            "{pattern:?} -> {with:?}\n{}",
+            diff.unified
+        );
+    }
+}
+
+#[test]
+fn small_texts_and_ends() {
+    for (old, pattern, with) in [
+        ("a", "a", ""),
+        ("a", "a", "b"),
+        ("a\n", "a", "b"),
+        ("ab", "b", "\n"),
+        ("a\nb", "\n", ""),
+        ("x\na", "a", "b\nc\n"),
+    ] {
+        let (new, _) = replaced(old, pattern, with);
+        let diff = of(old, pattern, with);
+        assert_eq!(
+            patched(old, &diff),
+            new.lines().collect::<Vec<_>>(),
+            "{old:?}: {pattern:?} -> {with:?}"
+        );
+    }
+}
+
+#[test]
+fn distant_changes_are_hunks_of_their_own() {
+    let diff = of(&numbered(30), "5;", "FIVE;");
+    assert_eq!(diff.hunks.len(), 3);
+    assert_eq!(
+        diff.hunks
+            .iter()
+            .map(|hunk| hunk.old_start)
+            .collect::<Vec<_>>(),
+        [2, 12, 22]
+    );
+}
+
+#[test]
+fn a_long_diff_is_cut() {
+    let diff = of(&numbered(1000), "line", "LINE");
+    assert!(diff.truncated && diff.hunks.is_empty());
+    let diff = of(&numbered(1000), "5;", "FIVE;");
+    assert!(diff.truncated && diff.hunks.len() > 10);
+}

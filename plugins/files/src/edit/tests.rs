@@ -1,0 +1,163 @@
+use mimir_sdk::Code;
+
+use super::*;
+use crate::kit::Workspace;
+
+fn tool(pattern: &str, replacement: &str) -> EditFile {
+    let (pattern, replacement) = (pattern.into(), replacement.into());
+    EditFile {
+        path: "a.txt".into(),
+        pattern,
+        replacement,
+        backup: true,
+        ..EditFile::default()
+    }
+}
+
+fn edit(content: &str, tool: EditFile) -> Result<(String, Worded<Edited>)> {
+    let workspace = Workspace::with(&[("a.txt", content)]);
+    let edited = tool.run(&workspace.cx())?;
+    Ok((workspace.text("a.txt"), edited))
+}
+
+#[test]
+fn a_unique_text_is_replaced_and_the_old_file_kept() {
+    let workspace = Workspace::with(&[("a.txt", "one\ntwo\nthree\n")]);
+    let edited = tool("two", "2$1").run(&workspace.cx()).unwrap();
+    assert_eq!(
+        workspace.text("a.txt"),
+        "one\n2$1\nthree\n",
+        "a literal replacement is literal"
+    );
+    assert_eq!(
+        workspace.kept(&workspace.record().changes[0].before),
+        b"one\ntwo\nthree\n"
+    );
+    assert_eq!(
+        workspace.record().changes[0].after,
+        State::of(b"one\n2$1\nthree\n")
+    );
+    assert_eq!(
+        edited.value.diff.hunks[0].lines,
+        [" one", "-two", "+2$1", " three"]
+    );
+    assert!(
+        edited
+            .text
+            .starts_with("1 replacement in a.txt\n--- a/a.txt\n"),
+        "{}",
+        edited.text
+    );
+}
+
+#[test]
+fn what_is_not_unique_names_its_lines() {
+    let error = edit("x\nab ab\n\nab\n", tool("ab", "c")).unwrap_err();
+    assert_eq!(*error.code(), Code::InvalidInput);
+    assert!(error.message().contains("lines 2, 2, 4;"), "{error}");
+    assert_eq!(
+        error.details().unwrap()["lines"],
+        serde_json::json!([2, 2, 4])
+    );
+    let (text, edited) = edit(
+        "x\nab ab\n\nab\n",
+        EditFile {
+            all: true,
+            ..tool("ab", "c")
+        },
+    )
+    .unwrap();
+    assert_eq!(
+        (text.as_str(), edited.value.replacements),
+        ("x\nc c\n\nc\n", 3)
+    );
+}
+
+#[test]
+fn a_regex_has_groups_and_lines() {
+    let regex = |pattern, replacement| EditFile {
+        regex: true,
+        all: true,
+        ..tool(pattern, replacement)
+    };
+    let (text, _) = edit("a=1\nb=2\n", regex(r"^(\w)=(\d)$", "${2}=$1")).unwrap();
+    assert_eq!(text, "1=a\n2=b\n");
+    let (text, _) = edit("a\nb\n", regex("^", "> ")).unwrap();
+    assert_eq!(
+        text, "> a\n> b\n> ",
+        "the regex crate also matches after the last line end"
+    );
+    assert_eq!(
+        *edit("a", regex("(", "")).unwrap_err().code(),
+        Code::InvalidInput
+    );
+}
+
+#[test]
+fn crlf_stays_crlf_whatever_the_pattern_has() {
+    let file = "one\r\ntwo\r\nthree\r\n";
+    for pattern in ["one\ntwo", "one\r\ntwo"] {
+        let (text, edited) = edit(file, tool(pattern, "1\n2")).unwrap();
+        assert_eq!(text, "1\r\n2\r\nthree\r\n", "{pattern:?}");
+        assert_eq!(edited.value.size, 13);
+    }
+    let (mixed, _) = edit("one\r\ntwo\nthree", tool("two", "2")).unwrap();
+    assert_eq!(mixed, "one\r\n2\nthree", "mixed line ends are left alone");
+}
+
+#[test]
+fn what_does_not_match_says_what_is_near() {
+    let error = edit("fn a() {\n        body();\n}\n", tool("    body();", "x")).map(|_| ());
+    assert!(error.is_ok(), "a part of a line is a match");
+    let error = edit("\tbody();\n", tool("    body();", "x")).unwrap_err();
+    assert_eq!(*error.code(), Code::NotFound);
+    assert!(error.message().contains("line 1"), "{error}");
+    assert!(
+        !edit("", tool("x", "y"))
+            .unwrap_err()
+            .message()
+            .contains("line")
+    );
+}
+
+#[test]
+fn nothing_changed_is_nothing_written() {
+    let workspace = Workspace::with(&[("a.txt", "same")]);
+    let edited = tool("same", "same").run(&workspace.cx()).unwrap();
+    assert_eq!((edited.value.replacements, edited.value.backup), (1, None));
+    assert_eq!(
+        std::fs::read_dir(workspace.root().join(crate::backup::FOLDER))
+            .unwrap()
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn what_cannot_be_edited_has_a_code() {
+    let workspace = Workspace::new();
+    assert_eq!(
+        *tool("a", "b").run(&workspace.cx()).unwrap_err().code(),
+        Code::FileNotFound
+    );
+    workspace.put("a.txt", &[0xff]);
+    assert_eq!(
+        *tool("a", "b").run(&workspace.cx()).unwrap_err().code(),
+        Code::InvalidInput
+    );
+    workspace.put("a.txt", b"x");
+    assert_eq!(
+        *tool("", "b").run(&workspace.cx()).unwrap_err().code(),
+        Code::InvalidInput
+    );
+}
+
+#[test]
+fn an_edit_always_asks() {
+    let workspace = Workspace::with(&[("a.txt", "old")]);
+    let assessment = tool("old", "new").assess(&workspace.cx());
+    assert_eq!(
+        (assessment.approval(), assessment.summary()),
+        (Approval::Ask, "edits a.txt (3 bytes)")
+    );
+}

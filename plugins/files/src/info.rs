@@ -1,0 +1,123 @@
+//! `file_info`.
+
+use std::fs;
+
+use mimir_sdk::prelude::*;
+
+use crate::place::Place;
+use crate::walk::Kind;
+use crate::words;
+
+/// Tells whether a path exists, and its type, size and last change.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileInfo {
+    /// The file or directory, relative to the workspace root.
+    pub path: String,
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Info {
+    /// The path.
+    pub path: String,
+    /// Whether anything is there.
+    pub exists: bool,
+    /// What it is.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// Size in bytes; 0 for what is no file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// When it was last changed, ISO 8601.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified: Option<String>,
+    /// Where a symbolic link points.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+}
+
+impl Tool for FileInfo {
+    type Output = Worded<Info>;
+    const GROUP: Group = Group::Fs;
+    const TITLE: Option<&'static str> = Some("File info");
+    const APPROVAL: Option<Approval> = Some(Approval::Allow);
+    const HINTS: Hints = Hints::NONE.read_only().idempotent();
+
+    fn needs() -> Needs {
+        Needs::none().read(".", "to look at the files of the workspace")
+    }
+
+    fn run(self, cx: &Context) -> Result<Self::Output> {
+        let place = Place::new(cx, &self.path)?;
+        let path = place.shown().to_owned();
+        let Some(metadata) = place.look()? else {
+            let text = format!("{path} does not exist");
+            let none = Info {
+                path,
+                exists: false,
+                kind: None,
+                size: None,
+                modified: None,
+                target: None,
+            };
+            return Ok(Json(none).worded(text));
+        };
+        let kind = Kind::from(&metadata);
+        let size = if kind == Kind::File {
+            metadata.len()
+        } else {
+            0
+        };
+        let modified = words::modified(&metadata);
+        let target = (kind == Kind::Symlink)
+            .then(|| fs::read_link(place.path()).ok())
+            .flatten()
+            .map(|target| target.to_string_lossy().into_owned());
+        let what = match (kind, &target) {
+            (Kind::File, _) => format!("a file of {}", words::bytes(size)),
+            (Kind::Directory, _) => "a directory".to_owned(),
+            (Kind::Symlink, Some(target)) => format!("a symbolic link to {target}"),
+            (Kind::Symlink, None) => "a symbolic link".to_owned(),
+            (Kind::Other, _) => "neither file nor directory".to_owned(),
+        };
+        let text = format!("{path} is {what}, last changed {modified}");
+        let info = Info {
+            path,
+            exists: true,
+            kind: Some(kind),
+            size: Some(size),
+            modified: Some(modified),
+            target,
+        };
+        Ok(Json(info).worded(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kit::Workspace;
+
+    #[test]
+    fn what_is_there_and_what_is_not() {
+        let workspace = Workspace::with(&[("a/b.txt", "123")]);
+        let info = |path: &str| FileInfo { path: path.into() }.run(&workspace.cx()).unwrap();
+        let file = info("a/b.txt");
+        assert_eq!(
+            (file.value.kind, file.value.size),
+            (Some(Kind::File), Some(3))
+        );
+        assert!(
+            file.text
+                .starts_with("a/b.txt is a file of 3 bytes, last changed 2"),
+            "{}",
+            file.text
+        );
+        assert_eq!(info("a").value.kind, Some(Kind::Directory));
+        for nowhere in ["x", "a/b.txt/c"] {
+            assert!(!info(nowhere).value.exists, "{nowhere}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The file tools: `read_file`, `write_file`, `edit_file`, `list_directory`, `delete_file`,
+//! `move_file`, `file_info`, and `file_operations`, the compact form of them.
+//!
+//! Each room is one tool: its arguments, what it does, what it reports. [`place`] turns what a
+//! caller wrote into a path inside the workspace, [`atomic`] puts content there whole or not at
+//! all, [`backup`] writes down what was there before, so that `mimir undo` brings it back.
+//!
+//! Never here: rules about which paths may be touched. The host enforces those, and no tool can
+//! get around them.
+
+mod atomic;
+pub mod backup;
+mod delete;
+mod diff;
+mod edit;
+mod info;
+mod list;
+mod operations;
+mod place;
+mod read;
+mod relocate;
+mod walk;
+mod words;
+mod write;
+
+pub use delete::{DeleteFile, Deleted};
+pub use diff::{Diff, Hunk};
+pub use edit::{EditFile, Edited};
+pub use info::{FileInfo, Info};
+pub use list::{Entry, ListDirectory, Listing};
+pub use operations::{FileOperations, Operated, Operation, OperationResult};
+pub use read::{Encoding, FileContent, ReadFile};
+pub use relocate::{MoveFile, Moved};
+pub use walk::Kind;
+pub use write::{WriteFile, Written};
+
+mimir_sdk::export!(
+    ReadFile, ListDirectory, FileInfo;
+    assessed WriteFile, EditFile, DeleteFile, MoveFile, FileOperations
+);
+
+/// Backups are made unless the caller says otherwise.
+pub(crate) const fn yes() -> bool {
+    true
+}
+
+#[cfg(test)]
+mod kit {
+    use std::path::Path;
+
+    use mimir_sdk::Context;
+
+    /// A workspace with the folder for backups that the host would give.
+    pub(crate) struct Workspace {
+        dir: tempfile::TempDir,
+    }
+
+    impl Workspace {
+        pub fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::create_dir_all(dir.path().join(crate::backup::FOLDER)).unwrap();
+            Self { dir }
+        }
+
+        pub fn with(files: &[(&str, &str)]) -> Self {
+            let workspace = Self::new();
+            for (path, content) in files {
+                workspace.put(path, content.as_bytes());
+            }
+            workspace
+        }
+
+        pub fn root(&self) -> &Path {
+            self.dir.path()
+        }
+
+        pub fn put(&self, path: &str, content: &[u8]) {
+            let path = self.root().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+
+        pub fn text(&self, path: &str) -> String {
+            std::fs::read_to_string(self.root().join(path)).unwrap()
+        }
+
+        pub fn has(&self, path: &str) -> bool {
+            self.root().join(path).symlink_metadata().is_ok()
+        }
+
+        pub fn cx(&self) -> Context {
+            Context::at(self.root())
+        }
+
+        /// The record of the test's one call.
+        pub fn record(&self) -> crate::backup::Record {
+            let path = self
+                .root()
+                .join(crate::backup::FOLDER)
+                .join("test-request.json");
+            serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+        }
+
+        /// The content that a record kept.
+        pub fn kept(&self, state: &crate::backup::State) -> Vec<u8> {
+            let crate::backup::State::File {
+                backup: Some(backup),
+                ..
+            } = state
+            else {
+                panic!("{state:?} kept nothing")
+            };
+            std::fs::read(self.root().join(crate::backup::FOLDER).join(backup)).unwrap()
+        }
+    }
+}

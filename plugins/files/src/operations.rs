@@ -1,0 +1,295 @@
+//! `file_operations`: the other tools in one, for models that get along better with a short list.
+
+use mimir_sdk::prelude::*;
+
+use crate::delete::{DeleteFile, Deleted};
+use crate::edit::{EditFile, Edited};
+use crate::info::{FileInfo, Info};
+use crate::list::{ListDirectory, Listing};
+use crate::read::{Encoding, FileContent, ReadFile};
+use crate::write::{WriteFile, Written};
+use crate::yes;
+
+/// Reads, writes, edits, lists and deletes files, and tells whether they exist.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileOperations {
+    /// What to do.
+    pub operation: Operation,
+    /// The file or directory, relative to the workspace root.
+    pub path: String,
+    /// read, write: `utf-8` (default) or `base64`.
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// read: first line, from 1.
+    #[schemars(range(min = 1))]
+    pub start_line: Option<u64>,
+    /// read: last line.
+    #[schemars(range(min = 1))]
+    pub end_line: Option<u64>,
+    /// write: the new content. edit: what to put there, if `replacement` is absent.
+    pub content: Option<String>,
+    /// write: create missing parent directories.
+    #[serde(default)]
+    pub create_dirs: bool,
+    /// edit: the text to replace; must match exactly once unless `all` is true.
+    pub pattern: Option<String>,
+    /// edit: what to put there.
+    pub replacement: Option<String>,
+    /// edit: `pattern` is a regular expression.
+    #[serde(default)]
+    pub regex: bool,
+    /// edit: replace every match.
+    #[serde(default)]
+    pub all: bool,
+    /// list: also what is in the directories in it. delete: a directory with everything in it.
+    #[serde(default)]
+    pub recursive: bool,
+    /// list: also entries whose name begins with a dot.
+    #[serde(default)]
+    pub include_hidden: bool,
+    /// write, edit, delete: keep what was there, so that `mimir undo` brings it back.
+    #[serde(default = "yes")]
+    pub backup: bool,
+}
+
+/// What can be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(
+    missing_docs,
+    reason = "variants without docs make a plain `enum` in the schema"
+)]
+pub enum Operation {
+    Read,
+    Write,
+    Edit,
+    List,
+    Delete,
+    Exists,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Operated {
+    /// The operation.
+    pub operation: Operation,
+    /// Its result.
+    pub result: OperationResult,
+}
+
+/// The result of the tool that did it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OperationResult {
+    /// Of `read`.
+    Read(FileContent),
+    /// Of `write`.
+    Write(Written),
+    /// Of `edit`.
+    Edit(Edited),
+    /// Of `list`.
+    List(Listing),
+    /// Of `delete`.
+    Delete(Deleted),
+    /// Of `exists`.
+    Exists(Info),
+}
+
+/// The tool that does an operation.
+enum Does {
+    Read(ReadFile),
+    Write(WriteFile),
+    Edit(EditFile),
+    List(ListDirectory),
+    Delete(DeleteFile),
+    Exists(FileInfo),
+}
+
+impl FileOperations {
+    fn does(self) -> Result<Does> {
+        let Self {
+            operation,
+            path,
+            encoding,
+            create_dirs,
+            regex,
+            all,
+            recursive,
+            include_hidden,
+            backup,
+            ..
+        } = self;
+        let needed = |value: Option<String>, name: &str| {
+            value.ok_or_else(|| Error::invalid_input(format_args!("`{name}` is missing")))
+        };
+        Ok(match operation {
+            Operation::Read => Does::Read(ReadFile {
+                path,
+                encoding,
+                start_line: self.start_line,
+                end_line: self.end_line,
+            }),
+            Operation::Write => {
+                let content = needed(self.content, "content")?;
+                Does::Write(WriteFile {
+                    path,
+                    content,
+                    encoding,
+                    create_dirs,
+                    backup,
+                })
+            }
+            Operation::Edit => {
+                let pattern = needed(self.pattern, "pattern")?;
+                let replacement = needed(self.replacement.or(self.content), "replacement")?;
+                Does::Edit(EditFile {
+                    path,
+                    pattern,
+                    replacement,
+                    regex,
+                    all,
+                    backup,
+                })
+            }
+            Operation::List => Does::List(ListDirectory {
+                path,
+                recursive,
+                include_hidden,
+            }),
+            Operation::Delete => Does::Delete(DeleteFile {
+                path,
+                recursive,
+                backup,
+            }),
+            Operation::Exists => Does::Exists(FileInfo { path }),
+        })
+    }
+}
+
+impl Tool for FileOperations {
+    type Output = Worded<Operated>;
+    const GROUP: Group = Group::Fs;
+    const TITLE: Option<&'static str> = Some("File operations");
+    const RISK: Risk = Risk::High;
+    const HINTS: Hints = Hints::NONE.destructive();
+
+    fn needs() -> Needs {
+        Needs::none().write(
+            ".",
+            "to read, write, edit, list and delete files of the workspace",
+        )
+    }
+
+    fn run(self, cx: &Context) -> Result<Self::Output> {
+        let operation = self.operation;
+        let (result, text) = match self.does()? {
+            Does::Read(tool) => told(tool.run(cx)?, OperationResult::Read),
+            Does::Write(tool) => told(tool.run(cx)?, OperationResult::Write),
+            Does::Edit(tool) => told(tool.run(cx)?, OperationResult::Edit),
+            Does::List(tool) => told(tool.run(cx)?, OperationResult::List),
+            Does::Delete(tool) => told(tool.run(cx)?, OperationResult::Delete),
+            Does::Exists(tool) => told(tool.run(cx)?, OperationResult::Exists),
+        };
+        Ok(Json(Operated { operation, result }).worded(text))
+    }
+}
+
+fn told<T>(worded: Worded<T>, result: fn(T) -> OperationResult) -> (OperationResult, String) {
+    (result(worded.value), worded.text)
+}
+
+impl Assess for FileOperations {
+    fn assess(&self, cx: &Context) -> Assessment {
+        match self.clone().does() {
+            // It fails on its arguments before it does anything.
+            Err(error) => Assessment::allow(error.to_string()),
+            Ok(Does::Write(tool)) => tool.assess(cx),
+            Ok(Does::Edit(tool)) => tool.assess(cx),
+            Ok(Does::Delete(tool)) => tool.assess(cx),
+            Ok(Does::Read(tool)) => Assessment::allow(format!("reads {}", tool.path)),
+            Ok(Does::List(tool)) => Assessment::allow(format!("lists {}", tool.path)),
+            Ok(Does::Exists(tool)) => Assessment::allow(format!("looks for {}", tool.path)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mimir_sdk::Code;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::kit::Workspace;
+
+    fn tool(arguments: Value) -> FileOperations {
+        serde_json::from_value(arguments).unwrap()
+    }
+
+    #[test]
+    fn each_operation_is_the_tool_of_its_own() {
+        let workspace = Workspace::with(&[("a.txt", "one\n")]);
+        let run = |arguments: Value| {
+            let operated = tool(arguments).run(&workspace.cx()).unwrap();
+            (
+                serde_json::to_value(operated.value.result).unwrap(),
+                operated.text,
+            )
+        };
+        assert_eq!(
+            run(json!({"operation": "read", "path": "a.txt"})).1,
+            "one\n"
+        );
+        assert_eq!(
+            run(json!({"operation": "write", "path": "b.txt", "content": "x"})).0["created"],
+            true
+        );
+        let edit =
+            json!({"operation": "edit", "path": "a.txt", "pattern": "one", "content": "two"});
+        assert_eq!(run(edit).0["replacements"], 1);
+        assert_eq!(workspace.text("a.txt"), "two\n");
+        assert_eq!(run(json!({"operation": "list", "path": "."})).0["total"], 2);
+        assert_eq!(
+            run(json!({"operation": "delete", "path": "a.txt"})).0["deleted"][0],
+            "a.txt"
+        );
+        assert_eq!(
+            run(json!({"operation": "exists", "path": "a.txt"})).0["exists"],
+            false
+        );
+    }
+
+    #[test]
+    fn what_an_operation_needs_is_said() {
+        let workspace = Workspace::new();
+        for operation in ["write", "edit"] {
+            let error = tool(json!({"operation": operation, "path": "a"}))
+                .run(&workspace.cx())
+                .unwrap_err();
+            assert_eq!(*error.code(), Code::InvalidInput);
+            assert!(error.message().contains("is missing"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_operation_is_judged_like_its_tool() {
+        let workspace = Workspace::with(&[("a.txt", "old")]);
+        let judge = |arguments: Value| tool(arguments).assess(&workspace.cx()).approval();
+        assert_eq!(
+            judge(json!({"operation": "read", "path": "a.txt"})),
+            Approval::Allow
+        );
+        assert_eq!(
+            judge(json!({"operation": "write", "path": "b.txt", "content": ""})),
+            Approval::Allow
+        );
+        assert_eq!(
+            judge(json!({"operation": "write", "path": "a.txt", "content": ""})),
+            Approval::Ask
+        );
+        assert_eq!(
+            judge(json!({"operation": "delete", "path": "a.txt"})),
+            Approval::Ask
+        );
+    }
+}

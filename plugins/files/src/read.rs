@@ -1,0 +1,263 @@
+//! `read_file`.
+
+use std::fs::{File, Metadata};
+use std::io::Read;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use mimir_sdk::prelude::*;
+
+use crate::place::Place;
+use crate::walk::Kind;
+use crate::words;
+
+/// Most bytes in one result. Data and text twin together stay well below the 16 MiB that a host captures.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// Read at a time: few calls of the host, and little memory for the largest file.
+const CHUNK: usize = 1 << 20;
+
+/// Reads a file. With `startLine` or `endLine` only those lines, numbered; a large file can be read only that way.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReadFile {
+    /// The file, relative to the workspace root.
+    pub path: String,
+    /// `utf-8` (default) for text, `base64` for anything else.
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// First line to read, from 1.
+    #[schemars(range(min = 1))]
+    pub start_line: Option<u64>,
+    /// Last line to read.
+    #[schemars(range(min = 1))]
+    pub end_line: Option<u64>,
+}
+
+/// How content is written in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Encoding {
+    // Variants without docs make a plain `enum` in the schema, which costs fewer tokens.
+    #[default]
+    #[expect(missing_docs, reason = "see above")]
+    #[serde(rename = "utf-8")]
+    Utf8,
+    #[expect(missing_docs, reason = "see above")]
+    Base64,
+}
+
+impl Encoding {
+    /// Content as bytes.
+    pub fn decode(self, content: &str) -> Result<Vec<u8>> {
+        match self {
+            Self::Utf8 => Ok(content.as_bytes().to_vec()),
+            Self::Base64 => BASE64
+                .decode(content.trim())
+                .map_err(|error| Error::invalid_input(format_args!("content: no base64: {error}"))),
+        }
+    }
+}
+
+/// What is in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileContent {
+    /// The file.
+    pub path: String,
+    /// The content, or the lines that were asked for with their ends.
+    pub content: String,
+    /// How `content` is written.
+    pub encoding: Encoding,
+    /// Size of the whole file in bytes.
+    pub size: u64,
+    /// When it was last changed, ISO 8601.
+    pub modified: String,
+    /// The first line in `content`, if lines were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_line: Option<u64>,
+    /// The last line in `content`, if lines were asked for; one less than `startLine` if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_line: Option<u64>,
+    /// How many lines the file has, if lines were asked for and the file was read to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_lines: Option<u64>,
+}
+
+impl FileContent {
+    /// The content, with line numbers where lines were asked for.
+    pub fn text(&self) -> String {
+        let Some(start) = self.start_line else {
+            return self.content.clone();
+        };
+        let mut text = String::with_capacity(self.content.len() + 512);
+        for (number, line) in (start..).zip(self.content.lines()) {
+            text.push_str(&format!("{number}|{line}\n"));
+        }
+        text
+    }
+}
+
+impl Tool for ReadFile {
+    type Output = Worded<FileContent>;
+    const GROUP: Group = Group::Fs;
+    const TITLE: Option<&'static str> = Some("Read file");
+    const APPROVAL: Option<Approval> = Some(Approval::Allow);
+    const HINTS: Hints = Hints::NONE.read_only().idempotent();
+
+    fn needs() -> Needs {
+        Needs::none().read(".", "to read the files of the workspace")
+    }
+
+    fn run(self, cx: &Context) -> Result<Self::Output> {
+        let place = Place::new(cx, &self.path)?.follow()?;
+        let metadata = place.must_exist()?;
+        match Kind::from(&metadata) {
+            Kind::File => {}
+            Kind::Directory => {
+                let path = place.shown();
+                return Err(Error::invalid_input(format_args!(
+                    "`{path}` is a directory; list_directory lists it"
+                )));
+            }
+            _ => {
+                return Err(Error::invalid_input(format_args!(
+                    "`{}` is no regular file",
+                    place.shown()
+                )));
+            }
+        }
+        let content = if self.start_line.is_some() || self.end_line.is_some() {
+            self.lines(&place, &metadata)?
+        } else {
+            self.whole(&place, &metadata)?
+        };
+        let text = content.text();
+        Ok(Json(content).worded(text))
+    }
+}
+
+impl ReadFile {
+    fn whole(&self, place: &Place, metadata: &Metadata) -> Result<FileContent> {
+        let failed = |error| place.failed(&error);
+        if metadata.len() > BYTES_MAX {
+            return Err(self.too_large(place, metadata));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+        // One more than allowed, since files grow.
+        File::open(place.path())
+            .map_err(failed)?
+            .take(BYTES_MAX + 1)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
+        if bytes.len() as u64 > BYTES_MAX {
+            return Err(self.too_large(place, metadata));
+        }
+        let content = match self.encoding {
+            Encoding::Utf8 => text(bytes, place, metadata)?,
+            Encoding::Base64 => BASE64.encode(bytes),
+        };
+        Ok(self.content(place, metadata, content))
+    }
+
+    /// The lines that were asked for; what is before them goes by in pieces.
+    fn lines(&self, place: &Place, metadata: &Metadata) -> Result<FileContent> {
+        let (start, end) = (
+            self.start_line.unwrap_or(1),
+            self.end_line.unwrap_or(u64::MAX),
+        );
+        if start == 0 || end < start {
+            return Err(Error::invalid_input(
+                "endLine is before startLine; lines count from 1",
+            ));
+        }
+        if self.encoding == Encoding::Base64 {
+            return Err(Error::invalid_input(
+                "lines are text: leave out either the lines or `encoding: base64`",
+            ));
+        }
+        let failed = |error| place.failed(&error);
+        let mut file = File::open(place.path()).map_err(failed)?;
+        let mut buffer = vec![0; CHUNK];
+        let mut wanted = Vec::new();
+        // The line that the next byte belongs to, and whether that line has begun.
+        let (mut line, mut begun) = (1u64, false);
+        let mut ended = false;
+        'file: loop {
+            let count = file.read(&mut buffer).map_err(failed)?;
+            if count == 0 {
+                ended = true;
+                break;
+            }
+            let mut rest = &buffer[..count];
+            while !rest.is_empty() {
+                if line > end {
+                    break 'file;
+                }
+                let (piece, whole) = match memchr::memchr(b'\n', rest) {
+                    Some(at) => (&rest[..=at], true),
+                    None => (rest, false),
+                };
+                if line >= start {
+                    if (wanted.len() + piece.len()) as u64 > BYTES_MAX {
+                        return Err(self.too_large(place, metadata));
+                    }
+                    wanted.extend_from_slice(piece);
+                }
+                begun = !whole;
+                line += u64::from(whole);
+                rest = &rest[piece.len()..];
+            }
+        }
+        // The last line need not have an end.
+        let total = if begun { line } else { line - 1 };
+        if ended && total < start && !(total == 0 && start == 1) {
+            let lines = words::counted(total, "line", "lines");
+            return Err(Error::invalid_input(format_args!(
+                "`{}` has only {lines}",
+                place.shown()
+            )));
+        }
+        let mut content = self.content(place, metadata, text(wanted, place, metadata)?);
+        content.start_line = Some(start);
+        content.end_line = Some(total.min(end));
+        content.total_lines = ended.then_some(total);
+        Ok(content)
+    }
+
+    fn content(&self, place: &Place, metadata: &Metadata, content: String) -> FileContent {
+        FileContent {
+            path: place.shown().to_owned(),
+            content,
+            encoding: self.encoding,
+            size: metadata.len(),
+            modified: words::modified(metadata),
+            start_line: None,
+            end_line: None,
+            total_lines: None,
+        }
+    }
+
+    fn too_large(&self, place: &Place, metadata: &Metadata) -> Error {
+        let (path, size) = (place.shown(), words::bytes(metadata.len()));
+        let most = words::bytes(BYTES_MAX);
+        Error::limit_exceeded(format_args!(
+            "`{path}` has {size}, and at most {most} are read at once; read some of its lines with `startLine` and `endLine`, or find the place with file_search"
+        ))
+    }
+}
+
+/// Bytes as text, or how to read them otherwise.
+fn text(bytes: Vec<u8>, place: &Place, metadata: &Metadata) -> Result<String> {
+    String::from_utf8(bytes).map_err(|_| {
+        Error::invalid_input(format_args!(
+            "`{}` ({}) is not UTF-8 text; `encoding: base64` reads it",
+            place.shown(),
+            words::bytes(metadata.len())
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+use mimir_sdk::Code;
+
+use super::*;
+use crate::kit::Workspace;
+
+fn read(
+    workspace: &Workspace,
+    path: &str,
+    lines: Option<(u64, u64)>,
+) -> Result<Worded<FileContent>> {
+    let (start_line, end_line) =
+        lines.map_or((None, None), |(start, end)| (Some(start), Some(end)));
+    ReadFile {
+        path: path.into(),
+        encoding: Encoding::Utf8,
+        start_line,
+        end_line,
+    }
+    .run(&workspace.cx())
+}
+
+#[test]
+fn a_file_comes_as_it_is() {
+    let workspace = Workspace::with(&[("a.txt", "one\r\ntwo\n"), ("empty", "")]);
+    let read_whole = read(&workspace, "a.txt", None).unwrap();
+    assert_eq!(read_whole.text, "one\r\ntwo\n");
+    assert_eq!(
+        (read_whole.value.content.as_str(), read_whole.value.size),
+        ("one\r\ntwo\n", 9)
+    );
+    assert!(read_whole.value.modified.ends_with('Z'));
+    assert_eq!(read(&workspace, "empty", None).unwrap().value.content, "");
+}
+
+#[test]
+fn lines_are_numbered_in_the_twin_and_plain_in_the_data() {
+    let workspace = Workspace::with(&[("a.txt", "one\r\ntwo\nthree")]);
+    let two = read(&workspace, "a.txt", Some((1, 2))).unwrap();
+    assert_eq!(two.text, "1|one\n2|two\n");
+    assert_eq!(two.value.content, "one\r\ntwo\n");
+    assert_eq!(two.value.total_lines, None, "the rest was not read");
+    let rest = read(&workspace, "a.txt", Some((3, 99))).unwrap();
+    assert_eq!(rest.text, "3|three\n");
+    assert_eq!(
+        (rest.value.end_line, rest.value.total_lines),
+        (Some(3), Some(3))
+    );
+}
+
+#[test]
+fn lines_beyond_the_end_are_an_error_and_an_empty_file_has_none() {
+    let workspace = Workspace::with(&[("a.txt", "one\ntwo\n"), ("empty", "")]);
+    let error = read(&workspace, "a.txt", Some((3, 4))).unwrap_err();
+    assert!(error.message().contains("2 lines"), "{error}");
+    assert_eq!(read(&workspace, "empty", Some((1, 10))).unwrap().text, "");
+    assert_eq!(
+        *read(&workspace, "a.txt", Some((2, 1))).unwrap_err().code(),
+        Code::InvalidInput
+    );
+    assert_eq!(
+        *read(&workspace, "a.txt", Some((0, 1))).unwrap_err().code(),
+        Code::InvalidInput
+    );
+}
+
+#[test]
+fn lines_are_found_across_pieces() {
+    let workspace = Workspace::new();
+    let long = "x".repeat(CHUNK - 3);
+    workspace.put(
+        "a.txt",
+        format!("{long}\nab\ncd\nef\n{long}{long}\nlast").as_bytes(),
+    );
+    assert_eq!(
+        read(&workspace, "a.txt", Some((2, 4)))
+            .unwrap()
+            .value
+            .content,
+        "ab\ncd\nef\n"
+    );
+    assert_eq!(
+        read(&workspace, "a.txt", Some((6, 6)))
+            .unwrap()
+            .value
+            .content,
+        "last"
+    );
+}
+
+#[test]
+fn what_is_too_large_can_still_be_read_by_lines() {
+    let workspace = Workspace::new();
+    workspace.put("big.txt", "line\n".repeat(2_000_000).as_bytes());
+    let error = read(&workspace, "big.txt", None).unwrap_err();
+    assert_eq!(*error.code(), Code::LimitExceeded);
+    assert!(error.message().contains("startLine"), "{error}");
+    assert_eq!(
+        read(&workspace, "big.txt", Some((1_999_999, 2_000_000)))
+            .unwrap()
+            .value
+            .content,
+        "line\nline\n"
+    );
+    assert_eq!(
+        *read(&workspace, "big.txt", Some((1, 2_000_000)))
+            .unwrap_err()
+            .code(),
+        Code::LimitExceeded
+    );
+}
+
+#[test]
+fn what_is_no_text_says_how_to_read_it() {
+    let workspace = Workspace::new();
+    workspace.put("blob", &[0xff, 0xfe, 0x00]);
+    let error = read(&workspace, "blob", None).unwrap_err();
+    assert!(
+        error.message().contains("3 bytes") && error.message().contains("base64"),
+        "{error}"
+    );
+    let tool = ReadFile {
+        path: "blob".into(),
+        encoding: Encoding::Base64,
+        ..ReadFile::default()
+    };
+    assert_eq!(tool.run(&workspace.cx()).unwrap().value.content, "//4A");
+}
+
+#[test]
+fn what_cannot_be_read_has_a_code() {
+    let workspace = Workspace::with(&[("dir/a.txt", "x")]);
+    for (path, code) in [
+        ("nowhere", Code::FileNotFound),
+        ("dir/a.txt/b", Code::FileNotFound),
+        ("dir", Code::InvalidInput),
+        ("../x", Code::InvalidPath),
+        ("/etc/passwd", Code::InvalidPath),
+    ] {
+        assert_eq!(
+            *read(&workspace, path, None).unwrap_err().code(),
+            code,
+            "{path}"
+        );
+    }
+}

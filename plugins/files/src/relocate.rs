@@ -1,0 +1,232 @@
+//! `move_file`.
+
+use std::fs::{self, Metadata};
+
+use mimir_sdk::prelude::*;
+
+use crate::backup::{Backup, State, guarded};
+use crate::place::Place;
+use crate::walk::{self, Kind};
+use crate::words;
+use crate::write::{make, missing_parents};
+
+/// Most that is copied so that `mimir undo` takes a move back. Beyond it there is no record: a move
+/// loses nothing, and moving back undoes it. It may not overwrite anything then.
+const KEPT_BYTES: u64 = 64 << 20;
+
+/// Most paths for the same.
+const KEPT_PATHS: usize = 2_000;
+
+/// Moves or renames a file or directory.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MoveFile {
+    /// What to move, relative to the workspace root.
+    pub from: String,
+    /// Its new path, not the directory to put it into.
+    pub to: String,
+    /// Replace the file that is at `to`.
+    #[serde(default)]
+    pub overwrite: bool,
+    /// Create missing parent directories.
+    #[serde(default)]
+    pub create_dirs: bool,
+}
+
+/// What was moved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Moved {
+    /// Where it was.
+    pub from: String,
+    /// Where it is.
+    pub to: String,
+    /// Whether a file was replaced.
+    pub overwrote: bool,
+    /// The record by which `mimir undo` takes it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
+}
+
+impl Tool for MoveFile {
+    type Output = Worded<Moved>;
+    const GROUP: Group = Group::Fs;
+    const TITLE: Option<&'static str> = Some("Move file");
+    const RISK: Risk = Risk::Medium;
+    const HINTS: Hints = Hints::NONE.destructive();
+
+    fn needs() -> Needs {
+        Needs::none().write(".", "to move files of the workspace")
+    }
+
+    fn run(self, cx: &Context) -> Result<Self::Output> {
+        let (from, to) = (Place::new(cx, &self.from)?, Place::new(cx, &self.to)?);
+        let source = from.must_exist()?;
+        let kind = Kind::from(&source);
+        let there = to.look()?;
+        self.check(&from, &to, kind, there.as_ref())?;
+        let missing = missing_parents(&to, self.create_dirs)?;
+        let moved = moved_paths(&from, kind, &source)?;
+        if moved.is_none() && there.is_some() {
+            return Err(Error::limit_exceeded(format_args!(
+                "`{}` is too large to be moved over another file so that it could be undone; delete `{}` first",
+                from.shown(),
+                to.shown()
+            )));
+        }
+        let backup = guarded(
+            Backup::begin(cx, "move_file", moved.is_some())?,
+            |backup| {
+                missing
+                    .iter()
+                    .for_each(|folder| backup.creates(folder, State::Directory));
+                plan(
+                    backup,
+                    &from,
+                    &to,
+                    moved.as_deref().unwrap_or_default(),
+                    there.as_ref(),
+                )
+            },
+            || {
+                make(&missing)?;
+                fs::rename(from.path(), to.path()).map_err(|error| from.failed(&error))
+            },
+        )?;
+        let overwrote = there.is_some();
+        let replaced = if overwrote {
+            ", replacing what was there"
+        } else {
+            ""
+        };
+        let text = format!("Moved {} to {}{replaced}", from.shown(), to.shown());
+        let (from, to) = (from.shown().to_owned(), to.shown().to_owned());
+        Ok(Json(Moved {
+            from,
+            to,
+            overwrote,
+            backup,
+        })
+        .worded(text))
+    }
+}
+
+impl Assess for MoveFile {
+    fn assess(&self, cx: &Context) -> Assessment {
+        let places =
+            Place::new(cx, &self.from).and_then(|from| Ok((from, Place::new(cx, &self.to)?)));
+        match places.and_then(|(from, to)| Ok((to.look()?, from, to))) {
+            Err(error) => Assessment::allow(error.to_string()),
+            Ok((Some(old), from, to)) if self.overwrite => {
+                let (from, to, size) = (from.shown(), to.shown(), words::bytes(old.len()));
+                Assessment::ask(format!("moves {from} over {to} ({size})"))
+                    .because(format!("{to} is replaced"))
+            }
+            Ok((_, from, to)) => {
+                Assessment::allow(format!("moves {} to {}", from.shown(), to.shown()))
+            }
+        }
+    }
+}
+
+impl MoveFile {
+    fn check(&self, from: &Place, to: &Place, kind: Kind, there: Option<&Metadata>) -> Result<()> {
+        let (old, new) = (from.shown(), to.shown());
+        if from.is_root() || to.is_root() {
+            return Err(Error::invalid_path(
+                "the workspace itself is not moved or replaced",
+            ));
+        }
+        if from.holds(to) {
+            return Err(Error::invalid_input(if from == to {
+                format!("`{old}` is already there")
+            } else {
+                format!("`{old}` can't be moved into itself")
+            }));
+        }
+        let Some(there) = there else { return Ok(()) };
+        if there.is_dir() {
+            return Err(Error::already_exists(format_args!(
+                "`{new}` is a directory; to move into it, name the new path, such as `{new}/{}`",
+                old.rsplit('/').next().unwrap_or(old)
+            )));
+        }
+        if kind == Kind::Directory {
+            return Err(Error::already_exists(format_args!(
+                "`{new}` is a file, which a directory can't replace"
+            )));
+        }
+        if !self.overwrite {
+            return Err(Error::already_exists(format_args!(
+                "`{new}` exists; `overwrite: true` replaces it"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Everything that moves, if it is little enough to be kept.
+fn moved_paths(from: &Place, kind: Kind, source: &Metadata) -> Result<Option<Vec<(Place, Kind)>>> {
+    if kind != Kind::Directory {
+        return Ok(
+            (source.len() <= KEPT_BYTES && kind != Kind::Other).then(|| vec![(from.clone(), kind)])
+        );
+    }
+    let (mut paths, mut bytes, mut enough) = (Vec::new(), 0, false);
+    let walked = walk::bottom_up(from, kind, &mut |place, kind| {
+        if kind == Kind::File {
+            bytes += place.look()?.map_or(0, |metadata| metadata.len());
+        }
+        paths.push((place.clone(), kind));
+        enough = bytes > KEPT_BYTES || paths.len() > KEPT_PATHS || kind == Kind::Other;
+        if enough {
+            Err(Error::limit_exceeded("enough"))
+        } else {
+            Ok(())
+        }
+    });
+    match walked {
+        _ if enough => Ok(None),
+        Ok(()) => Ok(Some(paths)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Records that everything went from there and came here, and what was here before.
+fn plan(
+    backup: &mut Backup,
+    from: &Place,
+    to: &Place,
+    moved: &[(Place, Kind)],
+    there: Option<&Metadata>,
+) -> Result<()> {
+    let mut arrived = Vec::new();
+    for (place, kind) in moved {
+        backup.change(place, Some(*kind), State::Absent)?;
+        let below = place
+            .shown()
+            .strip_prefix(from.shown())
+            .unwrap_or_default()
+            .trim_start_matches('/');
+        let target = if below.is_empty() {
+            to.clone()
+        } else {
+            to.join(below)
+        };
+        arrived.push((
+            target,
+            backup.latest().map_or(State::Absent, State::without_copy),
+        ));
+    }
+    // Folders before what is in them.
+    for (target, state) in arrived.into_iter().rev() {
+        match there {
+            Some(old) => backup.change(&target, Some(Kind::from(old)), state)?,
+            None => backup.creates(&target, state),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+use mimir_sdk::Code;
+
+use super::*;
+use crate::kit::Workspace;
+
+fn tool(from: &str, to: &str, overwrite: bool) -> MoveFile {
+    MoveFile {
+        from: from.into(),
+        to: to.into(),
+        overwrite,
+        create_dirs: false,
+    }
+}
+
+#[test]
+fn a_move_is_recorded_from_both_sides() {
+    let workspace = Workspace::with(&[("a.txt", "old")]);
+    let moved = tool("a.txt", "b.txt", false).run(&workspace.cx()).unwrap();
+    assert_eq!(moved.text, "Moved a.txt to b.txt");
+    assert!(!workspace.has("a.txt"));
+    assert_eq!(workspace.text("b.txt"), "old");
+    let [gone, come] = &workspace.record().changes[..] else {
+        panic!("two changes")
+    };
+    assert_eq!((gone.path.as_str(), &gone.after), ("a.txt", &State::Absent));
+    assert_eq!(workspace.kept(&gone.before), b"old");
+    assert_eq!(
+        (come.path.as_str(), &come.before),
+        ("b.txt", &State::Absent)
+    );
+    assert_eq!(come.after, State::of(b"old"));
+}
+
+#[test]
+fn what_is_replaced_is_kept() {
+    let workspace = Workspace::with(&[("a.txt", "new"), ("b.txt", "old")]);
+    let error = tool("a.txt", "b.txt", false)
+        .run(&workspace.cx())
+        .unwrap_err();
+    assert_eq!(*error.code(), Code::AlreadyExists);
+    assert!(
+        tool("a.txt", "b.txt", true)
+            .run(&workspace.cx())
+            .unwrap()
+            .value
+            .overwrote
+    );
+    assert_eq!(workspace.text("b.txt"), "new");
+    assert_eq!(
+        workspace.kept(&workspace.record().changes[1].before),
+        b"old"
+    );
+}
+
+#[test]
+fn a_directory_moves_with_everything_in_it() {
+    let workspace = Workspace::with(&[("d/e/a", "1"), ("d/b", "2")]);
+    let mut tool = tool("d", "x/y", false);
+    assert_eq!(
+        *tool.check_run(&workspace).unwrap_err().code(),
+        Code::FileNotFound
+    );
+    tool.create_dirs = true;
+    tool.check_run(&workspace).unwrap();
+    assert_eq!(
+        (workspace.text("x/y/e/a"), workspace.has("d")),
+        ("1".to_owned(), false)
+    );
+    let paths: Vec<_> = workspace
+        .record()
+        .changes
+        .into_iter()
+        .map(|change| change.path)
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            "x", "d/b", "d/e/a", "d/e", "d", "x/y", "x/y/e", "x/y/e/a", "x/y/b"
+        ]
+    );
+}
+
+impl MoveFile {
+    fn check_run(&self, workspace: &Workspace) -> Result<Worded<Moved>> {
+        let (from, to) = (self.from.clone(), self.to.clone());
+        MoveFile { from, to, ..*self }.run(&workspace.cx())
+    }
+}
+
+#[test]
+fn what_cannot_be_moved_has_a_code_and_stays() {
+    let workspace = Workspace::with(&[("d/a", "1"), ("f", "2")]);
+    for (from, to, code) in [
+        ("nowhere", "x", Code::FileNotFound),
+        ("d", "d/e", Code::InvalidInput),
+        ("f", "./f", Code::InvalidInput),
+        ("f", "d", Code::AlreadyExists),
+        ("d", "f", Code::AlreadyExists),
+        ("f", "../x", Code::InvalidPath),
+        (".", "x", Code::InvalidPath),
+        ("f", ".mimir/state/backups/x", Code::PermissionDenied),
+    ] {
+        assert_eq!(
+            *tool(from, to, true)
+                .run(&workspace.cx())
+                .unwrap_err()
+                .code(),
+            code,
+            "{from} to {to}"
+        );
+    }
+    assert!(workspace.has("d/a") && workspace.has("f"));
+}
+
+#[test]
+fn only_overwriting_asks() {
+    let workspace = Workspace::with(&[("a", "1"), ("b", "22")]);
+    let assess = |to, overwrite| tool("a", to, overwrite).assess(&workspace.cx());
+    assert_eq!(assess("c", true).approval(), Approval::Allow);
+    assert_eq!(
+        assess("b", false).approval(),
+        Approval::Allow,
+        "it fails before it does anything"
+    );
+    let over = assess("b", true);
+    assert_eq!(
+        (over.approval(), over.summary()),
+        (Approval::Ask, "moves a over b (2 bytes)")
+    );
+}
+
+#[test]
+fn what_is_too_large_to_keep_moves_without_a_record_and_over_nothing() {
+    let workspace = Workspace::with(&[("b.txt", "old")]);
+    let big = std::fs::File::create(workspace.root().join("big")).unwrap();
+    big.set_len(KEPT_BYTES + 1).unwrap();
+    assert_eq!(
+        *tool("big", "b.txt", true)
+            .run(&workspace.cx())
+            .unwrap_err()
+            .code(),
+        Code::LimitExceeded
+    );
+    assert_eq!(workspace.text("b.txt"), "old");
+    assert_eq!(
+        tool("big", "c", false)
+            .run(&workspace.cx())
+            .unwrap()
+            .value
+            .backup,
+        None
+    );
+    assert!(workspace.has("c") && !workspace.has("big"));
+}

@@ -1,0 +1,62 @@
+//! Numbers and times as people and models read them.
+
+use std::fs::Metadata;
+
+/// `1 byte`, `1,204 bytes`.
+pub fn bytes(count: u64) -> String {
+    counted(count, "byte", "bytes")
+}
+
+/// `1 entry`, `1,204 entries`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { many })
+}
+
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// When something was last changed, ISO 8601 in UTC; the epoch where the system can't say.
+pub fn modified(metadata: &Metadata) -> String {
+    let stamp = metadata
+        .modified()
+        .ok()
+        .and_then(|time| jiff::Timestamp::try_from(time).ok());
+    format!("{:.3}", stamp.unwrap_or(jiff::Timestamp::UNIX_EPOCH))
+}
+
+/// Now, ISO 8601 in UTC.
+pub fn now() -> String {
+    format!("{:.3}", jiff::Timestamp::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(bytes(1), "1 byte");
+        assert_eq!(bytes(0), "0 bytes");
+        assert_eq!(bytes(123), "123 bytes");
+        assert_eq!(bytes(1_204), "1,204 bytes");
+        assert_eq!(bytes(1_000_000), "1,000,000 bytes");
+    }
+
+    #[test]
+    fn times_are_iso_8601() {
+        let now = now();
+        assert!(
+            now.ends_with('Z') && now.contains('T') && now.len() == 24,
+            "{now}"
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! `write_file`.
+
+use std::fs::{self, Metadata};
+
+use mimir_sdk::prelude::*;
+
+use crate::backup::{Backup, State, guarded};
+use crate::place::Place;
+use crate::read::Encoding;
+use crate::walk::Kind;
+use crate::{atomic, words, yes};
+
+/// Creates a file or replaces its whole content. To change a part of a file, use edit_file.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WriteFile {
+    /// The file, relative to the workspace root.
+    pub path: String,
+    /// The new content.
+    pub content: String,
+    /// `utf-8` (default) if `content` is text, `base64` if it stands for bytes.
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// Create missing parent directories.
+    #[serde(default)]
+    pub create_dirs: bool,
+    /// Keep the old content, so that `mimir undo` brings it back.
+    #[serde(default = "yes")]
+    pub backup: bool,
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Written {
+    /// The file.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Whether it wasn't there before.
+    pub created: bool,
+    /// The record by which `mimir undo` takes it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
+}
+
+impl Tool for WriteFile {
+    type Output = Worded<Written>;
+    const GROUP: Group = Group::Fs;
+    const TITLE: Option<&'static str> = Some("Write file");
+    const RISK: Risk = Risk::Medium;
+    const HINTS: Hints = Hints::NONE.destructive().idempotent();
+
+    fn needs() -> Needs {
+        Needs::none().write(".", "to write the files of the workspace")
+    }
+
+    fn run(self, cx: &Context) -> Result<Self::Output> {
+        let (place, there) = target(cx, &self.path)?;
+        let content = self.encoding.decode(&self.content)?;
+        let missing = missing_parents(&place, self.create_dirs)?;
+        let backup = Backup::begin(cx, "write_file", self.backup)?;
+        let backup = guarded(
+            backup,
+            |backup| {
+                missing
+                    .iter()
+                    .for_each(|folder| backup.creates(folder, State::Directory));
+                backup.change(&place, there.as_ref().map(Kind::from), State::of(&content))
+            },
+            || {
+                make(&missing)?;
+                atomic::write(&place, &content, there.as_ref())
+            },
+        )?;
+        let size = content.len() as u64;
+        let (path, bytes) = (place.shown(), words::bytes(size));
+        let text = match &there {
+            None => format!("Created {path} ({bytes})"),
+            Some(old) => format!(
+                "Replaced {path} ({bytes}, before {})",
+                words::bytes(old.len())
+            ),
+        };
+        let written = Written {
+            path: path.to_owned(),
+            size,
+            created: there.is_none(),
+            backup,
+        };
+        Ok(Json(written).worded(text))
+    }
+}
+
+impl Assess for WriteFile {
+    fn assess(&self, cx: &Context) -> Assessment {
+        let bytes = words::bytes(self.content.len() as u64);
+        match target(cx, &self.path) {
+            Err(error) => Assessment::allow(error.to_string()),
+            Ok((place, None)) => Assessment::allow(format!("creates {} ({bytes})", place.shown())),
+            Ok((place, Some(old))) => {
+                let old = words::bytes(old.len());
+                let assessment = Assessment::ask(format!("overwrites {} ({old})", place.shown()));
+                kept(assessment, self.backup, "the old content is lost")
+            }
+        }
+    }
+}
+
+/// Adds what is lost without a backup.
+pub fn kept(assessment: Assessment, backup: bool, lost: &str) -> Assessment {
+    if backup {
+        assessment
+    } else {
+        assessment
+            .risk(Risk::High)
+            .because(format!("no backup is kept: {lost}"))
+    }
+}
+
+/// The file that is meant and what is there now, if it can be a file.
+pub fn target(cx: &Context, path: &str) -> Result<(Place, Option<Metadata>)> {
+    let written = Place::new(cx, path)?;
+    if path.ends_with('/') {
+        return Err(Error::invalid_path(format_args!(
+            "`{path}` names a directory, not a file"
+        )));
+    }
+    let place = written.follow()?;
+    let there = place.look()?;
+    match there.as_ref().map(Kind::from) {
+        None | Some(Kind::File) => Ok((place, there)),
+        Some(Kind::Directory) => Err(Error::invalid_input(format_args!(
+            "`{}` is a directory",
+            place.shown()
+        ))),
+        Some(_) => Err(Error::invalid_input(format_args!(
+            "`{}` is no regular file",
+            place.shown()
+        ))),
+    }
+}
+
+/// The folders above `place` that aren't there, outermost first; an error if they may not be made.
+pub fn missing_parents(place: &Place, may_create: bool) -> Result<Vec<Place>> {
+    let mut missing = Vec::new();
+    let mut folder = place.parent();
+    while !folder.is_root() {
+        match folder.follow()?.look()? {
+            Some(metadata) if metadata.is_dir() => break,
+            Some(_) => {
+                return Err(Error::invalid_path(format_args!(
+                    "`{}` is not a directory",
+                    folder.shown()
+                )));
+            }
+            None => missing.push(folder.clone()),
+        }
+        folder = folder.parent();
+    }
+    missing.reverse();
+    if let Some(first) = missing.first()
+        && !may_create
+    {
+        return Err(Error::file_not_found(format_args!(
+            "the directory `{}` does not exist; `createDirs: true` creates it",
+            first.shown()
+        )));
+    }
+    Ok(missing)
+}
+
+/// Makes the folders; takes them away again if one fails.
+pub fn make(missing: &[Place]) -> Result<()> {
+    for (made, folder) in missing.iter().enumerate() {
+        if let Err(error) = fs::create_dir(folder.path()) {
+            for made in missing[..made].iter().rev() {
+                let _ = fs::remove_dir(made.path());
+            }
+            return Err(folder.failed(&error));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

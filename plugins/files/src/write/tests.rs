@@ -1,0 +1,141 @@
+use mimir_sdk::Code;
+
+use super::*;
+use crate::kit::Workspace;
+
+fn tool(path: &str, content: &str) -> WriteFile {
+    WriteFile {
+        path: path.into(),
+        content: content.into(),
+        backup: true,
+        ..WriteFile::default()
+    }
+}
+
+#[test]
+fn a_new_file_is_recorded_so_that_undo_removes_it() {
+    let workspace = Workspace::new();
+    let mut tool = tool("a/b/c.txt", "hé");
+    tool.create_dirs = true;
+    let written = tool.run(&workspace.cx()).unwrap();
+    assert_eq!(written.text, "Created a/b/c.txt (3 bytes)");
+    assert!(written.value.created && written.value.size == 3);
+    assert_eq!(workspace.text("a/b/c.txt"), "hé");
+    let changes = workspace.record().changes;
+    let paths: Vec<_> = changes.iter().map(|change| change.path.as_str()).collect();
+    assert_eq!(paths, ["a", "a/b", "a/b/c.txt"]);
+    assert!(changes.iter().all(|change| change.before == State::Absent));
+    assert_eq!(changes[2].after, State::of("hé".as_bytes()));
+}
+
+#[test]
+fn what_is_overwritten_is_kept() {
+    let workspace = Workspace::with(&[("a.txt", "old")]);
+    let written = tool("a.txt", "new!").run(&workspace.cx()).unwrap();
+    assert_eq!(written.text, "Replaced a.txt (4 bytes, before 3 bytes)");
+    assert!(!written.value.created);
+    assert_eq!(workspace.text("a.txt"), "new!");
+    assert_eq!(
+        workspace.kept(&workspace.record().changes[0].before),
+        b"old"
+    );
+}
+
+#[test]
+fn without_backup_nothing_is_kept() {
+    let workspace = Workspace::with(&[("a.txt", "old")]);
+    let written = WriteFile {
+        backup: false,
+        ..tool("a.txt", "new")
+    }
+    .run(&workspace.cx())
+    .unwrap();
+    assert_eq!(written.value.backup, None);
+    assert_eq!(
+        std::fs::read_dir(workspace.root().join(crate::backup::FOLDER))
+            .unwrap()
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn base64_is_bytes() {
+    let workspace = Workspace::new();
+    let bytes = WriteFile {
+        encoding: Encoding::Base64,
+        ..tool("b", "//4A")
+    };
+    bytes.run(&workspace.cx()).unwrap();
+    assert_eq!(
+        std::fs::read(workspace.root().join("b")).unwrap(),
+        [0xff, 0xfe, 0]
+    );
+    let broken = WriteFile {
+        encoding: Encoding::Base64,
+        ..tool("c", "no base64!")
+    };
+    assert_eq!(
+        *broken.run(&workspace.cx()).unwrap_err().code(),
+        Code::InvalidInput
+    );
+    assert!(!workspace.has("c"));
+}
+
+#[test]
+fn what_cannot_be_written_has_a_code_and_changes_nothing() {
+    let workspace = Workspace::with(&[("dir/a.txt", "x"), ("file", "x")]);
+    for (path, code) in [
+        ("new/a.txt", Code::FileNotFound),
+        ("dir", Code::InvalidInput),
+        ("dir/", Code::InvalidPath),
+        ("file/a.txt", Code::InvalidPath),
+        ("../a.txt", Code::InvalidPath),
+        (".mimir/state/backups/x.json", Code::PermissionDenied),
+    ] {
+        assert_eq!(
+            *tool(path, "new").run(&workspace.cx()).unwrap_err().code(),
+            code,
+            "{path}"
+        );
+    }
+    assert!(!workspace.has("new"));
+    assert_eq!(
+        std::fs::read_dir(workspace.root().join(crate::backup::FOLDER))
+            .unwrap()
+            .count(),
+        0
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_stays_one_and_its_file_is_written() {
+    let workspace = Workspace::with(&[("real.txt", "old")]);
+    std::os::unix::fs::symlink("real.txt", workspace.root().join("link.txt")).unwrap();
+    let written = tool("link.txt", "new").run(&workspace.cx()).unwrap();
+    assert_eq!(written.value.path, "real.txt");
+    assert_eq!(workspace.text("real.txt"), "new");
+    assert!(workspace.root().join("link.txt").is_symlink());
+}
+
+#[test]
+fn only_overwriting_asks() {
+    let workspace = Workspace::with(&[("a.txt", "old")]);
+    assert_eq!(
+        tool("b.txt", "x").assess(&workspace.cx()).approval(),
+        Approval::Allow
+    );
+    let overwrite = tool("a.txt", "x").assess(&workspace.cx());
+    assert_eq!(
+        (overwrite.approval(), overwrite.summary()),
+        (Approval::Ask, "overwrites a.txt (3 bytes)")
+    );
+    assert!(overwrite.risks().is_empty());
+    let bare = WriteFile {
+        backup: false,
+        ..tool("a.txt", "x")
+    }
+    .assess(&workspace.cx());
+    assert_eq!(bare.risks().len(), 1);
+}
