@@ -1,6 +1,6 @@
 //! Files in the user's cache folder: compiled code, and what was learnt about a component.
 //!
-//! An entry is named by what it was made from, carries the hash of its content, and is used only if
+//! An entry is named by what it was made from, carries the hash of its name and content, and is used only if
 //! folder and file belong to this user alone and the hash holds. Anything else is as if it were not
 //! there.
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sha2::{Digest, Sha256};
 
 /// The first bytes of every entry; the last one is the version of this format.
-const MAGIC: &[u8; 8] = b"mimir\0c\x01";
+const MAGIC: &[u8; 8] = b"mimir\0c\x02";
 
 /// Magic and hash.
 const HEADER: usize = MAGIC.len() + 32;
@@ -127,6 +127,15 @@ impl Kind {
     }
 }
 
+/// The hash that an entry carries. The name is part of it: an entry under another name is foreign.
+fn seal(key: &str, content: &[u8]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update((key.len() as u64).to_le_bytes());
+    hash.update(key);
+    hash.update(content);
+    hash.finalize().into()
+}
+
 fn read(top: &Path, folder: &Path, key: &str) -> io::Result<Option<Vec<u8>>> {
     let mut file = match private::open(&folder.join(key)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -140,7 +149,7 @@ fn read(top: &Path, folder: &Path, key: &str) -> io::Result<Option<Vec<u8>>> {
     let corrupt = || io::Error::new(io::ErrorKind::InvalidData, "it is corrupt");
     let (header, content) = entry.split_at_checked(HEADER).ok_or_else(corrupt)?;
     let (magic, hash) = header.split_at(MAGIC.len());
-    if magic != MAGIC || hash != Sha256::digest(content).as_slice() {
+    if magic != MAGIC || hash != seal(key, content) {
         return Err(corrupt());
     }
     entry.drain(..HEADER);
@@ -156,7 +165,7 @@ fn write(top: &Path, folder: &Path, key: &str, content: &[u8]) -> io::Result<()>
     let written = (|| {
         let mut file = private::create(&temporary)?;
         file.write_all(MAGIC)?;
-        file.write_all(&Sha256::digest(content))?;
+        file.write_all(&seal(key, content))?;
         file.write_all(content)?;
         drop(file);
         fs::rename(&temporary, folder.join(key))

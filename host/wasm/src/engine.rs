@@ -60,6 +60,7 @@ fn config() -> Config {
     let mut config = Config::new();
     config
         .wasm_component_model(true)
+        .wasm_component_model_fixed_length_lists(true)
         .consume_fuel(true)
         .max_wasm_stack(GUEST_STACK)
         .async_stack_size(FIBER_STACK)

@@ -93,6 +93,11 @@ impl WasmHost {
         }
     }
 
+    /// The engine, for who measures it or links components of another kind. Made at the first use.
+    pub fn engine(&self) -> Result<Engine, HostError> {
+        Ok(self.running()?.engine.clone())
+    }
+
     pub(crate) fn cache(&self) -> &Cache {
         &self.cache
     }

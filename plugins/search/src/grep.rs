@@ -59,7 +59,7 @@ fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
             if search.query.contains('\n') {
                 return Err(Error::invalid_input("the query has a line end; a search looks at one line at a time"));
             }
-            builder.build_literals(&[&search.query])
+            builder.fixed_strings(true).build(&search.query)
         }
     };
     built.map_err(|error| Error::invalid_input(format!("`{}` is no regular expression: {error}", search.query)))

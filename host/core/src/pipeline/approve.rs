@@ -170,13 +170,23 @@ fn refused(ruled: &Ruled, why: &str) -> ToolError {
         .with_details(json!({ "reasons": ruled.evaluation.reasons() }))
 }
 
-/// What the person sees. The tool's own words are made safe to print.
+/// The longest line of a tool's own words on a card, in characters, and how many risks it may name: a
+/// person has to see the arguments beside them.
+const LINE_MAX: usize = 500;
+const RISKS_MAX: usize = 20;
+
+/// A tool's own words as one short line that is safe to print.
+fn line(words: &str) -> String {
+    text::visible(text::prefix(words, LINE_MAX))
+}
+
+/// What the person sees. The tool's own words are bounded and made safe to print.
 fn card(ruled: &Ruled) -> Card {
     let checked = &ruled.checked;
     let tool = &checked.tool;
     let assessment = ruled.assessment.as_ref();
     let summary = match assessment {
-        Some(assessment) if !assessment.summary.is_empty() => text::visible(&assessment.summary),
+        Some(assessment) if !assessment.summary.is_empty() => line(&assessment.summary),
         _ => format!("call `{}`", tool.name()),
     };
     let grants = match tool.trust {
@@ -192,7 +202,7 @@ fn card(ruled: &Ruled) -> Card {
         arguments: text::sanitize(arguments),
         summary,
         risk: assessment.map_or(tool.definition.risk, |a| a.risk.max(tool.definition.risk)),
-        risks: assessment.map_or_else(Vec::new, |a| a.risks.iter().map(|risk| text::visible(risk)).collect()),
+        risks: assessment.map_or_else(Vec::new, |a| a.risks.iter().take(RISKS_MAX).map(|risk| line(risk)).collect()),
         grants: grants.iter().map(|line| text::visible(line)).collect(),
         reasons: ruled.evaluation.reasons().to_vec(),
     }

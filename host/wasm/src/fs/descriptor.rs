@@ -150,10 +150,11 @@ impl types::HostDescriptor for FsCtxView<'_> {
         let node = self.node(&fd)?;
         let (accessed, modified) = (code::stamp(accessed)?, code::stamp(modified)?);
         let done = node.shared().may_change(node.path()).and_then(|()| {
-            Ok(match node.object() {
+            match node.object() {
                 Object::File(file) => sys::set_times(file, accessed, modified)?,
                 Object::Dir(dir) => sys::set_times(dir, accessed, modified)?,
-            })
+            }
+            Ok(())
         });
         self.finish(done).await
     }

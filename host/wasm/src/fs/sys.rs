@@ -19,6 +19,10 @@ use std::time::Duration;
 
 /// What an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(unix),
+    expect(dead_code, reason = "devices are not told apart everywhere")
+)]
 pub(super) enum Kind {
     File,
     Directory,
