@@ -8,6 +8,7 @@
 
 mod fold;
 mod matcher;
+mod names;
 mod protected;
 mod rule;
 #[cfg(test)]

@@ -2,13 +2,11 @@
 //!
 //! Each pattern is a row of pieces, a name or `**`. Walking down a path keeps the *live* places: how far into
 //! which pattern the path has come. The same walk therefore answers "does a rule match here" and "could a rule
-//! match below, because of where this is". Names are looked up in one hash table and one glob set for all
-//! patterns together, so that the cost hardly depends on how many there are.
+//! match below, because of where this is".
 
 use super::PatternError;
 use super::fold::fold;
-use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
-use std::collections::HashMap;
+use super::names::{Names, Step};
 
 /// Enough for any list that a person writes; keeps a place in four bytes.
 const MAX_RULES: usize = 4096;
@@ -89,13 +87,6 @@ impl Pattern {
     }
 }
 
-/// A name in a pattern: which rule, which of its pieces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Step {
-    rule: u16,
-    piece: u16,
-}
-
 /// How far into a rule's pattern a path has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Live {
@@ -110,9 +101,7 @@ pub(super) struct Live {
 #[derive(Debug, Default)]
 pub(super) struct Matcher {
     patterns: Vec<Pattern>,
-    names: HashMap<String, Vec<Step>>,
-    globs: GlobSet,
-    glob_steps: Vec<Vec<Step>>,
+    names: Names,
     /// Rules that are `**` alone.
     everything: Vec<u16>,
 }
@@ -125,55 +114,29 @@ impl Matcher {
                 max: MAX_RULES,
             });
         }
-        let mut names: HashMap<String, Vec<Step>> = HashMap::new();
-        let mut globs: Vec<(&str, Vec<Step>)> = Vec::new();
-        let mut everything = Vec::new();
-        for (rule, pattern) in patterns.iter().enumerate() {
-            if pattern.0 == [Piece::Deep] {
-                everything.push(rule as u16);
-            }
-            for (piece, name) in pattern.0.iter().enumerate() {
-                let step = Step {
-                    rule: rule as u16,
-                    piece: piece as u16,
-                };
-                match name {
-                    Piece::Deep => {}
-                    Piece::Name { text, glob: false } => {
-                        names.entry(text.clone()).or_default().push(step)
+        let everything = |(rule, pattern): (usize, &Pattern)| {
+            (pattern.0 == [Piece::Deep]).then_some(rule as u16)
+        };
+        let everything = patterns.iter().enumerate().filter_map(everything).collect();
+        let names = Names::compile(patterns.iter().enumerate().flat_map(|(rule, pattern)| {
+            pattern
+                .0
+                .iter()
+                .enumerate()
+                .filter_map(move |(piece, name)| match name {
+                    Piece::Deep => None,
+                    Piece::Name { text, glob } => {
+                        let step = Step {
+                            rule: rule as u16,
+                            piece: piece as u16,
+                        };
+                        Some((text.as_str(), *glob, step))
                     }
-                    Piece::Name { text, glob: true } => {
-                        match globs.iter_mut().find(|(known, _)| known == text) {
-                            Some((_, steps)) => steps.push(step),
-                            None => globs.push((text, vec![step])),
-                        }
-                    }
-                }
-            }
-        }
-        let mut set = GlobSetBuilder::new();
-        let mut glob_steps = Vec::with_capacity(globs.len());
-        for (text, steps) in globs {
-            // A component holds no separator, and without the option globset takes its fast ways.
-            let glob = GlobBuilder::new(text)
-                .literal_separator(false)
-                .backslash_escape(true)
-                .build();
-            set.add(glob.map_err(|source| PatternError::Glob {
-                pattern: text.to_owned(),
-                source,
-            })?);
-            glob_steps.push(steps);
-        }
-        let globs = set.build().map_err(|source| PatternError::Glob {
-            pattern: String::new(),
-            source,
-        })?;
+                })
+        }))?;
         Ok(Self {
             patterns,
             names,
-            globs,
-            glob_steps,
             everything,
         })
     }
@@ -217,17 +180,9 @@ impl Walk {
                 });
             }
         }
-        for step in matcher.names.get(name.as_ref()).into_iter().flatten() {
-            self.take(matcher, *step, &mut next, hits);
-        }
-        if !matcher.glob_steps.is_empty() {
-            let candidate = Candidate::new(name.as_ref());
-            for glob in matcher.globs.matches_candidate(&candidate) {
-                for step in matcher.glob_steps.get(glob).into_iter().flatten() {
-                    self.take(matcher, *step, &mut next, hits);
-                }
-            }
-        }
+        matcher
+            .names
+            .find(&name, |step| self.take(matcher, step, &mut next, hits));
         self.live = next;
         self.depth += 1;
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-fn text<'a>(rule: Option<&'a Rule>) -> Option<&'a str> {
+fn text(rule: Option<&Rule>) -> Option<&str> {
     rule.map(Rule::text)
 }
 
@@ -182,6 +182,19 @@ fn globs_are_anchored_by_a_slash() {
         "docs/a/b/draft.md",
         "q/x/y",
     ] {
+        assert_eq!(rules.check(path), Verdict::Free, "{path}");
+    }
+}
+
+#[test]
+fn every_form_of_a_glob_is_matched() {
+    let rules = denied(&["ab*ba", "x?z", "[qr]*", "{one,two}.t*", "\\*lit", "m*n*o"]);
+    for path in [
+        "abba", "abXba", "AB.BA", "xyz", "quux", "r", "one.txt", "two.t", "*lit", "mno", "m1n2o",
+    ] {
+        assert!(hidden(&rules, path), "{path}");
+    }
+    for path in ["aba", "xz", "s", "three.txt", "xlit", "mo"] {
         assert_eq!(rules.check(path), Verdict::Free, "{path}");
     }
 }

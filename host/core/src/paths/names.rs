@@ -1,0 +1,120 @@
+//! All names of all patterns, held against one component at a time.
+//!
+//! This is asked for every component of every path that a guest names, so the common forms have ways of their
+//! own: a plain name is looked up in a hash table, `start*end` is compared at both ends, and only what is left
+//! goes to the glob set.
+
+use super::PatternError;
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+use std::collections::HashMap;
+
+/// A name in a pattern: which rule, which of its pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) rule: u16,
+    pub(super) piece: u16,
+}
+
+/// `start*end`.
+#[derive(Debug)]
+struct Ends {
+    /// The first byte of `start` and the last of `end`, which rule out nearly every name.
+    outer: (Option<u8>, Option<u8>),
+    start: Box<str>,
+    end: Box<str>,
+    steps: Vec<Step>,
+}
+
+impl Ends {
+    fn new(start: &str, end: &str) -> Self {
+        Self {
+            outer: (start.bytes().next(), end.bytes().next_back()),
+            start: start.into(),
+            end: end.into(),
+            steps: Vec::new(),
+        }
+    }
+
+    fn fit(&self, name: &str, first: Option<u8>, last: Option<u8>) -> bool {
+        (self.outer.0.is_none() || self.outer.0 == first)
+            && (self.outer.1.is_none() || self.outer.1 == last)
+            && name.len() >= self.start.len() + self.end.len()
+            && name.starts_with(&*self.start)
+            && name.ends_with(&*self.end)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    plain: HashMap<Box<str>, Vec<Step>>,
+    ends: Vec<Ends>,
+    globs: GlobSet,
+    glob_steps: Vec<Vec<Step>>,
+}
+
+impl Names {
+    /// Each name, folded, with whether it is a glob and where it stands.
+    pub(super) fn compile<'n>(
+        names: impl Iterator<Item = (&'n str, bool, Step)>,
+    ) -> Result<Self, PatternError> {
+        let mut compiled = Self::default();
+        let mut set = GlobSetBuilder::new();
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        for (text, is_glob, step) in names {
+            if !is_glob {
+                compiled.plain.entry(text.into()).or_default().push(step);
+            } else if let Some((start, end)) = split(text) {
+                let same = |ends: &Ends| *ends.start == *start && *ends.end == *end;
+                let at = compiled.ends.iter().position(same).unwrap_or_else(|| {
+                    compiled.ends.push(Ends::new(start, end));
+                    compiled.ends.len() - 1
+                });
+                compiled.ends[at].steps.push(step);
+            } else if let Some(index) = seen.get(text) {
+                compiled.glob_steps[*index].push(step);
+            } else {
+                // A component holds no separator, and without the option globset takes its fast ways.
+                let glob = GlobBuilder::new(text)
+                    .literal_separator(false)
+                    .backslash_escape(true)
+                    .build();
+                set.add(glob.map_err(|source| PatternError::Glob {
+                    pattern: text.to_owned(),
+                    source,
+                })?);
+                seen.insert(text, compiled.glob_steps.len());
+                compiled.glob_steps.push(vec![step]);
+            }
+        }
+        compiled.globs = set.build().map_err(|source| PatternError::Glob {
+            pattern: String::new(),
+            source,
+        })?;
+        Ok(compiled)
+    }
+
+    /// Calls `found` with every place whose name is `name`, which is folded.
+    pub(super) fn find(&self, name: &str, mut found: impl FnMut(Step)) {
+        for step in self.plain.get(name).into_iter().flatten() {
+            found(*step);
+        }
+        let (first, last) = (name.bytes().next(), name.bytes().next_back());
+        for ends in self.ends.iter().filter(|ends| ends.fit(name, first, last)) {
+            ends.steps.iter().for_each(|step| found(*step));
+        }
+        if !self.glob_steps.is_empty() {
+            for glob in self.globs.matches_candidate(&Candidate::new(name)) {
+                for step in self.glob_steps.get(glob).into_iter().flatten() {
+                    found(*step);
+                }
+            }
+        }
+    }
+}
+
+/// A glob of one `*` and nothing else that is special.
+fn split(glob: &str) -> Option<(&str, &str)> {
+    let (start, end) = glob.split_once('*')?;
+    let special = |text: &str| text.contains(['*', '?', '[', ']', '{', '}', '\\']);
+    (!special(start) && !special(end)).then_some((start, end))
+}
