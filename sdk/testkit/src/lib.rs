@@ -1,0 +1,56 @@
+//! Runs a built plugin under mimir's own pipeline, from `cargo test`.
+//!
+//! A [`Testkit`] is a workspace of its own, with nothing in it but what the test puts there. A call of
+//! [`Testkit::call`] goes the way of every call: the arguments are validated, the rules decide, the person
+//! of the test is asked, the component runs in its sandbox under its limits, the result is cut and labelled
+//! and the call is recorded. What comes back is the [`Outcome`] that an agent would get.
+//!
+//! ```
+//! use mimir_testkit::{Approve, Code, Testkit, json};
+//!
+//! // Any component will do. A plugin's own tests begin with
+//! // let kit = Testkit::build(env!("CARGO_MANIFEST_DIR"))?;
+//! let component = wat::parse_str(r#"(component
+//!     (core module $code
+//!         (func (export "add") (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1))))
+//!     (core instance $code (instantiate $code))
+//!     (func (export "add") (param "a" s32) (param "b" s32) (result s32)
+//!         (canon lift (core func $code "add"))))"#)?;
+//! let kit = Testkit::from_bytes("adder", &component)?;
+//!
+//! let outcome = kit.call("add", json!({"a": 2, "b": 3}));
+//! assert!(outcome.is_ok(), "{}", outcome.text());
+//! assert_eq!(outcome.result().unwrap().structured, Some(json!({"result": 5})));
+//! assert!(outcome.receipt().fuel > Some(0));
+//!
+//! // What does not match the schema never reaches the plugin.
+//! let refused = kit.call("add", json!({"a": "two"}));
+//! assert_eq!(refused.result().unwrap_err().code, Code::InvalidInput);
+//!
+//! // A person can be asked, and can say no.
+//! let kit = kit.settings(json!({"tools": {"add": {"approval": "ask"}}}))?.approve(Approve::Never);
+//! let refused = kit.call("add", json!({"a": 2, "b": 3}));
+//! assert_eq!(refused.result().unwrap_err().code, Code::ApprovalDenied);
+//! assert_eq!(kit.cards().last().unwrap().tool, "add");
+//!
+//! // Every call is on record.
+//! assert_eq!(kit.events().len(), 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Never here: another way to run a tool than the pipeline.
+
+mod build;
+mod error;
+mod kit;
+mod record;
+mod script;
+
+pub use error::TestkitError;
+pub use kit::Testkit;
+pub use script::Approve;
+
+pub use mimir_core::call::{LogLevel, LogLine, Progress};
+pub use mimir_core::{Card, Code, Content, Event, Outcome, Quarantined, Tool};
+pub use mimir_wasm::Bundled;
+pub use serde_json::{Value, json};

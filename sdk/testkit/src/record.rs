@@ -1,0 +1,57 @@
+//! What a test can look at afterwards: audit events, log lines, progress.
+
+use std::sync::Mutex;
+
+use mimir_core::audit::AuditError;
+use mimir_core::call::{LogLine, Observer, Progress};
+use mimir_core::{AuditSink, Event};
+
+use crate::script::lock;
+
+/// The audit log of a test, in memory.
+#[derive(Default)]
+pub(crate) struct Events(Mutex<Vec<Event>>);
+
+impl Events {
+    pub(crate) fn all(&self) -> Vec<Event> {
+        lock(&self.0).clone()
+    }
+}
+
+impl AuditSink for Events {
+    fn record(&self, event: &Event) -> Result<(), AuditError> {
+        lock(&self.0).push(event.clone());
+        Ok(())
+    }
+
+    fn wants_arguments(&self) -> bool {
+        true
+    }
+}
+
+/// What the tools of a test said while they ran.
+#[derive(Default)]
+pub(crate) struct Said {
+    lines: Mutex<Vec<LogLine>>,
+    progress: Mutex<Vec<Progress>>,
+}
+
+impl Said {
+    pub(crate) fn lines(&self) -> Vec<LogLine> {
+        lock(&self.lines).clone()
+    }
+
+    pub(crate) fn progress(&self) -> Vec<Progress> {
+        lock(&self.progress).clone()
+    }
+}
+
+impl Observer for Said {
+    fn progress(&self, progress: Progress) {
+        lock(&self.progress).push(progress);
+    }
+
+    fn log(&self, line: LogLine) {
+        lock(&self.lines).push(line);
+    }
+}
