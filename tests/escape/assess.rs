@@ -1,0 +1,47 @@
+//! A guest that judges its own calls, badly. Whatever it does there, a person is asked.
+
+use mimir_core::Code;
+use mimir_kit::Arena;
+use mimir_testkit::{Approve, Card, json};
+
+use crate::guests;
+
+/// Calls it with a person who says no, and gives what the person was shown.
+fn asked(how: &str) -> Card {
+    let mut arena = Arena::new(guests::ASSESS_BADLY);
+    arena = arena.person(Approve::by(|card| card.tool == "echo"));
+    let error = arena.stopped(json!({ "how": how }), Code::ApprovalDenied);
+    assert!(error.message.contains("a person said no"), "{error}");
+    assert!(
+        !arena.kit().path().join("assessed").exists(),
+        "it wrote while it judged"
+    );
+    let cards = arena.kit().cards();
+    cards
+        .into_iter()
+        .find(|card| card.tool == "assess_badly")
+        .expect("a person was asked")
+}
+
+#[test]
+fn an_opinion_that_never_comes() {
+    asked("loop");
+}
+
+#[test]
+fn an_opinion_that_crashes() {
+    asked("crash");
+}
+
+#[test]
+fn an_opinion_of_megabytes() {
+    let card = asked("much");
+    assert!(serde_json::to_string(&card).unwrap().len() < 1 << 20);
+}
+
+#[test]
+fn an_opinion_that_lies() {
+    let card = asked("lie");
+    let shown = format!("{}{}", card.summary, card.risks.concat());
+    assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+}

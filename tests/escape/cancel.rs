@@ -1,0 +1,111 @@
+//! Callers that go away, and many calls at once.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use mimir_core::Code;
+use mimir_kit::{Arena, BOUND, Guest};
+use mimir_testkit::json;
+
+use super::nothing;
+use crate::guests;
+
+/// How soon a call that was dropped must have made room.
+const SOON: Duration = Duration::from_millis(100);
+
+/// Drops a call in the middle, many more times than there are slots, and then needs one.
+fn dropped_calls_make_room(guest: Guest) {
+    let arena = Arena::new(guest).limits(json!({"timeMs": 60_000, "concurrent": 8}));
+    let kit = arena.kit();
+    kit.block_on(async {
+        for _ in 0..100 {
+            let call = kit.start(guest.name, nothing());
+            assert!(
+                tokio::time::timeout(Duration::from_millis(5), call)
+                    .await
+                    .is_err(),
+                "it ended by itself"
+            );
+        }
+    });
+    let events = kit.events();
+    let cancelled = events
+        .iter()
+        .filter(|event| event.code == Some(Code::Cancelled))
+        .count();
+    assert_eq!(cancelled, 100, "each one is on record");
+}
+
+#[test]
+fn a_computing_guest_stops_when_its_caller_goes_away() {
+    dropped_calls_make_room(guests::INFINITE_LOOP);
+    let arena =
+        Arena::new(guests::INFINITE_LOOP).limits(json!({"timeMs": 60_000, "concurrent": 8}));
+    let kit = arena.kit();
+    let quick = || kit.start("infinite_loop", json!({"how": "quick"}));
+    kit.block_on(async {
+        let mut waits = vec![];
+        for _ in 0..10 {
+            // All slots are taken by guests that never end.
+            let stuck: Vec<_> = (0..8)
+                .map(|_| kit.start("infinite_loop", nothing()))
+                .collect();
+            assert!(
+                tokio::time::timeout(Duration::from_millis(30), join_all(stuck))
+                    .await
+                    .is_err()
+            );
+            let start = Instant::now();
+            let outcome = tokio::time::timeout(BOUND, quick())
+                .await
+                .expect("a slot is free again");
+            waits.push(start.elapsed());
+            assert_eq!(outcome.text(), "done");
+        }
+        waits.sort();
+        assert!(waits[5] < SOON, "{waits:?}");
+    });
+}
+
+#[test]
+fn a_sleeping_guest_stops_when_its_caller_goes_away() {
+    dropped_calls_make_room(guests::SLEEP_AN_HOUR);
+}
+
+#[test]
+fn a_guest_in_a_host_call_stops_when_its_caller_goes_away() {
+    dropped_calls_make_room(guests::POLL_BUSILY);
+}
+
+#[test]
+fn sixty_four_calls_at_once() {
+    let arena = Arena::new(guests::INFINITE_LOOP).limits(json!({"timeMs": 60_000}));
+    let calls = (0..64).map(|at| arena.kit().start("echo", json!({ "at": at })));
+    let outcomes = arena.kit().block_on(join_all(calls));
+    for (at, outcome) in outcomes.iter().enumerate() {
+        assert_eq!(outcome.text(), format!("{{\"at\":{at}}}"));
+    }
+}
+
+#[test]
+fn sixty_four_hanging_calls_of_one_plugin_do_not_stop_another() {
+    let arena = Arena::new(guests::SLEEP_AN_HOUR).limits(json!({"timeMs": 2_000}));
+    let kit = arena.kit();
+    kit.block_on(async {
+        let stuck = join_all((0..64).map(|_| kit.start("sleep_an_hour", nothing())));
+        let start = Instant::now();
+        let honest = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            join_all((0..16).map(|at| kit.start("echo", json!({ "at": at })))).await
+        };
+        let (stuck, honest) = tokio::join!(stuck, honest);
+        assert!(honest.iter().all(|outcome| outcome.is_ok()));
+        for outcome in stuck {
+            assert_eq!(outcome.result().unwrap_err().code, Code::Timeout);
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(2) + BOUND,
+            "they do not queue for each other's time"
+        );
+    });
+}

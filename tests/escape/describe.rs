@@ -1,0 +1,118 @@
+//! Guests that lie about what they are. Each is left out with its reason; the honest one beside it is not.
+
+use mimir_core::Code;
+use mimir_kit::Arena;
+
+use super::nothing;
+use crate::guests;
+
+#[test]
+fn describe_that_never_returns() {
+    let arena = Arena::new(guests::DESCRIBE_NEVER_RETURNS);
+    let left = arena.kit().quarantined().remove(0);
+    // Its fuel and its five seconds end at about the same time; which one first is up to the machine.
+    assert!(
+        matches!(left.code, Code::LimitExceeded | Code::Timeout),
+        "{left:?}"
+    );
+    assert!(left.reason.contains("describe"), "{}", left.reason);
+}
+
+#[test]
+fn describe_that_crashes() {
+    let left = Arena::new(guests::DESCRIBE_TRAPS).left_out(Code::ExecutionError);
+    assert!(left.reason.contains("ask me tomorrow"), "{}", left.reason);
+}
+
+#[test]
+fn ten_thousand_tools() {
+    let arena = Arena::new(guests::DESCRIBE_MANY_TOOLS);
+    let left = arena
+        .kit()
+        .quarantined()
+        .into_iter()
+        .find(|left| left.location.contains("many_tools"))
+        .unwrap();
+    assert!(
+        matches!(left.code, Code::InvalidInput | Code::LimitExceeded),
+        "{left:?}"
+    );
+    assert_eq!(arena.kit().tools().len(), 1, "only the honest one");
+}
+
+#[test]
+fn a_description_of_fifty_megabytes() {
+    Arena::new(guests::DESCRIBE_HUGE).left_out(Code::LimitExceeded);
+}
+
+#[test]
+fn a_terabyte_of_descriptions_out_of_one_megabyte() {
+    Arena::new(guests::DESCRIBE_AMPLIFIED).left_out(Code::LimitExceeded);
+}
+
+#[test]
+fn two_tools_of_one_name() {
+    let arena = Arena::new(guests::DESCRIBE_DUPLICATES);
+    let left = arena.left_out(Code::InvalidInput);
+    assert!(left.reason.contains("twice"), "{}", left.reason);
+    assert_eq!(arena.kit().tools().len(), 2, "the first counts");
+}
+
+#[test]
+fn no_tools_at_all() {
+    Arena::new(guests::DESCRIBE_NOTHING).left_out(Code::InvalidInput);
+}
+
+#[test]
+fn a_schema_that_is_none() {
+    let left = Arena::new(guests::DESCRIBE_BAD_SCHEMA).left_out(Code::InvalidInput);
+    assert!(left.reason.contains("input schema"), "{}", left.reason);
+}
+
+#[test]
+fn a_schema_that_reaches_out() {
+    let left = Arena::new(guests::DESCRIBE_REMOTE_SCHEMA).left_out(Code::InvalidInput);
+    assert!(
+        !left.reason.contains("root:"),
+        "it was read: {}",
+        left.reason
+    );
+}
+
+#[test]
+fn a_name_that_is_a_path() {
+    let left = Arena::new(guests::DESCRIBE_BAD_NAME).left_out(Code::InvalidInput);
+    let shown = format!("{}{}", left.location, left.reason);
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+}
+
+#[test]
+fn a_description_that_is_no_text() {
+    Arena::new(guests::DESCRIBE_BAD_UTF8).left_out(Code::ExecutionError);
+}
+
+#[test]
+fn needs_outside_the_workspace() {
+    let left = Arena::new(guests::DESCRIBE_OUTSIDE_NEEDS).left_out(Code::InvalidInput);
+    assert!(left.reason.contains("`../..`"), "{}", left.reason);
+}
+
+#[test]
+fn a_description_that_drives_the_terminal() {
+    let arena = Arena::new(guests::DESCRIBE_DISGUISED);
+    let tools = arena.kit().tools();
+    let tool = tools
+        .iter()
+        .find(|tool| tool.name().as_str() == "describe_disguised")
+        .unwrap();
+    let shown = format!(
+        "{}{}",
+        tool.definition.description,
+        tool.definition.title.clone().unwrap_or_default()
+    );
+    assert!(
+        shown.contains("Safe") && !shown.contains(['\u{1b}', '\u{7}', '\u{202e}']),
+        "{shown:?}"
+    );
+    assert_eq!(arena.call(nothing()).text(), "shown");
+}

@@ -1,0 +1,193 @@
+//! Files that other programs run or obey, and files with secrets.
+
+use std::fs;
+
+use mimir_kit::{Arena, Outside, picture};
+
+use super::{all_refused, arena, probe};
+
+/// What some other program runs or obeys; here with the content that it must keep.
+const PROTECTED: [&str; 14] = [
+    ".mimir/config.yml",
+    ".mimir/tools.lock",
+    ".mimir/workers/one.yml",
+    ".git/hooks/pre-commit",
+    ".git/config",
+    "sub/.git/hooks/post-checkout",
+    ".bashrc",
+    "sub/.profile",
+    ".claude/settings.json",
+    ".codex/config.toml",
+    ".cursor/mcp.json",
+    ".mcp.json",
+    ".vscode/tasks.json",
+    ".zshrc",
+];
+
+fn with_protected() -> Arena {
+    let arena = arena();
+    for path in PROTECTED {
+        let path = arena.kit().path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "as it was").unwrap();
+    }
+    arena
+}
+
+#[test]
+fn protected_files_are_not_changed() {
+    let arena = with_protected();
+    for path in PROTECTED {
+        let upper = path.to_uppercase();
+        let dotted = format!("./sub/../{path}");
+        let slashes = path.replace('/', "//");
+        for spelling in [path, &upper, &dotted, &slashes] {
+            let new = format!("{spelling}.new/x");
+            all_refused(
+                &arena,
+                &[
+                    ["write", spelling, "changed"],
+                    ["create", spelling, ""],
+                    ["truncate", spelling, ""],
+                    ["append", spelling, "changed"],
+                    ["set-size", spelling, "0"],
+                    ["times", spelling, ""],
+                    ["unlink", spelling, ""],
+                    ["mkdir", spelling, ""],
+                    ["rename", spelling, "plain2.txt"],
+                    ["rename", "plain.txt", spelling],
+                    ["link", spelling, "plain2.txt"],
+                    ["link", "plain.txt", spelling],
+                    ["symlink", spelling, "plain.txt"],
+                    ["create", &new, ""],
+                ],
+            );
+        }
+    }
+}
+
+#[test]
+fn protected_folders_are_not_moved_or_replaced() {
+    let arena = with_protected();
+    for folder in [
+        ".mimir",
+        ".MIMIR",
+        ".git/hooks",
+        ".git",
+        "sub/.git",
+        ".claude",
+        ".vscode",
+    ] {
+        let new = format!("{folder}/new.yml");
+        let mut steps = vec![
+            ["rename", folder, "moved"],
+            ["rmdir", folder, ""],
+            ["symlink", folder, "sub"],
+        ];
+        if !matches!(folder, ".git" | "sub/.git" | ".vscode") {
+            steps.extend([
+                ["create", &new, ""],
+                ["mkdir", &new, ""],
+                ["rename", "plain.txt", &new],
+            ]);
+        }
+        all_refused(&arena, &steps);
+    }
+}
+
+#[test]
+fn protected_files_are_not_changed_by_another_name() {
+    let arena = with_protected();
+    let before = picture(arena.kit().path());
+    probe(
+        &arena,
+        "file_probe",
+        &[
+            ["symlink", "a", ".mimir"],
+            ["write", "a/config.yml", "changed"],
+            ["create", "a/new.yml", ""],
+            ["symlink", "b", ".mimir/config.yml"],
+            ["write", "b", "changed"],
+            ["truncate", "b", ""],
+            ["append", "b", "changed"],
+            ["link-follow", "b", "c"],
+            ["write", "c", "changed"],
+            ["link", ".bashrc", "d"],
+            ["write", "d", "changed"],
+            ["symlink", "e", ".git"],
+            ["write", "e/hooks/pre-commit", "changed"],
+            ["create", "e/hooks/new", ""],
+            ["rename", ".git", "g"],
+            ["write", "g/hooks/pre-commit", "changed"],
+            ["rename", "g", ".git"],
+            ["mkdir", "made", ""],
+            ["mkdir", "made/hooks", ""],
+            ["write", "made/hooks/pre-push", "evil"],
+            ["rename", "made", "sub/deep/.git"],
+            ["rename", "made/hooks", ".git/hooks"],
+        ],
+    );
+    let after = picture(arena.kit().path());
+    for (path, content) in &before {
+        assert_eq!(after.get(path), Some(content), "{path} has changed");
+    }
+    let hooks = |path: &&String| path.contains(".git/hooks") || path.starts_with(".mimir/");
+    let (old, new) = (
+        before.keys().filter(hooks).count(),
+        after.keys().filter(hooks).count(),
+    );
+    assert_eq!(old, new, "{after:?}");
+}
+
+#[test]
+fn secrets_files_are_not_read() {
+    let arena = arena();
+    let secrets = [
+        ".env",
+        "sub/.env.local",
+        "key.pem",
+        "id_rsa",
+        "sub/server.key",
+        ".aws/credentials",
+        ".mimir/state/audit.jsonl",
+    ];
+    for path in secrets {
+        let path = arena.kit().path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, Outside::SECRET).unwrap();
+    }
+    for path in secrets {
+        let upper = path.to_uppercase();
+        for spelling in [path, &upper] {
+            all_refused(
+                &arena,
+                &[
+                    ["read", spelling, ""],
+                    ["read-nofollow", spelling, ""],
+                    ["stat", spelling, ""],
+                    ["hash", spelling, ""],
+                    ["rename", spelling, "plain2.txt"],
+                    ["link", spelling, "plain2.txt"],
+                    ["write", spelling, "changed"],
+                    ["unlink", spelling, ""],
+                ],
+            );
+        }
+        let results = probe(
+            &arena,
+            "file_probe",
+            &[
+                ["symlink", "pointer", path],
+                ["read", "pointer", ""],
+                ["unlink", "pointer", ""],
+            ],
+        );
+        assert!(
+            results[1].get("read").is_none(),
+            "{path} by a link: {}",
+            results[1]
+        );
+    }
+    let listed = probe(&arena, "file_probe", &[["list", ".", ""]]);
+    assert!(!listed[0].to_string().contains(".env"), "{}", listed[0]);
+}

@@ -1,0 +1,84 @@
+//! Guests that look for what is not theirs: the host's environment, another call's state, the person's keys.
+
+use mimir_core::Code;
+use mimir_kit::Arena;
+use mimir_testkit::json;
+
+use super::nothing;
+use crate::guests;
+
+#[test]
+fn environment_and_arguments_are_empty() {
+    assert!(
+        std::env::vars_os().next().is_some(),
+        "the host has something to hide"
+    );
+    let outcome = Arena::new(guests::ENVIRONMENT).call(nothing());
+    assert_eq!(outcome.text(), "[] [] None");
+}
+
+#[test]
+fn stdin_is_empty() {
+    let outcome = Arena::new(guests::READ_STDIN).call(nothing());
+    assert_eq!(outcome.text(), "0 bytes, true");
+}
+
+#[test]
+fn calls_do_not_see_each_other() {
+    let arena = Arena::new(guests::SHARED_STATE);
+    for _ in 0..3 {
+        assert_eq!(arena.call(nothing()).text(), "0");
+    }
+    let at_once: Vec<_> = (0..16)
+        .map(|_| arena.kit().start("shared_state", nothing()))
+        .collect();
+    for outcome in arena.kit().block_on(futures::future::join_all(at_once)) {
+        assert_eq!(outcome.text(), "0");
+    }
+}
+
+#[test]
+fn storage_is_bounded_and_has_no_way_out() {
+    let arena = Arena::new(guests::STORAGE_FLOOD);
+    let before = mimir_kit::picture(arena.kit().path());
+    let outcome = arena.call(nothing());
+    if let Err(error) = outcome.result() {
+        assert!(
+            matches!(error.code, Code::LimitExceeded | Code::Timeout),
+            "{error}"
+        );
+    }
+    let kept: u64 = outcome.text().parse().unwrap_or(0);
+    assert!(kept <= 256, "{kept} MB were kept");
+    let state = |name: &String| !name.starts_with(".mimir/state");
+    let after = mimir_kit::picture(arena.kit().path());
+    assert!(
+        after
+            .keys()
+            .filter(|name| state(name))
+            .eq(before.keys().filter(|name| state(name)))
+    );
+}
+
+#[test]
+fn what_was_not_granted_is_refused() {
+    let arena = Arena::new(guests::UNGRANTED);
+    let outcome = arena.call(nothing());
+    let text = outcome.text();
+    assert!(!text.contains("done"), "{text}");
+    assert_eq!(text.matches("PermissionDenied").count(), 4, "{text}");
+    assert!(!arena.kit().path().join("pwned").exists());
+}
+
+#[test]
+fn a_tool_that_calls_itself_twice_from_every_call() {
+    let arena = Arena::new(guests::NESTED_BOMB)
+        .settings(json!({"limits": {"timeMs": 3_000, "concurrent": 64}}));
+    let outcome = arena.call(nothing());
+    let code = outcome.result().unwrap_err().code;
+    assert!(
+        matches!(code, Code::LimitExceeded | Code::Timeout),
+        "{}",
+        outcome.text()
+    );
+}

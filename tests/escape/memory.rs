@@ -1,0 +1,80 @@
+//! Guests that take what the host has: memory, tables, instances, handles.
+
+use mimir_core::Code;
+use mimir_kit::Arena;
+use mimir_testkit::json;
+
+use super::{bounded, nothing};
+use crate::guests;
+
+#[test]
+fn memory_bomb_in_steps() {
+    let arena = Arena::new(guests::MEMORY_IN_STEPS).limits(json!({"timeMs": 30_000}));
+    let outcome = arena.call(nothing());
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    assert!(error.message.contains("limits.memoryMb"), "{error}");
+    let peak = outcome.receipt().peak_memory.unwrap();
+    assert!((200 << 20..=256 << 20).contains(&peak), "{peak}");
+}
+
+#[test]
+fn memory_bomb_at_once() {
+    Arena::new(guests::MEMORY_AT_ONCE).stopped(nothing(), Code::LimitExceeded);
+}
+
+#[test]
+fn memories_that_are_large_only_together() {
+    Arena::new(guests::BIG_MEMORIES).stopped(nothing(), Code::LimitExceeded);
+}
+
+#[test]
+fn many_memories() {
+    Arena::new(guests::MANY_MEMORIES).stopped(nothing(), Code::LimitExceeded);
+}
+
+#[test]
+fn memories_that_grow_in_turn() {
+    let outcome = Arena::new(guests::GROWN_MEMORIES).call(nothing());
+    // It asks politely and takes a no; what counts is how much it got.
+    let megabytes = outcome.result().unwrap().structured.clone().unwrap();
+    let megabytes = megabytes["result"].as_u64().unwrap();
+    assert!((250..=256).contains(&megabytes), "{megabytes}");
+}
+
+#[test]
+fn tables_that_are_large_only_together() {
+    Arena::new(guests::BIG_TABLES).stopped(nothing(), Code::LimitExceeded);
+}
+
+#[test]
+fn table_that_grows() {
+    let outcome = Arena::new(guests::GROWN_TABLE).call(nothing());
+    let elements = outcome.result().unwrap().structured.clone().unwrap();
+    let elements = elements["result"].as_u64().unwrap();
+    assert!((99_000..=100_000).contains(&elements), "{elements}");
+}
+
+#[test]
+fn many_instances() {
+    Arena::new(guests::MANY_INSTANCES).stopped(nothing(), Code::LimitExceeded);
+}
+
+#[test]
+fn handles_without_end() {
+    let outcome = Arena::new(guests::HANDLE_FLOOD).call(nothing());
+    assert!(bounded(outcome.result().unwrap_err().code));
+}
+
+#[test]
+fn headers_without_end() {
+    let outcome = Arena::new(guests::HEADER_FLOOD).call(nothing());
+    // Refused politely, or stopped; that the host held on to its memory is checked by the arena.
+    assert_ne!(outcome.text(), "160 GB");
+}
+
+#[test]
+fn a_terabyte_of_random_bytes() {
+    let outcome = Arena::new(guests::RANDOM_FLOOD).call(nothing());
+    assert!(bounded(outcome.result().unwrap_err().code));
+}

@@ -1,0 +1,92 @@
+//! Guests whose result is the weapon.
+
+use mimir_core::Code;
+use mimir_kit::Arena;
+use mimir_testkit::json;
+
+use super::nothing;
+use crate::guests;
+
+#[test]
+fn a_result_as_large_as_the_memory() {
+    let error = Arena::new(guests::RESULT_HUGE).stopped(nothing(), Code::LimitExceeded);
+    assert!(error.message.contains("limits.outputBytes"), "{error}");
+}
+
+#[test]
+fn a_terabyte_out_of_one_megabyte() {
+    Arena::new(guests::RESULT_AMPLIFIED).stopped(nothing(), Code::LimitExceeded);
+}
+
+#[test]
+fn millions_of_empty_parts() {
+    Arena::new(guests::RESULT_MANY_PARTS).stopped(nothing(), Code::LimitExceeded);
+}
+
+#[test]
+fn a_lifted_list_of_one_and_the_same_text() {
+    Arena::new(guests::LIFTED_AMPLIFIED).stopped(nothing(), Code::LimitExceeded);
+}
+
+#[test]
+fn an_error_as_large_as_the_memory() {
+    Arena::new(guests::ERROR_HUGE).stopped(nothing(), Code::LimitExceeded);
+}
+
+#[test]
+fn invalid_json_as_structured_result() {
+    let arena = Arena::new(guests::STRUCTURED_NOT_JSON);
+    let error = arena.stopped(nothing(), Code::ExecutionError);
+    assert!(error.message.contains("not JSON"), "{error}");
+    arena.stopped(json!({"how": "deep"}), Code::ExecutionError);
+}
+
+#[test]
+fn a_structured_result_against_its_own_schema() {
+    let arena = Arena::new(guests::STRUCTURED_BREAKS_SCHEMA);
+    let error = arena.stopped(nothing(), Code::ExecutionError);
+    assert!(error.message.contains("/n"), "{error}");
+    arena.stopped(json!({"how": "nothing"}), Code::ExecutionError);
+}
+
+#[test]
+fn forged_codes_stay_the_tools_own() {
+    let arena = Arena::new(guests::FORGED_CODE);
+    for code in ["POLICY_DENIED", "INTERNAL", "UNAVAILABLE", "nonsense"] {
+        let outcome = arena.call(json!({ "code": code }));
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::ExecutionError, "{error}");
+        let shown = serde_json::to_string(&outcome).unwrap();
+        assert!(
+            !shown.contains("\\u001b") && !shown.contains("\\u0007"),
+            "{shown}"
+        );
+        assert_ne!(
+            outcome.label().origin,
+            "mimir",
+            "the tool said it, not mimir"
+        );
+    }
+}
+
+#[test]
+fn text_cannot_drive_a_terminal() {
+    let arena = Arena::new(guests::DISGUISED_TEXT);
+    let outcome = arena.call(nothing());
+    let text = outcome.text();
+    assert!(
+        text.contains("clear") && text.contains("backwards"),
+        "{text:?}"
+    );
+    let log = arena.kit().log();
+    assert!(log.iter().any(|line| line.text.contains("log")), "{log:?}");
+    let shown = log
+        .iter()
+        .map(|line| line.text.as_str())
+        .chain([text.as_str()]);
+    for text in shown {
+        let odd =
+            |c: char| c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) || c >= '\u{e0000}';
+        assert!(!text.contains(odd), "{text:?}");
+    }
+}

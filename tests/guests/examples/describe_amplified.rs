@@ -1,0 +1,25 @@
+//! Claims a terabyte of tools out of little memory: all descriptions are the same text.
+
+use mimir_guests::{Answer, Hostile, Manifest, hostile, manifest, text, tool};
+
+struct Liar;
+
+impl Hostile for Liar {
+    fn describe() -> Manifest {
+        let shared = "x".repeat(1 << 20).leak();
+        let tools = (0..100_000).map(|at| {
+            let mut definition = tool(&format!("t{at}"));
+            // SAFETY: the memory holds that much text and is never freed.
+            definition.description =
+                unsafe { String::from_raw_parts(shared.as_mut_ptr(), 1 << 20, 1 << 20) };
+            definition
+        });
+        manifest(tools.collect())
+    }
+
+    fn call(_: String) -> Answer {
+        text("never called")
+    }
+}
+
+hostile!(Liar);

@@ -1,0 +1,17 @@
+//! Has two tools of one name.
+
+use mimir_guests::{Answer, Hostile, Manifest, Named, hostile, manifest, text, tool};
+
+struct Liar;
+
+impl Hostile for Liar {
+    fn describe() -> Manifest {
+        manifest(vec![tool(Self::NAME), tool(Self::NAME)])
+    }
+
+    fn call(_: String) -> Answer {
+        text("never called")
+    }
+}
+
+hostile!(Liar);

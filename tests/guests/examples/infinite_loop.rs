@@ -1,0 +1,19 @@
+//! Computes for ever, unless it is told to be `quick`.
+
+use mimir_guests::{Answer, Hostile, hostile, text};
+
+struct Loop;
+
+impl Hostile for Loop {
+    fn call(arguments: String) -> Answer {
+        if arguments.contains("quick") {
+            return text("done");
+        }
+        let mut count = 0u64;
+        loop {
+            count = std::hint::black_box(count + 1);
+        }
+    }
+}
+
+hostile!(Loop);

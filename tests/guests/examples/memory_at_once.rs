@@ -1,0 +1,14 @@
+//! Takes two gigabytes in one piece.
+
+use mimir_guests::{Answer, Hostile, hostile, text};
+
+struct Memory;
+
+impl Hostile for Memory {
+    fn call(_: String) -> Answer {
+        let held = std::hint::black_box(vec![1u8; 2_000_000_000]);
+        text(held.len().to_string())
+    }
+}
+
+hostile!(Memory);

@@ -1,0 +1,13 @@
+//! Runs into an instruction that must never run.
+
+use mimir_guests::{Answer, Hostile, hostile};
+
+struct Trap;
+
+impl Hostile for Trap {
+    fn call(_: String) -> Answer {
+        std::process::abort()
+    }
+}
+
+hostile!(Trap);

@@ -1,0 +1,49 @@
+//! What the core may not do, by the words of its sources.
+
+use std::fs;
+use std::path::Path;
+
+use super::root;
+use super::tree::sources;
+
+/// Devices, and what to have instead.
+const AMBIENT: [(&str, &str); 10] = [
+    ("SystemTime::now", "the Clock port"),
+    ("Instant::now", "the Clock port"),
+    ("tokio::time", "the Clock port"),
+    ("std::net", "no sockets"),
+    ("tokio::net", "no sockets"),
+    ("std::process::Command", "no programs"),
+    ("std::env::var", "settings come in as values"),
+    ("println!", "no terminal"),
+    ("eprintln!", "no terminal"),
+    ("std::thread::", "no threads"),
+];
+
+/// The part of a file that is not its tests.
+fn code(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {")
+        .next()
+        .unwrap_or(text)
+}
+
+#[test]
+fn core_has_no_ambient_devices() {
+    let mut faults = vec![];
+    for path in sources(&root().join("host/core/src")) {
+        if path.ends_with("tests.rs")
+            || path
+                .components()
+                .any(|part| part.as_os_str() == Path::new("tests"))
+        {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for (word, instead) in AMBIENT {
+            if code(&text).contains(word) {
+                faults.push(format!("{}: {word}: {instead}", path.display()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}

@@ -1,0 +1,176 @@
+//! Where a hostile guest is let loose beside an honest one.
+
+use std::time::{Duration, Instant};
+
+use mimir_core::{Code, Outcome, ToolError};
+use mimir_testkit::{Approve, Quarantined, Testkit, Value, json};
+
+use crate::{Guest, guests};
+
+/// How long anything may take beyond the limits that a test sets: generous, for a slow machine and a
+/// build without optimisation.
+pub const BOUND: Duration = Duration::from_secs(5);
+
+/// Most memory that this process may ever have held. All guests of all tests that run at a time fit in
+/// it many times; an attack that got through would need far more.
+const MEMORY_MOST: u64 = 6 << 30;
+
+/// A kit with a hostile guest and an honest one.
+pub struct Arena {
+    kit: Testkit,
+    guest: Guest,
+    wall: Duration,
+}
+
+impl Arena {
+    /// Loads the guest and the honest one beside it. Loading, too, ends in time.
+    pub fn new(guest: Guest) -> Self {
+        let kit = Testkit::empty().unwrap();
+        kit.add(guests::ECHO.path).unwrap();
+        let start = Instant::now();
+        kit.add(guest.path).unwrap();
+        let took = start.elapsed();
+        assert!(
+            took < BOUND + LOADING,
+            "{} took {took:?} to load",
+            guest.name
+        );
+        let arena = Self {
+            kit,
+            guest,
+            wall: Duration::from_secs(3),
+        };
+        let millis = arena.wall.as_millis() as u64;
+        arena
+            .settings(json!({"limits": {"timeMs": millis}}))
+            .unharmed()
+    }
+
+    /// Sets limits in place of a wall clock of three seconds.
+    pub fn limits(mut self, limits: Value) -> Self {
+        if let Some(millis) = limits["timeMs"].as_u64() {
+            self.wall = Duration::from_millis(millis);
+        }
+        self.settings(json!({ "limits": limits }))
+    }
+
+    /// Sets what the person answers.
+    pub fn person(mut self, approve: Approve) -> Self {
+        self.kit = self.kit.approve(approve);
+        self
+    }
+
+    /// Sets the whole config.
+    pub fn settings(mut self, config: Value) -> Self {
+        self.kit = self.kit.settings(config).unwrap();
+        self
+    }
+
+    /// The kit.
+    pub fn kit(&self) -> &Testkit {
+        &self.kit
+    }
+
+    /// Calls the guest. Whatever comes of it, it ends in time, the host has the memory it had, and the
+    /// next call of another tool works.
+    pub fn call(&self, arguments: Value) -> Outcome {
+        let tool = self.tool();
+        let start = Instant::now();
+        let outcome = self.kit.call(&tool, arguments);
+        let took = start.elapsed();
+        let said = outcome.text();
+        assert!(
+            took < self.wall + BOUND,
+            "`{tool}` ended after {took:?}: {said}"
+        );
+        self.check();
+        outcome
+    }
+
+    /// Calls the guest and expects that it is stopped, or refused, with this code.
+    pub fn stopped(&self, arguments: Value, code: Code) -> ToolError {
+        let outcome = self.call(arguments);
+        let error = match outcome.result() {
+            Err(error) => error.clone(),
+            Ok(_) => panic!("`{}` was not stopped: {}", self.guest.name, outcome.text()),
+        };
+        assert_eq!(error.code, code, "{error}");
+        error
+    }
+
+    /// Expects that the guest was left out when it was loaded, and that the honest one was not.
+    pub fn left_out(&self, code: Code) -> Quarantined {
+        let left = self.kit.quarantined();
+        let own = |left: &&Quarantined| left.location.contains(self.guest.name);
+        let left = left
+            .iter()
+            .find(own)
+            .unwrap_or_else(|| panic!("`{}` was not left out", self.guest.name));
+        assert_eq!(left.code, code, "{}", left.reason);
+        self.check();
+        left.clone()
+    }
+
+    /// The same arena, after the check that the host works.
+    fn unharmed(self) -> Self {
+        self.check();
+        self
+    }
+
+    fn check(&self) {
+        let start = Instant::now();
+        let outcome = self.kit.call("echo", json!({"still": "here"}));
+        assert!(
+            outcome.is_ok(),
+            "after `{}`: {}",
+            self.guest.name,
+            outcome.text()
+        );
+        assert_eq!(outcome.text(), r#"{"still":"here"}"#);
+        assert!(
+            start.elapsed() < BOUND,
+            "after `{}` the host is slow",
+            self.guest.name
+        );
+        let peak = peak_memory();
+        assert!(
+            peak < MEMORY_MOST,
+            "`{}` made the host hold {} MB",
+            self.guest.name,
+            peak >> 20
+        );
+    }
+
+    /// The guest's tool: the one of its own name, or the only one of its file.
+    fn tool(&self) -> String {
+        let tools = self.kit.tools();
+        let own: Vec<_> = tools
+            .iter()
+            .filter(|tool| tool.origin.location.contains(self.guest.name))
+            .collect();
+        let named = own
+            .iter()
+            .find(|tool| tool.name().as_str() == self.guest.name);
+        match named.or(own.first()) {
+            Some(tool) => tool.name().to_string(),
+            None => panic!(
+                "`{}` has no tool: {:?}",
+                self.guest.name,
+                self.kit.quarantined()
+            ),
+        }
+    }
+}
+
+/// How long the host gives a plugin to describe itself, and the compiler to compile it unoptimised.
+const LOADING: Duration = Duration::from_secs(10);
+
+/// The most memory that this process has held, in bytes; 0 where the system doesn't say.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line
+        .and_then(|line| line.trim().strip_suffix(" kB"))
+        .and_then(|text| text.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) << 10
+}

@@ -1,0 +1,43 @@
+//! What tests and benches share: guests, an arena where one of them is let loose, pictures of a folder.
+//!
+//! It stands on `mimir-testkit`, which is what authors of tools use; here is only what this project's own
+//! tests need beside it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "it runs in tests, where a panic is the report"
+)]
+
+extern crate self as mimir_kit;
+
+mod arena;
+mod folder;
+mod outside;
+
+pub use arena::{Arena, BOUND};
+pub use folder::picture;
+pub use outside::Outside;
+
+/// Paths of guests that the kit itself needs.
+#[expect(dead_code, reason = "the tests use the others")]
+mod guests {
+    include!(concat!(env!("OUT_DIR"), "/guests.rs"));
+}
+
+/// A component that the build script made.
+#[derive(Debug, Clone, Copy)]
+pub struct Guest {
+    /// The name of its file, which is also its tool's.
+    pub name: &'static str,
+    /// Where it is.
+    pub path: &'static str,
+}
+
+impl Guest {
+    /// Its bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        std::fs::read(self.path).expect("the build script made it")
+    }
+}

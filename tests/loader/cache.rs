@@ -1,0 +1,176 @@
+//! Compiled code that was kept: used when it is whole and ours, and never trusted otherwise.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mimir_kit::Guest;
+use mimir_testkit::{Testkit, json};
+use mimir_wasm::CompileEvent;
+
+use crate::guests;
+
+/// A cache folder, and how often anything was compiled with it.
+struct Place {
+    folder: tempfile::TempDir,
+    compiled: Arc<AtomicUsize>,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            compiled: Arc::default(),
+        }
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    /// A new host over this cache, as another process would have.
+    fn kit(&self, guests: &[Guest]) -> Testkit {
+        let count = Arc::clone(&self.compiled);
+        let workspace = tempfile::tempdir().unwrap();
+        let kit = Testkit::at(workspace, vec![], |mut options| {
+            options.cache_dir = Some(self.cache());
+            options.on_compile = Some(Arc::new(move |event| {
+                if matches!(event, CompileEvent::Finished { .. }) {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            }));
+            options
+        });
+        let kit = kit.unwrap();
+        for guest in guests {
+            kit.add(guest.path).unwrap();
+        }
+        kit
+    }
+
+    /// How often something was compiled since the last question.
+    fn compiled(&self) -> usize {
+        self.compiled.swap(0, Ordering::Relaxed)
+    }
+
+    /// The kept code.
+    fn entries(&self) -> Vec<PathBuf> {
+        let mut found: Vec<_> = fs::read_dir(self.cache().join("compiled"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        found.sort();
+        found
+    }
+
+    fn adds_up(&self, why: &str) {
+        let sum = self
+            .kit(&[guests::ADDER])
+            .call("add", json!({"a": 40, "b": 2}));
+        let sum = sum
+            .result()
+            .unwrap_or_else(|error| panic!("{why}: {error}"));
+        assert_eq!(sum.structured, Some(json!({"result": 42})), "{why}");
+    }
+}
+
+#[test]
+fn the_second_host_compiles_nothing() {
+    let place = Place::new();
+    place.adds_up("first");
+    assert_eq!(place.compiled(), 1);
+    place.adds_up("second");
+    assert_eq!(place.compiled(), 0);
+}
+
+#[test]
+fn listing_compiles_nothing_and_a_call_only_its_own() {
+    let place = Place::new();
+    let kit = place.kit(&[guests::ADDER, guests::GROWN_TABLE, guests::ECHO]);
+    // A toolset has to be asked once what it is.
+    assert_eq!(place.compiled(), 1);
+    assert_eq!(kit.tools().len(), 3);
+    assert!(kit.call("add", json!({"a": 1, "b": 1})).is_ok());
+    assert_eq!(place.compiled(), 1);
+    let kit = place.kit(&[guests::ADDER, guests::GROWN_TABLE, guests::ECHO]);
+    assert_eq!(
+        (kit.tools().len(), place.compiled()),
+        (3, 0),
+        "what was described is known"
+    );
+}
+
+#[test]
+fn a_corrupt_entry_is_compiled_again() {
+    let place = Place::new();
+    place.adds_up("first");
+    let entries = place.entries();
+    assert_eq!(entries.len(), 1);
+    let good = fs::read(&entries[0]).unwrap();
+    place.compiled();
+    for at in (0..good.len()).step_by(good.len() / 60) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x01;
+        fs::write(&entries[0], &bad).unwrap();
+        place.adds_up("flipped");
+        assert_eq!(place.compiled(), 1, "byte {at}");
+        assert_eq!(
+            fs::read(&entries[0]).unwrap().len(),
+            good.len(),
+            "it is whole again"
+        );
+    }
+    for length in [0, 1, 39, 40, 41, good.len() / 2, good.len() - 1] {
+        fs::write(&entries[0], &good[..length]).unwrap();
+        place.adds_up("cut");
+        assert_eq!(place.compiled(), 1, "cut at {length}");
+    }
+}
+
+#[test]
+fn an_entry_of_another_component_is_compiled_again() {
+    let place = Place::new();
+    place.adds_up("first");
+    let own = place.entries().remove(0);
+    let kit = place.kit(&[guests::GROWN_TABLE]);
+    assert!(kit.call("grown_table", json!({})).is_ok());
+    let other = place
+        .entries()
+        .into_iter()
+        .find(|path| *path != own)
+        .unwrap();
+    place.compiled();
+    fs::copy(&other, &own).unwrap();
+    place.adds_up("foreign");
+    assert_eq!(place.compiled(), 1);
+}
+
+#[test]
+#[cfg(unix)]
+fn the_cache_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    place.adds_up("first");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&place.cache()), 0o700);
+    assert_eq!(mode(&place.cache().join("compiled")), 0o700);
+    assert_eq!(mode(&place.entries()[0]) & 0o077, 0);
+
+    place.compiled();
+    fs::set_permissions(place.cache(), fs::Permissions::from_mode(0o777)).unwrap();
+    place.adds_up("open to all");
+    assert_eq!(
+        place.compiled(),
+        1,
+        "what others could have written is not used"
+    );
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_costs_only_time() {
+    let place = Place::new();
+    fs::write(place.cache(), "a file where the folder should be").unwrap();
+    place.adds_up("no folder");
+    assert_eq!(place.compiled(), 1);
+}

@@ -1,0 +1,147 @@
+//! Files that are not what they should be.
+
+use mimir_core::Code;
+use mimir_testkit::{Testkit, json};
+
+use super::left_out;
+use crate::guests;
+
+/// A kit with one good plugin and one file with this content.
+fn beside_a_good_one(content: &[u8]) -> Testkit {
+    let kit = Testkit::new(guests::ADDER.path).unwrap();
+    kit.add_bytes("bad", content).unwrap();
+    let sum = kit.call("add", json!({"a": 40, "b": 2}));
+    assert_eq!(
+        sum.result().unwrap().structured,
+        Some(json!({"result": 42})),
+        "the good one goes on"
+    );
+    kit
+}
+
+/// The reason for which a file is left out, in words that a stranger can act on.
+fn reason(content: &[u8]) -> String {
+    let left = left_out(&beside_a_good_one(content), "bad.wasm");
+    assert_eq!(left.code, Code::InvalidInput, "{}", left.reason);
+    left.reason
+}
+
+#[test]
+fn what_is_no_component_says_so() {
+    for content in [
+        &b""[..],
+        b"hello",
+        b"\x7fELF\x02\x01\x01\x00",
+        b"\0asm",
+        b"\0asm\x01",
+        &[0xff; 4096],
+    ] {
+        let reason = reason(content);
+        assert!(
+            reason.contains("WebAssembly") || reason.contains("cut short"),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn a_core_module_says_how_to_make_it_a_component() {
+    let reason = reason(&guests::CORE_MODULE.bytes());
+    assert!(
+        reason.contains("wasm-tools component new") && reason.contains("wasm32-wasip2"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_newer_contract_names_both_versions() {
+    for guest in [guests::NEWER_CONTRACT, guests::OTHER_CONTRACT] {
+        let reason = reason(&guest.bytes());
+        let asked = if guest.name == "newer_contract" {
+            "1.9.0"
+        } else {
+            "7.0.0"
+        };
+        assert!(
+            reason.contains(asked) && reason.contains("1.0.0"),
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn an_import_that_nobody_has_is_named() {
+    let reason = reason(&guests::UNKNOWN_IMPORT.bytes());
+    assert!(reason.contains("evil:host/backdoor@1.0.0"), "{reason}");
+}
+
+#[test]
+fn a_component_without_functions_says_what_it_lacks() {
+    let reason = reason(&guests::NOTHING_TO_CALL.bytes());
+    assert!(reason.contains("nothing to call"), "{reason}");
+}
+
+#[test]
+fn every_truncated_file_is_left_out() {
+    let whole = guests::ADDER.bytes();
+    let kit = Testkit::new(guests::ECHO.path).unwrap();
+    for length in 0..whole.len() {
+        kit.add_bytes("cut", &whole[..length]).unwrap();
+        let left = kit.quarantined();
+        let tools = kit.tools().len();
+        // Cut between two sections, a file can still be a component; then it has less in it.
+        assert_eq!(left.len() + tools, 2, "cut at {length}: {left:?}");
+        assert!(
+            left.is_empty() || left[0].code == Code::InvalidInput,
+            "cut at {length}: {left:?}"
+        );
+    }
+    let large = guests::ECHO.bytes();
+    for length in (0..large.len()).step_by(large.len() / 50) {
+        kit.add_bytes("cut", &large[..length]).unwrap();
+        assert_eq!(
+            left_out(&kit, "cut.wasm").code,
+            Code::InvalidInput,
+            "cut at {length}"
+        );
+    }
+    assert!(kit.call("echo", json!({})).is_ok());
+}
+
+#[test]
+fn a_flipped_bit_harms_nobody_else() {
+    let whole = guests::ADDER.bytes();
+    let kit = Testkit::new(guests::ECHO.path).unwrap();
+    let kit = kit.settings(json!({"limits": {"timeMs": 2_000}})).unwrap();
+    // Three and eight have no common factor: every bit of a byte has its turn.
+    for at in (0..whole.len() * 8).step_by(3) {
+        let mut flipped = whole.clone();
+        flipped[at / 8] ^= 1 << (at % 8);
+        kit.add_bytes("flipped", &flipped).unwrap();
+        for tool in kit.tools() {
+            if tool.name().as_str() != "echo" {
+                // It may still be a component. Whatever it does then, it does inside its bounds.
+                let outcome = kit.call(tool.name().as_str(), json!({"a": 1, "b": 2}));
+                let code = outcome.result().err().map(|error| error.code);
+                assert_ne!(code, Some(Code::Internal), "bit {at}: {}", outcome.text());
+            }
+        }
+    }
+    assert!(kit.call("echo", json!({})).is_ok());
+}
+
+#[test]
+fn flipped_bytes_of_a_real_plugin_harm_nobody_else() {
+    let whole = guests::ECHO.bytes();
+    let kit = Testkit::new(guests::ADDER.path).unwrap();
+    let kit = kit.settings(json!({"limits": {"timeMs": 2_000}})).unwrap();
+    for at in (0..whole.len()).step_by(whole.len() / 25) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x55;
+        kit.add_bytes("flipped", &flipped).unwrap();
+        let outcome = kit.call("echo", json!({"x": 1}));
+        let code = outcome.result().err().map(|error| error.code);
+        assert_ne!(code, Some(Code::Internal), "byte {at}: {}", outcome.text());
+    }
+    assert!(kit.call("add", json!({"a": 1, "b": 2})).is_ok());
+}

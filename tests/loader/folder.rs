@@ -1,0 +1,127 @@
+//! The folder of tools itself.
+
+use std::fs;
+
+use mimir_core::Code;
+use mimir_kit::BOUND;
+use mimir_testkit::{Testkit, json};
+
+use super::left_out;
+use crate::guests;
+
+#[test]
+fn a_collision_names_both_sources() {
+    let kit = Testkit::new(guests::ADDER.path).unwrap();
+    kit.add_bytes("second_adder", &guests::ADDER.bytes())
+        .unwrap();
+    let left = left_out(&kit, "second_adder.wasm");
+    assert_eq!(left.code, Code::AlreadyExists);
+    assert!(left.reason.contains("adder.wasm"), "{}", left.reason);
+    assert!(left.reason.contains("`add`"), "{}", left.reason);
+    assert!(
+        kit.call("add", json!({"a": 1, "b": 1})).is_ok(),
+        "the first one stays"
+    );
+}
+
+#[test]
+fn what_is_no_file_is_left_out_at_once() {
+    let kit = Testkit::new(guests::ADDER.path).unwrap();
+    let tools = kit.path().join(".mimir/tools");
+    fs::create_dir(tools.join("folder.wasm")).unwrap();
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("nowhere.wasm", tools.join("dangling.wasm")).unwrap();
+        std::os::unix::fs::symlink("looped.wasm", tools.join("looped.wasm")).unwrap();
+    }
+    #[cfg(target_os = "linux")]
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        tools.join("pipe.wasm"),
+        rustix::fs::Mode::RWXU,
+    )
+    .unwrap();
+    let start = std::time::Instant::now();
+    kit.reload();
+    assert!(
+        start.elapsed() < BOUND,
+        "it waited for somebody to write to the pipe"
+    );
+    left_out(&kit, "folder.wasm");
+    #[cfg(target_os = "linux")]
+    left_out(&kit, "pipe.wasm");
+    assert!(kit.call("add", json!({"a": 1, "b": 1})).is_ok());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_folder_that_cannot_be_read_is_reported() {
+    use std::os::unix::fs::PermissionsExt;
+    let kit = Testkit::new(guests::ADDER.path).unwrap();
+    let tools = kit.path().join(".mimir/tools");
+    fs::set_permissions(&tools, fs::Permissions::from_mode(0)).unwrap();
+    let root = fs::read_dir(&tools).is_ok();
+    kit.reload();
+    let left = kit.quarantined();
+    fs::set_permissions(&tools, fs::Permissions::from_mode(0o700)).unwrap();
+    // The superuser reads everything; then there is nothing to report.
+    if !root {
+        assert_eq!(left[0].code, Code::PermissionDenied, "{left:?}");
+        assert!(left[0].reason.contains("tools"), "{left:?}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_a_file_is_reported() {
+    let kit = Testkit::empty().unwrap();
+    let tools = kit.path().join(".mimir/tools");
+    fs::remove_dir(&tools).unwrap();
+    fs::write(&tools, "not a folder").unwrap();
+    kit.reload();
+    let left = kit.quarantined();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left[0].location.contains("tools"), "{left:?}");
+}
+
+#[test]
+fn a_workspace_can_have_any_name() {
+    let folder = tempfile::Builder::new()
+        .prefix("mimir ä 空 'quoted' $HOME ")
+        .tempdir()
+        .unwrap();
+    fs::create_dir(folder.path().join("sub dir ö")).unwrap();
+    fs::write(folder.path().join("sub dir ö/naïve file.txt"), "found").unwrap();
+    let kit = Testkit::at(folder, vec![], |options| options).unwrap();
+    kit.add(guests::FILE_PROBE.path).unwrap();
+    let outcome = kit.call(
+        "file_probe",
+        json!({"steps": [["read", "sub dir ö/naïve file.txt"]]}),
+    );
+    let output = outcome.result().unwrap();
+    assert_eq!(
+        output.structured,
+        Some(json!({"results": [{"read": "found"}]}))
+    );
+}
+
+#[test]
+fn a_file_that_changes_after_it_was_listed_does_not_run() {
+    let kit = Testkit::new(guests::ADDER.path).unwrap();
+    fs::write(
+        kit.path().join(".mimir/tools/adder.wasm"),
+        guests::ECHO.bytes(),
+    )
+    .unwrap();
+    let outcome = kit.call("add", json!({"a": 1, "b": 1}));
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::Unavailable, "{error}");
+    kit.reload();
+    assert!(kit.call("echo", json!({})).is_ok());
+    assert_eq!(
+        kit.call("add", json!({"a": 1, "b": 1}))
+            .result()
+            .unwrap_err()
+            .code,
+        Code::NotFound
+    );
+}

@@ -1,0 +1,16 @@
+//! What lies in the folder of tools: good files, bad files, and files that change.
+
+mod cache;
+mod files;
+mod folder;
+mod watch;
+
+use mimir_testkit::{Quarantined, Testkit};
+
+/// What was left out of a file.
+fn left_out(kit: &Testkit, name: &str) -> Quarantined {
+    let all = kit.quarantined();
+    let own = all.iter().find(|left| left.location.contains(name));
+    own.unwrap_or_else(|| panic!("{name} was not left out: {all:?}"))
+        .clone()
+}

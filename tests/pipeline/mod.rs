@@ -1,0 +1,168 @@
+//! The one road, with real components on it.
+
+use mimir_core::{Code, Decision};
+use mimir_kit::Arena;
+use mimir_testkit::{Approve, Testkit, json};
+
+use crate::guests;
+
+fn adder() -> Testkit {
+    Testkit::new(guests::ADDER.path).unwrap()
+}
+
+#[test]
+fn an_unknown_tool_names_the_nearest() {
+    let outcome = adder().call("ad", json!({}));
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::NotFound);
+    assert!(error.message.contains("`add`"), "{error}");
+}
+
+#[test]
+fn every_bad_argument_is_named_with_its_path() {
+    let kit = adder();
+    let outcome = kit.call("add", json!({"a": "one", "b": 1.5}));
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::InvalidInput);
+    let paths: Vec<_> = error.details.as_ref().unwrap()["failures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| f["path"].clone())
+        .collect();
+    assert_eq!(paths, [json!("/a"), json!("/b")], "{error}");
+    for bad in [
+        json!([]),
+        json!("text"),
+        json!(null),
+        json!({"a": 1}),
+        json!({"a": 1, "b": 2_147_483_648_u64}),
+    ] {
+        assert_eq!(
+            kit.call("add", bad).result().unwrap_err().code,
+            Code::InvalidInput
+        );
+    }
+}
+
+#[test]
+fn a_plugin_that_could_reach_something_asks_first() {
+    let kit = Testkit::new(guests::FILE_PROBE.path)
+        .unwrap()
+        .approve(Approve::Never);
+    let outcome = kit.call("file_probe", json!({"steps": []}));
+    assert_eq!(outcome.result().unwrap_err().code, Code::ApprovalDenied);
+    let cards = kit.cards();
+    assert_eq!(cards.len(), 1);
+    assert!(
+        cards[0]
+            .grants
+            .iter()
+            .any(|grant| grant.contains("read and write the workspace")),
+        "{cards:?}"
+    );
+    assert_eq!(cards[0].digest.len(), 64);
+}
+
+#[test]
+fn a_plugin_that_can_only_compute_needs_no_grant() {
+    let kit = adder().approve(Approve::Nobody);
+    assert!(kit.call("add", json!({"a": 1, "b": 2})).is_ok());
+    assert!(kit.cards().is_empty());
+}
+
+#[test]
+fn nobody_means_no_and_says_how() {
+    let kit = Testkit::new(guests::FILE_PROBE.path)
+        .unwrap()
+        .approve(Approve::Nobody);
+    let outcome = kit.call("file_probe", json!({"steps": []}));
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::ApprovalDenied);
+    assert!(error.message.contains("nobody to ask"), "{error}");
+}
+
+#[test]
+fn rules_deny_before_anything_runs() {
+    for config in [
+        json!({"policy": {"deny": ["infinite_loop"]}}),
+        json!({"policy": {"allow": ["echo"]}}),
+        json!({"policy": {"groups": {"deny": ["system"]}}}),
+        json!({"tools": {"infinite_loop": {"enabled": false}}}),
+        json!({"tools": {"infinite_loop": {"approval": "always_deny"}}}),
+    ] {
+        let kit = Testkit::new(guests::INFINITE_LOOP.path)
+            .unwrap()
+            .settings(config)
+            .unwrap();
+        let outcome = kit.call("infinite_loop", json!({}));
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::PolicyDenied, "{error}");
+        assert_eq!(outcome.receipt().fuel, None, "it did not run");
+        assert!(
+            kit.cards().is_empty(),
+            "nobody is asked about what is denied"
+        );
+        assert_eq!(kit.events().last().unwrap().decision, Some(Decision::Deny));
+    }
+}
+
+#[test]
+fn every_call_is_on_record_with_what_it_cost() {
+    let arena = Arena::new(guests::INFINITE_LOOP).limits(json!({"timeMs": 300}));
+    let before = arena.kit().events().len();
+    arena.call(json!({}));
+    let events = arena.kit().events();
+    let event = &events[before];
+    assert_eq!(
+        (event.tool.as_str(), event.code),
+        ("infinite_loop", Some(Code::Timeout))
+    );
+    assert!(
+        event.fuel > Some(0) && event.peak_memory > Some(0) && event.duration_ms >= 300.0,
+        "{event:?}"
+    );
+    assert_eq!(event.digest.as_ref().map(String::len), Some(64));
+}
+
+#[test]
+fn the_receipt_counts() {
+    let kit = Testkit::new(guests::ECHO.path).unwrap();
+    let outcome = kit.call("echo", json!({"text": "x".repeat(1000)}));
+    let receipt = outcome.receipt();
+    assert!(
+        receipt.bytes_in >= 1000 && receipt.bytes_out >= 1000,
+        "{receipt:?}"
+    );
+    assert!(
+        receipt.fuel > Some(1000) && receipt.peak_memory >= Some(64 << 10),
+        "{receipt:?}"
+    );
+}
+
+#[test]
+fn a_long_result_is_cut_and_marked() {
+    let kit = Testkit::new(guests::ECHO.path)
+        .unwrap()
+        .settings(json!({"limits": {"outputChars": 100}}))
+        .unwrap();
+    let outcome = kit.call("echo", json!({"text": "ä".repeat(1000)}));
+    assert!(outcome.is_ok() && outcome.truncated());
+    assert!(outcome.text().contains("[cut"), "{}", outcome.text());
+    assert!(outcome.text().chars().count() < 200);
+}
+
+#[test]
+fn calls_per_minute_are_counted() {
+    let config = json!({"tools": {"add": {"limits": {"callsPerMinute": 2}}}});
+    let kit = adder().settings(config).unwrap();
+    let codes: Vec<_> = (0..3)
+        .map(|_| {
+            kit.call("add", json!({"a": 1, "b": 1}))
+                .result()
+                .err()
+                .map(|e| e.code)
+        })
+        .collect();
+    assert_eq!(codes, [None, None, Some(Code::LimitExceeded)]);
+}
