@@ -3,7 +3,7 @@
 //! A tool's author chooses much of what stands on a card and must not be able to draw a prompt of
 //! their own. So every line of it begins with a gutter, and is broken before the terminal would break it.
 
-use mimir_core::{Card, Risk};
+use mimir_core::{Card, Risk, Source};
 
 use crate::output::{BAD, FAINT, STRONG, WARN, styled};
 
@@ -38,7 +38,7 @@ pub fn draw(card: &Card, width: usize) -> Drawn {
         card.source.badge(),
         styled(FAINT, format_args!("sha256 {digest}…"))
     ));
-    if card.location != card.source.as_str() {
+    if card.source != Source::BuiltIn {
         quote(&mut head, &card.location, width);
     }
     let risk = match card.risk {
@@ -131,7 +131,7 @@ fn broken(line: &str, room: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mimir_core::{Decision, Layer, Reason, Source};
+    use mimir_core::{Decision, Layer, Reason};
 
     fn card() -> Card {
         Card {
