@@ -81,7 +81,12 @@ impl Deadline {
                 let now = self.clock.instant();
                 let at = self.lock().due(now);
                 if at <= now {
-                    return Poll::Ready(Err(Elapsed));
+                    // Once more: work that watches the same deadline sees now that it is over, and can
+                    // say what it has used.
+                    return match work.as_mut().poll(cx) {
+                        Poll::Ready(output) => Poll::Ready(Ok(output)),
+                        Poll::Pending => Poll::Ready(Err(Elapsed)),
+                    };
                 }
                 let sleep = match &mut timer {
                     Some((set, sleep)) if *set >= now && *set <= at => sleep,
@@ -158,6 +163,36 @@ mod tests {
     fn poll_once(deadline: &Deadline) -> Poll<Result<(), Elapsed>> {
         let mut work = std::pin::pin!(deadline.bound(std::future::pending::<()>()));
         work.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    /// A clock on which every look takes 100 ms.
+    struct Slow(Mutex<Instant>);
+
+    impl Clock for Slow {
+        fn now(&self) -> SystemTime {
+            SystemTime::UNIX_EPOCH
+        }
+        fn instant(&self) -> Instant {
+            let mut at = self.0.lock().unwrap();
+            let seen = *at;
+            *at += Duration::from_millis(100);
+            seen
+        }
+        fn sleep_until(&self, _: Instant) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn what_watches_the_same_deadline_has_the_last_word() {
+        let clock = Arc::new(Slow(Mutex::new(Instant::now())));
+        let deadline = Deadline::new(clock, Duration::from_millis(150), None);
+        let inner = deadline.clone();
+        // Time runs out between the look of the inner and that of the outer one.
+        let work = async move { inner.bound(std::future::pending::<()>()).await.is_err() };
+        let mut outer = std::pin::pin!(deadline.bound(work));
+        let ended = outer.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()));
+        assert_eq!(ended, Poll::Ready(Ok(true)));
     }
 
     #[test]
