@@ -68,10 +68,19 @@ impl Found {
         !self.truncated
     }
 
+    /// Puts everything in the order of the paths; a walk comes by in another one.
+    pub fn sort(&mut self) {
+        self.matches.sort_by(|a, b| a.path.cmp(&b.path));
+        self.files.sort_unstable();
+    }
+
     /// The result as a model reads it: like ripgrep's output, with a last line that says what it is.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let with_context = self.matches.iter().any(|hit| !hit.before.is_empty() || !hit.after.is_empty());
+        let with_context = self
+            .matches
+            .iter()
+            .any(|hit| !hit.before.is_empty() || !hit.after.is_empty());
         for hit in &self.matches {
             let first = hit.line - hit.before.len() as u64;
             for (line, before) in (first..).zip(&hit.before) {
@@ -95,12 +104,20 @@ impl Found {
     }
 
     fn summary(&self) -> String {
-        let count = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+        let count =
+            |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
         let mut summary = match (self.matches.len(), self.files.len()) {
-            (0, 0) => format!("Nothing found in {}", count(self.files_searched as usize, "file", "files")),
+            (0, 0) => format!(
+                "Nothing found in {}",
+                count(self.files_searched as usize, "file", "files")
+            ),
             (0, files) => count(files, "file", "files"),
             (matches, files) => {
-                format!("{} in {}", count(matches, "match", "matches"), count(files, "file", "files"))
+                format!(
+                    "{} in {}",
+                    count(matches, "match", "matches"),
+                    count(files, "file", "files")
+                )
             }
         };
         if self.truncated {

@@ -1,38 +1,45 @@
 //! Files by name.
 
-use std::path::Path;
+use std::ops::ControlFlow;
 
 use globset::GlobBuilder;
 use mimir_sdk::{Error, Result};
 
 use crate::found::Found;
-use crate::{FileSearch, place, walk};
+use crate::place::Start;
+use crate::tree::Folder;
+use crate::{FileSearch, walk};
 
 /// The files below `start` whose path matches. A glob without `/` matches a name at any depth.
-pub fn search(search: &FileSearch, root: &Path, start: &Path) -> Result<Found> {
+pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found> {
     let query = search.query.trim_start_matches("./");
-    let anywhere = if query.contains('/') { query.to_owned() } else { format!("**/{query}") };
+    let anywhere = if query.contains('/') {
+        query.to_owned()
+    } else {
+        format!("**/{query}")
+    };
     let glob = GlobBuilder::new(&anywhere)
         .literal_separator(true)
         .case_insensitive(search.ignore_case)
         .build()
-        .map_err(|error| Error::invalid_input(format!("`{}` is no glob: {}", search.query, error.kind())))?
+        .map_err(|error| {
+            Error::invalid_input(format!("`{}` is no glob: {}", search.query, error.kind()))
+        })?
         .compile_matcher();
     let mut found = Found::default();
-    let mut skipped = 0;
-    for entry in walk::files(search, start, &mut skipped)? {
+    let missed = walk::files(search, root, start, |file| {
         found.files_searched += 1;
-        let shown = place::shown(root, entry.path());
         // A glob may be meant from where the search begins or from the root.
-        if !glob.is_match(&shown) && !glob.is_match(place::shown(start, entry.path())) {
-            continue;
+        if !glob.is_match(file.path) && !glob.is_match(start.below(file.path)) {
+            return ControlFlow::Continue(());
         }
-        if found.files.len() == search.max_results || !found.has_room(shown.len()) {
+        if found.files.len() == search.max_results || !found.has_room(file.path.len()) {
             found.truncated = true;
-            break;
+            return ControlFlow::Break(());
         }
-        found.files.push(shown);
-    }
-    found.skipped = skipped;
+        found.files.push(file.path.to_owned());
+        ControlFlow::Continue(())
+    })?;
+    found.skipped = missed.unreadable;
     Ok(found)
 }

@@ -1,23 +1,26 @@
 //! Lines by content.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
+use std::io;
+use std::ops::ControlFlow;
 
 use grep_matcher::Matcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch};
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
+};
 use mimir_sdk::{Error, Result};
 
 use crate::found::{Found, Hit, line};
-use crate::{FileSearch, Mode, place, walk};
+use crate::place::Start;
+use crate::tree::{Content, Folder};
+use crate::{FileSearch, Mode, walk};
 
 /// Files up to this size are read whole, with few calls of the host; larger ones go by in pieces, so
 /// that memory stays bounded.
 const WHOLE: usize = 4 << 20;
 
 /// The lines of the files below `start` that match.
-pub fn search(search: &FileSearch, root: &Path, start: &Path) -> Result<Found> {
+pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found> {
     let matcher = matcher(search)?;
     let context = usize::from(search.context_lines);
     let mut searcher = SearcherBuilder::new()
@@ -26,77 +29,79 @@ pub fn search(search: &FileSearch, root: &Path, start: &Path) -> Result<Found> {
         .after_context(context)
         .build();
     let mut found = Found::default();
-    let mut skipped = 0;
-    let mut buffer = vec![0; WHOLE];
-    for entry in walk::files(search, start, &mut skipped)? {
+    let missed = walk::files(search, root, start, |file| {
         found.files_searched += 1;
-        let path = entry.path();
         let mut hits = Hits {
             matcher: &matcher,
-            path: &|| place::shown(root, path),
+            path: file.path,
             most: search.max_results,
             before: Vec::new(),
             first: found.matches.len(),
             found: &mut found,
         };
-        if one(&mut searcher, &matcher, path, &mut buffer, &mut hits).is_err() {
+        if one(&mut searcher, &matcher, &file, &mut hits).is_err() {
             found.skipped += 1;
         }
         if found.truncated {
-            break;
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
-    }
-    found.skipped += skipped;
+    })?;
+    found.skipped += missed.unreadable;
     Ok(found)
 }
 
 fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
     let mut builder = RegexMatcherBuilder::new();
-    builder.line_terminator(Some(b'\n')).case_insensitive(search.ignore_case);
+    builder
+        .line_terminator(Some(b'\n'))
+        .case_insensitive(search.ignore_case);
     let built = match search.mode {
         Mode::Regex => builder.build(&search.query),
         Mode::Grep | Mode::Glob => {
             if search.query.contains('\n') {
-                return Err(Error::invalid_input("the query has a line end; a search looks at one line at a time"));
+                return Err(Error::invalid_input(
+                    "the query has a line end; a search looks at one line at a time",
+                ));
             }
             builder.fixed_strings(true).build(&search.query)
         }
     };
-    built.map_err(|error| Error::invalid_input(format!("`{}` is no regular expression: {error}", search.query)))
+    built.map_err(|error| {
+        Error::invalid_input(format!(
+            "`{}` is no regular expression: {error}",
+            search.query
+        ))
+    })
 }
 
 /// Searches one file.
 fn one(
     searcher: &mut Searcher,
     matcher: &RegexMatcher,
-    path: &Path,
-    buffer: &mut [u8],
+    file: &walk::Found<'_>,
     hits: &mut Hits<'_>,
 ) -> io::Result<()> {
-    let mut file = File::open(path)?;
-    let mut filled = 0;
-    loop {
-        match file.read(&mut buffer[filled..])? {
-            0 => break,
-            more => filled += more,
+    match Content::of(file.open()?, WHOLE)? {
+        Content::Binary => Ok(()),
+        Content::Long(head, rest) => {
+            searcher.search_reader(matcher, io::Read::chain(io::Cursor::new(head), rest), hits)
         }
-        if filled == buffer.len() {
-            let whole = io::Cursor::new(&buffer[..]).chain(file);
-            return searcher.search_reader(matcher, whole, hits);
+        Content::Whole(content) => {
+            // Most files match nothing: a look at the whole is faster than one at every line.
+            if !matcher.is_match(&content).map_err(io::Error::other)? || content.contains(&0) {
+                return Ok(());
+            }
+            searcher.search_slice(matcher, &content, hits)
         }
     }
-    let content = &buffer[..filled];
-    // Most files match nothing: a look at the whole is faster than one at every line.
-    if !matcher.is_match(content).map_err(io::Error::other)? || content.contains(&0) {
-        return Ok(());
-    }
-    searcher.search_slice(matcher, content, hits)
 }
 
 /// Takes the matches of one file.
 struct Hits<'a> {
     matcher: &'a RegexMatcher,
-    path: &'a dyn Fn() -> String,
+    path: &'a str,
     most: usize,
     before: Vec<String>,
     first: usize,
@@ -112,8 +117,12 @@ impl Sink for Hits<'_> {
             return Ok(false);
         }
         let bytes = hit.bytes();
-        let at = self.matcher.find(bytes).map_err(io::Error::other)?.map_or(0, |at| at.start());
-        let path = (self.path)();
+        let at = self
+            .matcher
+            .find(bytes)
+            .map_err(io::Error::other)?
+            .map_or(0, |at| at.start());
+        let path = self.path.to_owned();
         let text = line(bytes);
         if !self.found.has_room(path.len() + text.len()) {
             return Ok(false);
@@ -147,8 +156,7 @@ impl Sink for Hits<'_> {
     fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
         // Text that turns out to be binary: what was found in it so far is noise.
         self.found.matches.truncate(self.first);
-        let name = (self.path)();
-        self.found.files.retain(|file| *file != name);
+        self.found.files.retain(|file| file != self.path);
         Ok(false)
     }
 }

@@ -1,15 +1,18 @@
 //! `file_search`: finds text and files in the workspace with ripgrep's own crates.
 //!
 //! [`arguments`](crate::FileSearch) in, a [`Found`] out: [`walk`] says which files, [`grep`] and
-//! [`glob`] look at them. Never here: anything that changes a file.
+//! [`glob`] look at them, [`tree`] reads them with few calls of the host. Never here: anything that changes a file.
 
 mod found;
 mod glob;
 mod grep;
 mod place;
+mod tree;
 mod walk;
 
 use mimir_sdk::prelude::*;
+use place::Start;
+use tree::Folder;
 
 pub use found::{Found, Hit};
 
@@ -79,14 +82,17 @@ impl Tool for FileSearch {
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
         if self.query.is_empty() {
-            return Err(Error::invalid_input("the query is empty; say what to look for"));
+            return Err(Error::invalid_input(
+                "the query is empty; say what to look for",
+            ));
         }
-        let root = cx.workspace();
-        let start = place::inside(root, self.path.as_deref())?;
-        let found = match self.mode {
-            Mode::Grep | Mode::Regex => grep::search(&self, root, &start)?,
-            Mode::Glob => glob::search(&self, root, &start)?,
+        let root = Folder::root(cx.workspace()).map_err(|error| Error::io(&error, "."))?;
+        let start = Start::find(&root, self.path.as_deref())?;
+        let mut found = match self.mode {
+            Mode::Grep | Mode::Regex => grep::search(&self, &root, &start)?,
+            Mode::Glob => glob::search(&self, &root, &start)?,
         };
+        found.sort();
         let text = found.text();
         Ok(Json(found).worded(text))
     }

@@ -1,34 +1,94 @@
-//! Where a search begins, and how a path is told to the caller.
+//! Where a search begins.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use mimir_sdk::{Error, Result};
 
-/// The path below the workspace root, or why there is none.
-pub fn inside(root: &Path, path: Option<&str>) -> Result<PathBuf> {
-    let Some(path) = path else {
-        return Ok(root.to_owned());
-    };
-    let mut place = root.to_owned();
-    for part in Path::new(path).components() {
+use crate::tree::Folder;
+
+/// Where a search begins. Paths are relative to the workspace root, with `/`; the root itself is empty.
+pub enum Start {
+    /// In a folder.
+    Folder {
+        /// Its path.
+        path: String,
+    },
+    /// In a single file.
+    File {
+        /// The folder that it is in.
+        folder: Folder,
+        /// Its name there.
+        name: String,
+        /// Its path.
+        path: String,
+    },
+}
+
+impl Start {
+    /// Finds what the caller means.
+    pub fn find(root: &Folder, written: Option<&str>) -> Result<Self> {
+        let path = inside(written.unwrap_or("."))?;
+        let Some(name) = path.rsplit('/').next().filter(|name| !name.is_empty()) else {
+            return Ok(Self::Folder { path });
+        };
+        let failed = |error: std::io::Error| Error::io(&error, &path);
+        match root.folder(&path) {
+            Ok(_) => Ok(Self::Folder { path }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+                let above = path
+                    .strip_suffix(name)
+                    .unwrap_or_default()
+                    .trim_end_matches('/');
+                let folder = root
+                    .folder(if above.is_empty() { "." } else { above })
+                    .map_err(failed)?;
+                folder.file(name).map_err(failed)?;
+                Ok(Self::File {
+                    folder,
+                    name: name.to_owned(),
+                    path,
+                })
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Folder { path } | Self::File { path, .. } => path,
+        }
+    }
+
+    /// A path as seen from where the search begins.
+    pub fn below<'p>(&self, path: &'p str) -> &'p str {
+        path.strip_prefix(self.path())
+            .map_or(path, |below| below.trim_start_matches('/'))
+    }
+}
+
+/// The path without detours, or why it leads nowhere.
+fn inside(written: &str) -> Result<String> {
+    let mut path = String::new();
+    for part in Path::new(written).components() {
         match part {
             Component::CurDir => {}
-            Component::Normal(name) => place.push(name),
+            Component::Normal(name) => path = join(&path, &name.to_string_lossy()),
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
                 return Err(Error::invalid_path(format!(
-                    "`{path}` leaves the workspace; paths are relative to its root, such as `src`"
+                    "`{written}` leaves the workspace; paths are relative to its root, such as `src`"
                 )));
             }
         }
     }
-    // Says at once what a walk would only skip.
-    std::fs::metadata(&place).map_err(|error| Error::io(&error, path))?;
-    Ok(place)
+    Ok(path)
 }
 
-/// The path as the caller knows it: relative to the workspace root, with `/`.
-pub fn shown(root: &Path, path: &Path) -> String {
-    let below = path.strip_prefix(root).unwrap_or(path);
-    let parts: Vec<_> = below.components().map(|part| part.as_os_str().to_string_lossy()).collect();
-    parts.join("/")
+/// A name in a folder.
+pub fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{folder}/{name}")
+    }
 }

@@ -24,11 +24,17 @@ fn workspace() -> tempfile::TempDir {
 
 fn search(dir: &tempfile::TempDir, arguments: serde_json::Value) -> Result<Found> {
     let search: FileSearch = serde_json::from_value(arguments).unwrap();
-    search.run(&Context::at(dir.path())).map(|worded| worded.value)
+    search
+        .run(&Context::at(dir.path()))
+        .map(|worded| worded.value)
 }
 
 fn lines(found: &Found) -> Vec<String> {
-    found.matches.iter().map(|hit| format!("{}:{}:{}", hit.path, hit.line, hit.column)).collect()
+    found
+        .matches
+        .iter()
+        .map(|hit| format!("{}:{}:{}", hit.path, hit.line, hit.column))
+        .collect()
 }
 
 use mimir_sdk::serde_json::{self, json};
@@ -37,24 +43,58 @@ use mimir_sdk::serde_json::{self, json};
 fn grep_is_literal_and_leaves_out_what_does_not_belong() {
     let dir = workspace();
     let found = search(&dir, json!({"mode": "grep", "query": "fuel"})).unwrap();
-    assert_eq!(lines(&found), ["notes.md:1:1", "src/lib.rs:2:8", "src/main.rs:2:10"]);
-    assert_eq!(found.matches[1].text, "pub fn fuel() {}", "CRLF is no part of a line");
-    assert!(search(&dir, json!({"mode": "grep", "query": "f.el"})).unwrap().matches.is_empty());
-    let both = search(&dir, json!({"mode": "grep", "query": "FUEL", "ignoreCase": true, "path": "src"})).unwrap();
+    assert_eq!(
+        lines(&found),
+        ["notes.md:1:1", "src/lib.rs:2:8", "src/main.rs:2:10"]
+    );
+    assert_eq!(
+        found.matches[1].text, "pub fn fuel() {}",
+        "CRLF is no part of a line"
+    );
+    assert!(
+        search(&dir, json!({"mode": "grep", "query": "f.el"}))
+            .unwrap()
+            .matches
+            .is_empty()
+    );
+    let both = search(
+        &dir,
+        json!({"mode": "grep", "query": "FUEL", "ignoreCase": true, "path": "src"}),
+    )
+    .unwrap();
     assert_eq!(both.matches.len(), 3);
-    let hidden = search(&dir, json!({"mode": "grep", "query": "fuel", "includeHidden": true})).unwrap();
+    let hidden = search(
+        &dir,
+        json!({"mode": "grep", "query": "fuel", "includeHidden": true}),
+    )
+    .unwrap();
     assert!(hidden.files.contains(&".hidden.rs".to_owned()));
 }
 
 #[test]
 fn regex_glob_include_and_exclude() {
     let dir = workspace();
-    let found = search(&dir, json!({"mode": "regex", "query": r"fn \w+\(\)", "include": ["*.rs"]})).unwrap();
+    let found = search(
+        &dir,
+        json!({"mode": "regex", "query": r"fn \w+\(\)", "include": ["*.rs"]}),
+    )
+    .unwrap();
     assert_eq!(lines(&found), ["src/lib.rs:2:5", "src/main.rs:1:1"]);
-    let found = search(&dir, json!({"mode": "grep", "query": "fuel", "exclude": ["*.md", "main.rs"]})).unwrap();
+    let found = search(
+        &dir,
+        json!({"mode": "grep", "query": "fuel", "exclude": ["*.md", "main.rs"]}),
+    )
+    .unwrap();
     assert_eq!(found.files, ["src/lib.rs"]);
-    let names = |query: &str| search(&dir, json!({"mode": "glob", "query": query})).unwrap().files;
-    assert_eq!(names("*.rs"), ["src/deep/er/mod.rs", "src/lib.rs", "src/main.rs"]);
+    let names = |query: &str| {
+        search(&dir, json!({"mode": "glob", "query": query}))
+            .unwrap()
+            .files
+    };
+    assert_eq!(
+        names("*.rs"),
+        ["src/deep/er/mod.rs", "src/lib.rs", "src/main.rs"]
+    );
     assert_eq!(names("src/*.rs"), ["src/lib.rs", "src/main.rs"]);
     assert_eq!(names("**/mod.rs"), ["src/deep/er/mod.rs"]);
 }
@@ -63,22 +103,47 @@ fn regex_glob_include_and_exclude() {
 fn results_are_bounded_and_say_so() {
     let dir = workspace();
     fs::write(dir.path().join("many.txt"), "word\n".repeat(5000)).unwrap();
-    let found = search(&dir, json!({"mode": "grep", "query": "word", "maxResults": 7})).unwrap();
+    let found = search(
+        &dir,
+        json!({"mode": "grep", "query": "word", "maxResults": 7}),
+    )
+    .unwrap();
     assert_eq!((found.matches.len(), found.truncated), (7, true));
-    fs::write(dir.path().join("long.txt"), format!("{}needle{}", "x".repeat(1_000_000), "y".repeat(1_000_000))).unwrap();
+    fs::write(
+        dir.path().join("long.txt"),
+        format!("{}needle{}", "x".repeat(1_000_000), "y".repeat(1_000_000)),
+    )
+    .unwrap();
     let found = search(&dir, json!({"mode": "grep", "query": "needle"})).unwrap();
     assert!(found.matches[0].text.chars().count() < 500 && found.matches[0].column == 1_000_001);
-    fs::write(dir.path().join("big.txt"), format!("{}\nneedle two\n", "filler\n".repeat(1_000_000))).unwrap();
+    fs::write(
+        dir.path().join("big.txt"),
+        format!("{}\nneedle two\n", "filler\n".repeat(1_000_000)),
+    )
+    .unwrap();
     let found = search(&dir, json!({"mode": "grep", "query": "needle two"})).unwrap();
-    assert_eq!(lines(&found), ["big.txt:1000002:1"], "a file that is larger than the buffer");
+    assert_eq!(
+        lines(&found),
+        ["big.txt:1000002:1"],
+        "a file that is larger than the buffer"
+    );
 }
 
 #[test]
 fn context_is_shown_around_a_match() {
     let dir = workspace();
-    let found = search(&dir, json!({"mode": "grep", "query": "burn", "contextLines": 1})).unwrap();
-    assert_eq!((found.matches[0].before.len(), found.matches[0].after.len()), (1, 1));
-    assert!(found.text().starts_with("src/main.rs-1-fn main() {\nsrc/main.rs:2:    burn(fuel);\nsrc/main.rs-3-}\n"));
+    let found = search(
+        &dir,
+        json!({"mode": "grep", "query": "burn", "contextLines": 1}),
+    )
+    .unwrap();
+    assert_eq!(
+        (found.matches[0].before.len(), found.matches[0].after.len()),
+        (1, 1)
+    );
+    assert!(found.text().starts_with(
+        "src/main.rs-1-fn main() {\nsrc/main.rs:2:    burn(fuel);\nsrc/main.rs-3-}\n"
+    ));
 }
 
 #[test]
@@ -89,12 +154,116 @@ fn bad_input_has_a_code_and_a_sentence() {
         (json!({"mode": "glob", "query": "a[b"}), Code::InvalidInput),
         (json!({"mode": "grep", "query": ""}), Code::InvalidInput),
         (json!({"mode": "grep", "query": "a\nb"}), Code::InvalidInput),
-        (json!({"mode": "grep", "query": "x", "include": ["a[b"]}), Code::InvalidInput),
-        (json!({"mode": "grep", "query": "x", "path": "../"}), Code::InvalidPath),
-        (json!({"mode": "grep", "query": "x", "path": "/etc"}), Code::InvalidPath),
-        (json!({"mode": "grep", "query": "x", "path": "nowhere"}), Code::FileNotFound),
+        (
+            json!({"mode": "grep", "query": "x", "include": ["a[b"]}),
+            Code::InvalidInput,
+        ),
+        (
+            json!({"mode": "grep", "query": "x", "path": "../"}),
+            Code::InvalidPath,
+        ),
+        (
+            json!({"mode": "grep", "query": "x", "path": "/etc"}),
+            Code::InvalidPath,
+        ),
+        (
+            json!({"mode": "grep", "query": "x", "path": "nowhere"}),
+            Code::FileNotFound,
+        ),
     ] {
         let error = search(&dir, arguments.clone()).unwrap_err();
         assert_eq!(*error.code(), code, "{arguments}: {}", error.message());
     }
+}
+
+#[test]
+fn the_rules_of_ignore_files_are_those_of_git_and_ripgrep() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |path: &str, content: &str| {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    write(".gitignore", "*.log\n/top.txt\nbuild/\n!keep.log\n");
+    write(".git/info/exclude", "private.txt\n");
+    write("sub/.gitignore", "!wanted.log\n");
+    write("sub/.ignore", "kept-out.txt\n!both.log\n");
+    write("nested/.git/HEAD", "");
+    for file in [
+        "top.txt",
+        "a.log",
+        "keep.log",
+        "private.txt",
+        "sub/top.txt",
+        "sub/a.log",
+        "sub/wanted.log",
+        "sub/both.log",
+        "sub/kept-out.txt",
+        "sub/build/x",
+        "nested/a.log",
+        "sub/deep/a.log",
+        "sub/deep/kept-out.txt",
+    ] {
+        write(file, "word");
+    }
+    let files = |arguments: serde_json::Value| search(&dir, arguments).unwrap().files;
+    let all = files(json!({"mode": "glob", "query": "*"}));
+    assert_eq!(
+        all,
+        [
+            "keep.log",
+            "nested/a.log",
+            "sub/both.log",
+            "sub/top.txt",
+            "sub/wanted.log"
+        ]
+    );
+    assert_eq!(files(json!({"mode": "grep", "query": "word"})), all);
+    let below = files(json!({"mode": "glob", "query": "*", "path": "sub/deep"}));
+    assert!(below.is_empty(), "rules from above hold below: {below:?}");
+    assert_eq!(
+        files(json!({"mode": "glob", "query": "*", "path": "sub/build"})),
+        ["sub/build/x"],
+        "asked for by name"
+    );
+}
+
+#[test]
+fn filters_are_meant_from_the_root_or_from_the_start() {
+    let dir = workspace();
+    let files = |arguments: serde_json::Value| search(&dir, arguments).unwrap().files;
+    for include in ["src", "src/", "src/*.rs", "./src/**/*.rs"] {
+        let found = files(json!({"mode": "grep", "query": "fuel", "include": [include]}));
+        assert_eq!(found, ["src/lib.rs", "src/main.rs"], "{include}");
+    }
+    let found = files(
+        json!({"mode": "glob", "query": "*.rs", "path": "src", "include": ["/main.rs", "src/deep"]}),
+    );
+    assert_eq!(found, ["src/deep/er/mod.rs", "src/main.rs"]);
+    assert_eq!(
+        files(json!({"mode": "glob", "query": "*", "exclude": ["src", "*.bin"]})),
+        ["notes.md"]
+    );
+    let ignored = files(json!({"mode": "glob", "query": "*", "include": ["*.rs"]}));
+    assert!(
+        !ignored.contains(&"ignored/out.rs".to_owned()),
+        "include brings back nothing that is ignored"
+    );
+}
+
+#[test]
+fn a_single_file_is_searched_whatever_its_name() {
+    let dir = workspace();
+    let found = search(
+        &dir,
+        json!({"mode": "grep", "query": "fuel", "path": "./src/main.rs"}),
+    )
+    .unwrap();
+    assert_eq!(lines(&found), ["src/main.rs:2:10"]);
+    let hidden = search(
+        &dir,
+        json!({"mode": "grep", "query": "fuel", "path": ".hidden.rs"}),
+    )
+    .unwrap();
+    assert_eq!(hidden.files, [".hidden.rs"]);
 }

@@ -1,0 +1,149 @@
+//! Folders and files, with as few calls of the host as there can be: a search makes little else.
+//!
+//! In a component it speaks to `wasi:filesystem` itself. The standard library would ask two or three
+//! times as often: for the metadata of each directory entry, for the flags and the size of each file.
+
+#[cfg(not(target_os = "wasi"))]
+mod native;
+#[cfg(target_os = "wasi")]
+mod wasi;
+
+#[cfg(not(target_os = "wasi"))]
+pub use native::{File, Folder};
+#[cfg(target_os = "wasi")]
+pub use wasi::{File, Folder};
+
+use std::io;
+
+/// How much a file is asked for at once, in bytes. A host may give less.
+const PIECE: usize = 1 << 20;
+
+/// Whoever gives less than asked for gives whole pages, unless the file ends there.
+const PAGE: usize = 4096;
+
+/// Longest first look at a file that tells binaries from text, in bytes.
+const LOOK: usize = 1024;
+
+/// What a folder has in it.
+#[derive(Debug, Default)]
+pub struct Entries {
+    /// The names of its files, in their order.
+    pub files: Vec<String>,
+    /// The names of its folders, in their order.
+    pub folders: Vec<String>,
+    /// How many entries can't be named or read.
+    pub odd: u64,
+}
+
+impl Entries {
+    fn sorted(mut self) -> Self {
+        self.files.sort_unstable();
+        self.folders.sort_unstable();
+        self
+    }
+}
+
+/// What is in a file.
+pub enum Content {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// The beginning of a long file, and what gives the rest.
+    Long(Vec<u8>, Rest),
+    /// Not text.
+    Binary,
+}
+
+impl Content {
+    /// Reads a file, up to `most` bytes of it at once.
+    pub fn of(mut file: File, most: usize) -> io::Result<Self> {
+        let mut content = file.piece(PIECE)?;
+        if content[..content.len().min(LOOK)].contains(&0) {
+            return Ok(Self::Binary);
+        }
+        let mut last = content.len();
+        while last > 0 && last.is_multiple_of(PAGE) {
+            if content.len() >= most {
+                return Ok(Self::Long(
+                    content,
+                    Rest {
+                        file,
+                        piece: Vec::new(),
+                        at: 0,
+                    },
+                ));
+            }
+            let piece = file.piece(PIECE)?;
+            last = piece.len();
+            content.extend_from_slice(&piece);
+        }
+        Ok(Self::Whole(content))
+    }
+}
+
+/// The rest of a long file, piece by piece.
+pub struct Rest {
+    file: File,
+    piece: Vec<u8>,
+    at: usize,
+}
+
+impl io::Read for Rest {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.piece.len() {
+            self.piece = self.file.piece(PIECE)?;
+            self.at = 0;
+        }
+        let count = into.len().min(self.piece.len() - self.at);
+        into[..count].copy_from_slice(&self.piece[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn files_come_whole_long_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::root(dir.path()).unwrap();
+        let content = |bytes: &[u8], most: usize| {
+            std::fs::write(dir.path().join("f"), bytes).unwrap();
+            Content::of(folder.file("f").unwrap(), most).unwrap()
+        };
+        assert!(matches!(content(b"", 10), Content::Whole(whole) if whole.is_empty()));
+        assert!(matches!(content(b"text", 10), Content::Whole(whole) if whole == b"text"));
+        assert!(matches!(content(b"te\0xt", 10), Content::Binary));
+        let pages = vec![b'x'; 2 * PAGE];
+        assert!(matches!(content(&pages, PIECE), Content::Whole(whole) if whole == pages));
+        let long: Vec<u8> = (0..3 * PIECE + 7).map(|i| b'a' + (i % 23) as u8).collect();
+        assert!(matches!(content(&long, 4 * PIECE), Content::Whole(whole) if whole == long));
+        let Content::Long(mut all, mut rest) = content(&long, PIECE) else {
+            panic!("that is long")
+        };
+        rest.read_to_end(&mut all).unwrap();
+        assert_eq!(all, long);
+    }
+
+    #[test]
+    fn entries_are_sorted_and_links_are_neither() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b", "a"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+            std::fs::create_dir(dir.path().join(format!("{name}-folder"))).unwrap();
+        }
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("a", dir.path().join("link")).unwrap();
+        let entries = Folder::root(dir.path()).unwrap().entries().unwrap();
+        assert_eq!(
+            (entries.files, entries.folders),
+            (
+                vec!["a".into(), "b".into()],
+                vec!["a-folder".into(), "b-folder".into()]
+            )
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! The same for tests on the machine that builds.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::Entries;
+
+/// A folder.
+pub struct Folder(PathBuf);
+
+/// A file that is read from its beginning to its end.
+pub struct File(fs::File);
+
+impl Folder {
+    /// The root of the workspace.
+    pub fn root(path: &Path) -> io::Result<Self> {
+        fs::read_dir(path).map(|_| Self(path.to_owned()))
+    }
+
+    /// A folder in this one, by its relative path.
+    pub fn folder(&self, path: &str) -> io::Result<Self> {
+        Self::root(&self.0.join(path))
+    }
+
+    /// A file in this folder.
+    pub fn file(&self, name: &str) -> io::Result<File> {
+        let path = self.0.join(name);
+        if path.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        fs::File::open(path).map(File)
+    }
+
+    /// What is in it.
+    pub fn entries(&self) -> io::Result<Entries> {
+        let mut entries = Entries::default();
+        for entry in fs::read_dir(&self.0)? {
+            let entry = entry?;
+            match (entry.file_name().into_string(), entry.file_type()) {
+                (Ok(name), Ok(kind)) if kind.is_file() => entries.files.push(name),
+                (Ok(name), Ok(kind)) if kind.is_dir() => entries.folders.push(name),
+                (Ok(_), Ok(_)) => {}
+                _ => entries.odd += 1,
+            }
+        }
+        Ok(entries.sorted())
+    }
+}
+
+impl File {
+    /// The next piece, of at most so many bytes; empty at the end.
+    pub fn piece(&mut self, most: usize) -> io::Result<Vec<u8>> {
+        let mut piece = Vec::new();
+        (&self.0).take(most as u64).read_to_end(&mut piece)?;
+        Ok(piece)
+    }
+}

@@ -1,0 +1,100 @@
+//! Folders and files by `wasi:filesystem` itself.
+
+use std::io;
+use std::path::Path;
+
+use wasip2::filesystem::preopens::get_directories;
+use wasip2::filesystem::types::{
+    Descriptor, DescriptorFlags, DescriptorType, ErrorCode, OpenFlags, PathFlags,
+};
+
+use super::Entries;
+
+/// A folder.
+pub struct Folder(Descriptor);
+
+/// A file that is read from its beginning to its end.
+pub struct File {
+    descriptor: Descriptor,
+    offset: u64,
+}
+
+impl Folder {
+    /// The root of the workspace.
+    pub fn root(path: &Path) -> io::Result<Self> {
+        let given = get_directories()
+            .into_iter()
+            .find(|(_, guest)| Path::new(guest) == path);
+        given
+            .map(|(descriptor, _)| Self(descriptor))
+            .ok_or_else(|| io::ErrorKind::PermissionDenied.into())
+    }
+
+    /// A folder in this one, by its relative path. A link to one is followed.
+    pub fn folder(&self, path: &str) -> io::Result<Self> {
+        let opened = self.0.open_at(
+            PathFlags::SYMLINK_FOLLOW,
+            path,
+            OpenFlags::DIRECTORY,
+            DescriptorFlags::READ,
+        );
+        opened.map(Self).map_err(error)
+    }
+
+    /// A file in this folder. No link is followed: what a walk finds is none, unless somebody swaps it.
+    pub fn file(&self, name: &str) -> io::Result<File> {
+        let opened = self.0.open_at(
+            PathFlags::empty(),
+            name,
+            OpenFlags::empty(),
+            DescriptorFlags::READ,
+        );
+        opened
+            .map(|descriptor| File {
+                descriptor,
+                offset: 0,
+            })
+            .map_err(error)
+    }
+
+    /// What is in it.
+    pub fn entries(&self) -> io::Result<Entries> {
+        let stream = self.0.read_directory().map_err(error)?;
+        let mut entries = Entries::default();
+        loop {
+            match stream.read_directory_entry() {
+                Ok(Some(entry)) => match entry.type_ {
+                    DescriptorType::RegularFile => entries.files.push(entry.name),
+                    DescriptorType::Directory => entries.folders.push(entry.name),
+                    _ => {}
+                },
+                Ok(None) => return Ok(entries.sorted()),
+                Err(ErrorCode::IllegalByteSequence) => entries.odd += 1,
+                Err(code) => return Err(error(code)),
+            }
+        }
+    }
+}
+
+impl File {
+    /// The next piece, of at most so many bytes; empty at the end.
+    pub fn piece(&mut self, most: usize) -> io::Result<Vec<u8>> {
+        let (piece, _) = self
+            .descriptor
+            .read(most as u64, self.offset)
+            .map_err(error)?;
+        self.offset += piece.len() as u64;
+        Ok(piece)
+    }
+}
+
+fn error(code: ErrorCode) -> io::Error {
+    let kind = match code {
+        ErrorCode::NoEntry => io::ErrorKind::NotFound,
+        ErrorCode::NotDirectory => io::ErrorKind::NotADirectory,
+        ErrorCode::IsDirectory => io::ErrorKind::IsADirectory,
+        ErrorCode::Access | ErrorCode::NotPermitted => io::ErrorKind::PermissionDenied,
+        _ => return io::Error::other(code.message()),
+    };
+    kind.into()
+}

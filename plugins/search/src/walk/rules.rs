@@ -1,0 +1,118 @@
+//! What `.ignore` and `.gitignore` files say.
+
+use std::rc::Rc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::Rules;
+use crate::place::join;
+use crate::tree::{Content, Entries, Folder};
+
+/// Longest file of rules that is read, in bytes: people don't write longer ones.
+const LONGEST: usize = 1 << 20;
+
+/// The rules that a folder adds to those above it.
+pub struct Level {
+    above: Rules,
+    /// `.ignore`, which speaks before all of git's.
+    ignore: Option<Gitignore>,
+    /// `.gitignore`.
+    git: Option<Gitignore>,
+    /// `.git/info/exclude`.
+    exclude: Option<Gitignore>,
+    /// Whether a repository begins here: what git files above say ends with it.
+    repository: bool,
+}
+
+impl Level {
+    /// The rules in a folder whose entries are known.
+    pub fn of(folder: &Folder, path: &str, entries: &Entries, above: Rules) -> Rules {
+        let has = |name: &str| {
+            entries
+                .files
+                .binary_search_by(|file| file.as_str().cmp(name))
+                .is_ok()
+        };
+        let repository = entries
+            .folders
+            .binary_search_by(|folder| folder.as_str().cmp(".git"))
+            .is_ok();
+        let (ignore, git) = (has(".ignore"), has(".gitignore"));
+        if !ignore && !git && !repository {
+            return above;
+        }
+        Some(Rc::new(Self {
+            above,
+            ignore: ignore.then(|| read(folder, ".ignore", path)).flatten(),
+            git: git.then(|| read(folder, ".gitignore", path)).flatten(),
+            exclude: repository
+                .then(|| read(folder, ".git/info/exclude", path))
+                .flatten(),
+            repository,
+        }))
+    }
+
+    /// Whether the rules take a path out. The deepest one that speaks of it decides.
+    pub fn ignores(&self, path: &str, is_dir: bool) -> bool {
+        let says = |rules: &Option<Gitignore>| match rules
+            .as_ref()
+            .map(|rules| rules.matched(path, is_dir))
+        {
+            Some(Match::Ignore(_)) => Some(true),
+            Some(Match::Whitelist(_)) => Some(false),
+            Some(Match::None) | None => None,
+        };
+        if let Some(said) = self.chain().find_map(|level| says(&level.ignore)) {
+            return said;
+        }
+        for level in self.chain() {
+            if let Some(said) = says(&level.git).or_else(|| says(&level.exclude)) {
+                return said;
+            }
+            if level.repository {
+                break;
+            }
+        }
+        false
+    }
+
+    fn chain(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |level| level.above.as_deref())
+    }
+}
+
+/// The rules above a folder in which a search begins.
+pub fn above(root: &Folder, path: &str) -> Rules {
+    let mut rules = None;
+    if path.is_empty() {
+        return rules;
+    }
+    let mut place = String::new();
+    for name in path.split('/') {
+        let folder = root.folder(if place.is_empty() { "." } else { &place });
+        if let Ok(folder) = folder
+            && let Ok(entries) = folder.entries()
+        {
+            rules = Level::of(&folder, &place, &entries, rules);
+        }
+        place = join(&place, name);
+    }
+    rules
+}
+
+/// A file of rules for the folder at `path`. Lines that are no rules are passed over, as git does.
+fn read(folder: &Folder, name: &str, path: &str) -> Option<Gitignore> {
+    let Ok(Content::Whole(content)) = folder
+        .file(name)
+        .and_then(|file| Content::of(file, LONGEST))
+    else {
+        return None;
+    };
+    let text = String::from_utf8_lossy(&content);
+    let mut builder = GitignoreBuilder::new(path);
+    for line in text.trim_start_matches('\u{feff}').lines() {
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().ok().filter(|rules| !rules.is_empty())
+}
