@@ -42,7 +42,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             wall: Duration::from_secs(60),
-            // About ten seconds of a tight loop: far above any honest tool, far below the wall clock.
+            // One second of the tightest loop and about ten of ordinary code: above any honest tool, below the
+            // wall clock.
             fuel: 20_000_000_000,
             memory: 256 << 20,
             table_elements: 100_000,
