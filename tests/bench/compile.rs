@@ -1,0 +1,85 @@
+//! From a component's bytes to code: compiling the built-in plugins, and loading them from the cache.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mimir_core::tool::Tool;
+use mimir_wasm::{HostOptions, Toolbox, WasmHost};
+use tempfile::TempDir;
+use wasmtime::component::Component;
+
+use crate::bare;
+use crate::measure::{Budget, Report, Row, median, size, time};
+use crate::subject::{Subject, builtins};
+
+/// How often it is compiled: it takes seconds, and the ratio is near one.
+const TURNS: usize = 3;
+
+pub fn bench(report: &mut Report) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let bytes: usize = builtins().iter().map(|builtin| builtin.bytes.len()).sum();
+    let megabytes = bytes as f64 / f64::from(1 << 20);
+    let engine = bare::engine();
+    let (mut ours, mut reference, mut warm) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..TURNS {
+        let start = Instant::now();
+        for builtin in builtins() {
+            Component::new(&engine, builtin.bytes).unwrap();
+        }
+        reference.push(start.elapsed().as_secs_f64());
+
+        let folder = tempfile::tempdir().unwrap();
+        let (took, tools) = runtime.block_on(load(&folder));
+        assert!(
+            tools.len() > builtins().len(),
+            "each plugin describes its tools"
+        );
+        ours.push(took.as_secs_f64());
+        let took = runtime.block_on(first_call(folder));
+        warm.push(took.as_secs_f64());
+    }
+    let (ours, reference, warm) = (median(&mut ours), median(&mut reference), median(&mut warm));
+    report.row(Row {
+        name: format!(
+            "compiling the built-in plugins ({}) and asking what they are",
+            size(bytes as f64)
+        ),
+        ours: format!("{} per MB", time(ours / megabytes)),
+        reference: format!("{} per MB bare wasmtime", time(reference / megabytes)),
+        ratio: ours / reference,
+        budget: Budget::Open,
+    });
+    report.row(Row {
+        name: "a new host and its first call, code from the cache".to_owned(),
+        ours: time(warm),
+        reference: format!("{} to compile", time(reference)),
+        ratio: warm / reference,
+        budget: Budget::Open,
+    });
+}
+
+/// Loads the built-in plugins into a new host that keeps what it learns in `folder`.
+async fn load(folder: &TempDir) -> (Duration, Vec<Tool>) {
+    let mut options = HostOptions::new(folder.path());
+    options.cache_dir = Some(folder.path().join("cache"));
+    let start = Instant::now();
+    let loaded = Toolbox::new(WasmHost::new(options), builtins(), None)
+        .load()
+        .await;
+    (start.elapsed(), loaded.tools)
+}
+
+/// From nothing in memory to an outcome, when everything is in the cache of `folder`.
+async fn first_call(folder: TempDir) -> Duration {
+    let workspace = folder.path().to_owned();
+    std::fs::write(workspace.join("a.txt"), "a").unwrap();
+    let start = Instant::now();
+    let subject = Arc::new(Subject::with_builtins_in(folder, &workspace).await);
+    subject
+        .call("file_info", serde_json::json!({"path": "a.txt"}))
+        .await;
+    start.elapsed()
+}

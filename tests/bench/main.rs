@@ -1,0 +1,82 @@
+//! How fast mimir is, each time beside a reference in the same run.
+//!
+//! `cargo bench --workspace --bench speed` measures everything and prints the README's table;
+//! `… -- calls list` measures only these. It ends with an error if a budget is missed.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "in benches a panic is the report"
+)]
+
+mod bare;
+mod calls;
+mod compile;
+mod list;
+mod measure;
+mod memory;
+mod process;
+mod program;
+mod search;
+mod subject;
+mod throughput;
+mod trees;
+
+use std::process::ExitCode;
+
+use measure::Report;
+
+/// The guests of the tests, of which a few are measured here.
+#[expect(dead_code, reason = "the tests use the others")]
+mod guests {
+    include!(concat!(env!("OUT_DIR"), "/guests.rs"));
+}
+
+/// What can be asked for by name.
+const AREAS: [(&str, fn(&mut Report)); 7] = [
+    ("calls", calls::bench),
+    ("throughput", throughput::bench),
+    ("process", process::bench),
+    ("list", list::bench),
+    ("search", search::bench),
+    ("compile", compile::bench),
+    ("memory", memory::bench),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, what] = &args[..]
+        && flag == memory::CHILD
+    {
+        memory::child(what);
+        return ExitCode::SUCCESS;
+    }
+    // `cargo test` runs benches too, unoptimised: figures of that would mean nothing.
+    if !args.iter().any(|arg| arg == "--bench") {
+        println!("nothing is measured without `cargo bench`");
+        return ExitCode::SUCCESS;
+    }
+    let wanted: Vec<&String> = args.iter().filter(|arg| !arg.starts_with('-')).collect();
+    if let Some(unknown) = wanted
+        .iter()
+        .find(|name| AREAS.iter().all(|(area, _)| area != **name))
+    {
+        let names: Vec<_> = AREAS.iter().map(|(name, _)| *name).collect();
+        eprintln!(
+            "there is no bench `{unknown}`; there are {}",
+            names.join(", ")
+        );
+        return ExitCode::FAILURE;
+    }
+    let mut report = Report::new();
+    for (name, bench) in AREAS {
+        if wanted.is_empty() || wanted.iter().any(|wanted| *wanted == name) {
+            bench(&mut report);
+        }
+    }
+    if report.finish() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,215 @@
+//! Two things measured side by side, and what came of it: rows of ours, a reference and their ratio.
+//!
+//! Never here: what is measured.
+
+use std::fmt;
+use std::time::Duration;
+
+use criterion::{Criterion, SamplingMode};
+
+/// What a ratio has to be.
+#[derive(Debug, Clone, Copy)]
+pub enum Budget {
+    /// No more than this.
+    AtMost(f64),
+    /// No less than this.
+    AtLeast(f64),
+    /// Only worth knowing.
+    Open,
+}
+
+impl Budget {
+    fn holds(self, ratio: f64) -> bool {
+        match self {
+            Budget::AtMost(most) => ratio <= most,
+            Budget::AtLeast(least) => ratio >= least,
+            Budget::Open => true,
+        }
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Budget::AtMost(most) => write!(f, "≤ {most}"),
+            Budget::AtLeast(least) => write!(f, "≥ {least}"),
+            Budget::Open => f.write_str("–"),
+        }
+    }
+}
+
+/// One line of the result.
+pub struct Row {
+    /// What is measured, in a few words.
+    pub name: String,
+    /// Ours, with its unit.
+    pub ours: String,
+    /// The reference, named, with its unit.
+    pub reference: String,
+    /// Ours to the reference.
+    pub ratio: f64,
+    /// What the ratio has to be.
+    pub budget: Budget,
+}
+
+impl Row {
+    fn verdict(&self) -> &'static str {
+        match self.budget {
+            Budget::Open => "",
+            _ if self.budget.holds(self.ratio) => "ok",
+            _ => "MISSED",
+        }
+    }
+}
+
+/// How long a pair is measured, and how often the two take turns.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// How many times one runs before it is the other's turn. More than one for what is too short for
+    /// the clock, or for a single turn to warm up.
+    pub turn: u64,
+    /// How many samples criterion takes; ten at least.
+    pub samples: usize,
+    /// For how long ours is measured; the reference takes its own time on top.
+    pub time: Duration,
+}
+
+/// Medians of one run of each, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair {
+    pub ours: f64,
+    pub reference: f64,
+}
+
+impl Pair {
+    pub fn ratio(self) -> f64 {
+        self.ours / self.reference
+    }
+}
+
+/// Takes measurements and keeps what came of them.
+pub struct Report {
+    criterion: Criterion,
+    rows: Vec<Row>,
+}
+
+impl Report {
+    pub fn new() -> Self {
+        // Ten thousand resamples say as much as the default's hundred thousand and take no time.
+        let criterion = Criterion::default().without_plots().nresamples(10_000);
+        Self {
+            criterion: criterion.warm_up_time(Duration::from_millis(300)),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Runs the two in turns, reference first. Each takes how often it is to run and says how long that took.
+    /// Turns stand the noise of a machine that others use: what slows one slows the other.
+    pub fn pair(
+        &mut self,
+        name: &str,
+        pace: Pace,
+        mut ours: impl FnMut(u64) -> Duration,
+        mut reference: impl FnMut(u64) -> Duration,
+    ) -> Pair {
+        reference(pace.turn);
+        ours(pace.turn);
+        let mut turns = (Vec::new(), Vec::new());
+        let mut group = self.criterion.benchmark_group(name);
+        group
+            .sample_size(pace.samples)
+            .measurement_time(pace.time)
+            .sampling_mode(SamplingMode::Flat);
+        group.bench_function("ours", |bencher| {
+            bencher.iter_custom(|times| {
+                let mut total = Duration::ZERO;
+                let mut left = times;
+                while left > 0 {
+                    let turn = left.min(pace.turn);
+                    let (other, own) = (reference(turn), ours(turn));
+                    // A turn that is cut short by the count is no sample.
+                    if turn == pace.turn {
+                        turns.0.push(own.as_secs_f64() / turn as f64);
+                        turns.1.push(other.as_secs_f64() / turn as f64);
+                    }
+                    total += own;
+                    left -= turn;
+                }
+                total
+            });
+        });
+        group.finish();
+        Pair {
+            ours: median(&mut turns.0),
+            reference: median(&mut turns.1),
+        }
+    }
+
+    /// Keeps a row and prints it.
+    pub fn row(&mut self, row: Row) {
+        let Row {
+            name,
+            ours,
+            reference,
+            ratio,
+            budget,
+        } = &row;
+        let verdict = row.verdict();
+        println!(
+            "bench {name}: ours {ours}, reference {reference}, ratio {ratio:.2} (budget {budget}) {verdict}\n"
+        );
+        self.rows.push(row);
+    }
+
+    /// Says why something could not be measured.
+    pub fn skip(&self, name: &str, why: &str) {
+        println!("bench {name}: skipped, {why}\n");
+    }
+
+    /// Says what is worth knowing beside the rows.
+    pub fn note(&self, text: impl fmt::Display) {
+        println!("  {text}\n");
+    }
+
+    /// Prints all rows as Markdown; false if one misses its budget.
+    pub fn finish(self) -> bool {
+        println!("| what | mimir | reference | ratio | budget | |\n|---|---|---|---|---|---|");
+        for row in &self.rows {
+            let Row {
+                name,
+                ours,
+                reference,
+                ratio,
+                budget,
+            } = row;
+            println!(
+                "| {name} | {ours} | {reference} | {ratio:.2} | {budget} | {} |",
+                row.verdict()
+            );
+        }
+        self.rows.iter().all(|row| row.budget.holds(row.ratio))
+    }
+}
+
+/// The middle one; 0 of none.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// A time in the unit that suits it.
+pub fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 1e-3 => format!("{:.1} µs", s * 1e6),
+        s if s < 1.0 => format!("{:.1} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
+}
+
+/// Bytes in the unit that suits them.
+pub fn size(bytes: f64) -> String {
+    match bytes {
+        b if b < 1024.0 * 1024.0 => format!("{:.0} KB", b / 1024.0),
+        b => format!("{:.1} MB", b / 1024.0 / 1024.0),
+    }
+}

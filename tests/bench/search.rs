@@ -1,0 +1,90 @@
+//! `file_search` over a tree of 200 MB beside ripgrep, both as whole processes; and without the process.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::measure::{Budget, Pace, Report, Row, size, time};
+use crate::subject::Subject;
+use crate::{program, trees};
+
+const NAME: &str = "`file_search` grep over 200 MB, whole process";
+
+pub fn bench(report: &mut Report) {
+    let Some(mut rg) = program::other("rg") else {
+        return report.skip(NAME, "there is no `rg` (Debian: apt-get install ripgrep)");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (workspace, home) = (folder.path().join("tree"), folder.path().join("home"));
+    let tree = trees::fill(&workspace);
+    report.note(format_args!(
+        "searching {} for {} lines",
+        size(tree.bytes as f64),
+        tree.matches
+    ));
+
+    rg.current_dir(&workspace)
+        .args(["--line-number", "--fixed-strings", trees::NEEDLE, "."]);
+    let arguments = json!({"mode": "grep", "query": trees::NEEDLE, "path": "."});
+    let mut mimir = program::call(
+        &workspace,
+        &home,
+        &["call", "file_search", &arguments.to_string()],
+    );
+    let [ours, theirs] = [&mut mimir, &mut rg].map(|command| lines(&program::printed(command)));
+    assert_eq!(
+        (ours, theirs),
+        (tree.matches, tree.matches),
+        "both find what is there"
+    );
+
+    let pace = Pace {
+        turn: 1,
+        samples: 10,
+        time: Duration::from_secs(3),
+    };
+    let pair = report.pair(
+        "search",
+        pace,
+        |times| program::run(&mut mimir, times),
+        |times| program::run(&mut rg, times),
+    );
+    report.row(Row {
+        name: NAME.to_owned(),
+        ours: time(pair.ours),
+        reference: format!("{} `rg`", time(pair.reference)),
+        ratio: pair.ratio(),
+        budget: Budget::AtMost(3.0),
+    });
+    inside(report, &workspace, pair.reference);
+}
+
+fn lines(printed: &str) -> usize {
+    printed
+        .lines()
+        .filter(|line| line.contains(trees::NEEDLE))
+        .count()
+}
+
+/// The same call in this process, where the component is loaded already.
+fn inside(report: &Report, workspace: &Path, reference: f64) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let subject = Subject::with_builtins(workspace).await;
+        let arguments = json!({"mode": "grep", "query": trees::NEEDLE, "path": "."});
+        subject.call("file_search", arguments.clone()).await;
+        let start = Instant::now();
+        let outcome = subject.call("file_search", arguments).await;
+        let took = start.elapsed().as_secs_f64();
+        let fuel = outcome.receipt().fuel.unwrap_or(0) as f64 / 1e9;
+        report.note(format_args!(
+            "in process: {}, {:.2} × rg, fuel {fuel:.2}e9",
+            time(took),
+            took / reference
+        ));
+    });
+}

@@ -1,0 +1,132 @@
+//! mimir in this process, set up as the command line does it: tools from a folder, rules, a record in a file.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use mimir_core::audit::FileAudit;
+use mimir_core::config::Config;
+use mimir_core::pipeline::{Ports, World};
+use mimir_core::{
+    Answer, Approver, BoxFuture, Call, CallContext, Card, Outcome, Pipeline, Policy, Registry,
+    RequestId,
+};
+use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A workspace with tools, and a pipeline over it.
+pub struct Subject {
+    folder: TempDir,
+    pipeline: Pipeline,
+}
+
+/// Nobody is asked in a bench: what may run is in the settings.
+struct Nobody;
+
+impl Approver for Nobody {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+        let way_out = String::new();
+        Box::pin(std::future::ready(Answer::Nobody { way_out }))
+    }
+}
+
+impl Subject {
+    /// A workspace in a temporary folder with these files as tools, each under a name of its own.
+    pub async fn with_plugins(
+        plugins: impl IntoIterator<Item = (String, Vec<u8>)>,
+        config: Value,
+    ) -> Self {
+        let folder = folder();
+        let tools = folder.path().join(".mimir/tools");
+        std::fs::create_dir_all(&tools).unwrap();
+        for (name, bytes) in plugins {
+            std::fs::write(tools.join(format!("{name}.wasm")), bytes).unwrap();
+        }
+        let workspace = folder.path().to_owned();
+        Self::at(folder, &workspace, Vec::new(), config).await
+    }
+
+    /// The built-in tools over a folder that exists. What mimir keeps goes elsewhere.
+    pub async fn with_builtins(workspace: &Path) -> Self {
+        Self::with_builtins_in(folder(), workspace).await
+    }
+
+    /// The same; what mimir keeps goes to `folder`, or is there already.
+    pub async fn with_builtins_in(folder: TempDir, workspace: &Path) -> Self {
+        Self::at(folder, workspace, builtins(), json!({})).await
+    }
+
+    async fn at(folder: TempDir, workspace: &Path, bundled: Vec<Bundled>, config: Value) -> Self {
+        let mut options = HostOptions::new(workspace);
+        options.cache_dir = Some(folder.path().join("cache"));
+        let tools = workspace.join(".mimir/tools");
+        let toolbox = Toolbox::new(WasmHost::new(options), bundled, Some(tools));
+        let loaded = toolbox.load().await;
+        assert!(loaded.quarantined.is_empty(), "{:?}", loaded.quarantined);
+        let config: Config = serde_json::from_value(config).unwrap();
+        let world = World {
+            registry: Registry::new(loaded.tools, loaded.quarantined),
+            policy: Policy::new(&config, "the bench").unwrap(),
+        };
+        let ports = Ports {
+            approver: Arc::new(Nobody),
+            audit: Arc::new(FileAudit::new(
+                folder.path().join("audit.jsonl"),
+                config.audit,
+            )),
+            clock: Arc::new(SystemClock),
+        };
+        Self {
+            folder,
+            pipeline: Pipeline::new(world, ports),
+        }
+    }
+
+    /// A call that has to succeed.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Outcome {
+        let context = CallContext {
+            request_id: RequestId::new(SystemTime::now()),
+            session_id: "bench".to_owned(),
+            conversation_id: None,
+            user: None,
+        };
+        let outcome = self
+            .pipeline
+            .call(Call::new(tool, arguments, context))
+            .await;
+        assert!(outcome.is_ok(), "{}", outcome.text());
+        outcome
+    }
+
+    /// The pipeline itself.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// How many calls are on record.
+    pub fn recorded(&self) -> usize {
+        let record = std::fs::read(self.folder.path().join("audit.jsonl")).unwrap_or_default();
+        record.iter().filter(|byte| **byte == b'\n').count()
+    }
+}
+
+fn folder() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("mimir-bench-")
+        .tempdir()
+        .unwrap()
+}
+
+/// The components in the binary.
+pub fn builtins() -> Vec<Bundled> {
+    let all = mimir_builtins::ALL.iter();
+    all.map(|builtin| Bundled {
+        name: builtin.name,
+        bytes: builtin.bytes,
+        sha256: builtin.sha256,
+        keeps_backups: builtin.keeps_backups,
+        aliases: builtin.aliases,
+    })
+    .collect()
+}
