@@ -13,6 +13,8 @@ mod guests {
 }
 
 mod escape;
+mod files;
 mod house;
 mod loader;
 mod pipeline;
+mod testkit;

@@ -59,7 +59,7 @@ fn a_folder_that_cannot_be_read_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let kit = Testkit::new(guests::ADDER.path).unwrap();
     let tools = kit.path().join(".mimir/tools");
-    fs::set_permissions(&tools, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&tools, fs::Permissions::from_mode(0o000)).unwrap();
     let root = fs::read_dir(&tools).is_ok();
     kit.reload();
     let left = kit.quarantined();

@@ -4,6 +4,12 @@
 //! `{"steps": [["read", "a/../../b"], …], "times": 1}` gives for each step `"ok"`, what was read, or `{"error": …}`.
 //! The same as three tools: with all rights, only to read, and only in `sub`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a panic here is a failed test there"
+)]
+
 use mimir_guests::{
     Answer, FileAccess, Hostile, Manifest, Named, file_tool, hostile, manifest, structured,
 };

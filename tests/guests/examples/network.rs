@@ -1,6 +1,8 @@
 //! Tries every way to the network that a component could have: TCP, UDP, listening, names, HTTP.
 //! `port` is one where somebody listens.
 
+#![expect(clippy::unwrap_used, reason = "a panic here is a failed test there")]
+
 use mimir_guests::{Answer, Hostile, hostile, text};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use wasip2::http::outgoing_handler::handle;

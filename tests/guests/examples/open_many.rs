@@ -1,5 +1,7 @@
 //! Opens one file a hundred thousand times and closes none.
 
+#![expect(clippy::expect_used, reason = "a panic here is a failed test there")]
+
 use mimir_guests::{
     Answer, FileAccess, Hostile, Manifest, Named, file_tool, hostile, manifest, text,
 };

@@ -1,5 +1,7 @@
 //! Opens one file once, and a hundred thousand streams on it, and as many listings of a directory.
 
+#![expect(clippy::expect_used, reason = "a panic here is a failed test there")]
+
 use mimir_guests::{
     Answer, FileAccess, Hostile, Manifest, Named, file_tool, hostile, manifest, text,
 };

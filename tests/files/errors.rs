@@ -1,0 +1,88 @@
+//! Errors that a caller can act on.
+
+use std::fs;
+
+use mimir_core::Code;
+use mimir_testkit::json;
+
+use super::{fails, kit};
+
+#[test]
+fn every_failure_has_its_code() {
+    let kit = kit().workspace(|root| {
+        fs::write(root.join("file.txt"), "one one").unwrap();
+        fs::create_dir(root.join("folder")).unwrap();
+        fs::write(root.join("folder/inside.txt"), "x").unwrap();
+    });
+    fails(
+        &kit,
+        "read_file",
+        json!({"path": "missing.txt"}),
+        Code::FileNotFound,
+    );
+    fails(
+        &kit,
+        "edit_file",
+        json!({"path": "missing.txt", "pattern": "a", "replacement": "b"}),
+        Code::FileNotFound,
+    );
+    fails(
+        &kit,
+        "delete_file",
+        json!({"path": "missing.txt"}),
+        Code::FileNotFound,
+    );
+    fails(
+        &kit,
+        "move_file",
+        json!({"from": "missing.txt", "to": "x"}),
+        Code::FileNotFound,
+    );
+    fails(
+        &kit,
+        "move_file",
+        json!({"from": "file.txt", "to": "folder/inside.txt"}),
+        Code::AlreadyExists,
+    );
+    fails(
+        &kit,
+        "read_file",
+        json!({"path": "file.txt", "startLine": 9}),
+        Code::InvalidInput,
+    );
+    fails(
+        &kit,
+        "read_file",
+        json!({"path": "file.txt", "unknown": 1}),
+        Code::InvalidInput,
+    );
+    fails(
+        &kit,
+        "file_search",
+        json!({"mode": "regex", "query": "("}),
+        Code::InvalidInput,
+    );
+    let error = fails(
+        &kit,
+        "edit_file",
+        json!({"path": "file.txt", "pattern": "one", "replacement": "b"}),
+        Code::InvalidInput,
+    );
+    assert!(
+        error.message.contains('2') || error.message.contains("all"),
+        "{error}"
+    );
+    for path in ["", "a\0b"] {
+        let outcome = kit.call("read_file", json!({"path": path}));
+        let code = outcome.result().unwrap_err().code;
+        assert!(
+            matches!(code, Code::InvalidPath | Code::InvalidInput),
+            "{path:?}: {}",
+            outcome.text()
+        );
+    }
+    assert_eq!(
+        fs::read_to_string(kit.path().join("file.txt")).unwrap(),
+        "one one"
+    );
+}

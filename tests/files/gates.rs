@@ -1,0 +1,171 @@
+//! What is asked before it is done, and what is never done.
+
+use std::fs;
+
+use mimir_core::Code;
+use mimir_kit::{Outside, picture};
+use mimir_testkit::{Approve, Testkit, Value, json};
+
+use super::{done, fails, kit};
+
+/// Whether a person is asked about a call, who says no.
+fn asks(kit: &Testkit, tool: &str, arguments: Value) -> bool {
+    let before = kit.cards().len();
+    let outcome = kit.call(tool, arguments);
+    let asked = kit.cards().len() > before;
+    if asked {
+        assert_eq!(outcome.result().unwrap_err().code, Code::ApprovalDenied);
+    }
+    asked
+}
+
+#[test]
+fn reading_and_new_files_are_free_and_loss_is_asked_about() {
+    let kit = kit().approve(Approve::Never).workspace(|root| {
+        fs::write(root.join("old.txt"), "old").unwrap();
+        fs::create_dir(root.join("folder")).unwrap();
+    });
+    for (tool, arguments) in [
+        ("read_file", json!({"path": "old.txt"})),
+        ("list_directory", json!({})),
+        ("file_info", json!({"path": "old.txt"})),
+        ("file_search", json!({"mode": "grep", "query": "old"})),
+        ("write_file", json!({"path": "new.txt", "content": "new"})),
+        (
+            "move_file",
+            json!({"from": "new.txt", "to": "folder/new.txt"}),
+        ),
+        (
+            "file_operations",
+            json!({"operation": "read", "path": "old.txt"}),
+        ),
+    ] {
+        assert!(!asks(&kit, tool, arguments), "{tool}");
+        assert!(kit.events().last().unwrap().ok, "{tool}");
+    }
+    for (tool, arguments) in [
+        ("write_file", json!({"path": "old.txt", "content": "new"})),
+        (
+            "edit_file",
+            json!({"path": "old.txt", "pattern": "old", "replacement": "new"}),
+        ),
+        ("delete_file", json!({"path": "old.txt"})),
+        (
+            "move_file",
+            json!({"from": "folder/new.txt", "to": "old.txt", "overwrite": true}),
+        ),
+        (
+            "file_operations",
+            json!({"operation": "write", "path": "old.txt", "content": "new"}),
+        ),
+        (
+            "file_operations",
+            json!({"operation": "delete", "path": "old.txt"}),
+        ),
+    ] {
+        assert!(asks(&kit, tool, arguments), "{tool}");
+    }
+    assert_eq!(
+        fs::read_to_string(kit.path().join("old.txt")).unwrap(),
+        "old"
+    );
+}
+
+#[test]
+fn protected_and_outside_paths_are_refused_with_a_code() {
+    let outside = Outside::new();
+    let up = outside.relative().join("secret").display().to_string();
+    let absolute = outside.path().join("secret").display().to_string();
+    let kit = kit().workspace(|root| {
+        fs::write(root.join(".mimir/config.yml"), "limits: {}\n").unwrap();
+        fs::create_dir_all(root.join(".git/hooks")).unwrap();
+        fs::write(root.join(".env"), Outside::SECRET).unwrap();
+    });
+    let before = picture(kit.path());
+    for path in [
+        ".mimir/config.yml",
+        ".git/hooks/pre-commit",
+        ".bashrc",
+        ".mcp.json",
+        ".env",
+    ] {
+        let error = fails(
+            &kit,
+            "write_file",
+            json!({"path": path, "content": "x"}),
+            Code::PermissionDenied,
+        );
+        assert!(error.message.contains(path), "{error}");
+    }
+    for path in [up.as_str(), absolute.as_str(), "../up", "a/../../up"] {
+        for (tool, arguments) in [
+            ("read_file", json!({"path": path})),
+            ("write_file", json!({"path": path, "content": "x"})),
+            ("delete_file", json!({"path": path})),
+            ("list_directory", json!({"path": path})),
+            (
+                "file_search",
+                json!({"mode": "grep", "query": "crown", "path": path}),
+            ),
+        ] {
+            let outcome = kit.call(tool, arguments);
+            let error = outcome.result().expect_err(path);
+            assert!(
+                matches!(error.code, Code::InvalidPath | Code::PermissionDenied),
+                "{tool} {path}: {error}"
+            );
+        }
+    }
+    let error = fails(
+        &kit,
+        "read_file",
+        json!({"path": ".env"}),
+        Code::PermissionDenied,
+    );
+    assert!(!error.to_string().contains(Outside::SECRET));
+    outside.intact();
+    let changed: Vec<_> = picture(kit.path())
+        .into_iter()
+        .filter(|(path, content)| before.get(path) != Some(content))
+        .collect();
+    assert!(
+        changed
+            .iter()
+            .all(|(path, _)| path.starts_with(".mimir/state")),
+        "{changed:?}"
+    );
+}
+
+#[test]
+fn deny_globs_of_the_config_hold() {
+    let deny = json!({"deny": ["build/**", "*.sqlite"]});
+    let config = json!({"tools": {"read_file": deny, "write_file": deny, "list_directory": deny}});
+    let kit = kit().settings(config).unwrap().workspace(|root| {
+        fs::create_dir(root.join("build")).unwrap();
+        fs::write(root.join("build/out.txt"), "out").unwrap();
+        fs::write(root.join("data.sqlite"), "data").unwrap();
+    });
+    fails(
+        &kit,
+        "read_file",
+        json!({"path": "build/out.txt"}),
+        Code::PermissionDenied,
+    );
+    fails(
+        &kit,
+        "read_file",
+        json!({"path": "DATA.SQLITE"}),
+        Code::PermissionDenied,
+    );
+    fails(
+        &kit,
+        "write_file",
+        json!({"path": "build/new.txt", "content": "x"}),
+        Code::PermissionDenied,
+    );
+    assert!(
+        !done(&kit, "list_directory", json!({}))
+            .to_string()
+            .contains("sqlite")
+    );
+}

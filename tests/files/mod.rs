@@ -1,0 +1,41 @@
+//! The tools that ship, as a caller meets them: the real components under the real pipeline.
+
+mod bounds;
+mod errors;
+mod gates;
+
+mod work;
+
+use mimir_core::{Code, ToolError};
+use mimir_testkit::{Bundled, Testkit, Value};
+
+/// A workspace with the tools that ship and nothing else.
+fn kit() -> Testkit {
+    let bundled = mimir_builtins::ALL.iter().map(|builtin| Bundled {
+        name: builtin.name,
+        bytes: builtin.bytes,
+        sha256: builtin.sha256,
+        keeps_backups: builtin.keeps_backups,
+        aliases: builtin.aliases,
+    });
+    let kit = Testkit::with_bundled(bundled.collect()).unwrap();
+    assert!(kit.quarantined().is_empty(), "{:?}", kit.quarantined());
+    kit
+}
+
+/// The structured result of a call that succeeds.
+fn done(kit: &Testkit, tool: &str, arguments: Value) -> Value {
+    let outcome = kit.call(tool, arguments);
+    let output = outcome
+        .result()
+        .unwrap_or_else(|error| panic!("{tool}: {error}"));
+    output.structured.clone().expect("they have output schemas")
+}
+
+/// The error of a call that fails with this code.
+fn fails(kit: &Testkit, tool: &str, arguments: Value, code: Code) -> ToolError {
+    let outcome = kit.call(tool, arguments.clone());
+    let error = outcome.result().expect_err("it was refused").clone();
+    assert_eq!(error.code, code, "{tool} {arguments}: {error}");
+    error
+}
