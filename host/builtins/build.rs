@@ -18,7 +18,10 @@ const RUSTFLAGS: &str = "-Ctarget-feature=+simd128";
 fn main() -> Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR")?);
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").context("CARGO_MANIFEST_DIR")?);
-    let root = here.parent().and_then(Path::parent).context("the workspace root")?;
+    let root = here
+        .parent()
+        .and_then(Path::parent)
+        .context("the workspace root")?;
 
     for input in ["Cargo.lock", "Cargo.toml", "plugins", "sdk/rust", "wit"] {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
@@ -30,7 +33,10 @@ fn main() -> Result<()> {
 
     let mut source = String::new();
     for plugin in PLUGINS {
-        let file = out.join(TARGET).join("plugin").join(format!("mimir_plugin_{plugin}.wasm"));
+        let file = out
+            .join(TARGET)
+            .join("plugin")
+            .join(format!("mimir_plugin_{plugin}.wasm"));
         let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         let name = plugin.to_uppercase();
@@ -44,13 +50,17 @@ fn main() -> Result<()> {
 /// Adds the target where rustup can, and says how to get it where it cannot.
 fn have_target() -> Result<()> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let libraries = Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output()?;
+    let libraries = Command::new(rustc)
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .output()?;
     let folder = PathBuf::from(String::from_utf8_lossy(&libraries.stdout).trim());
     let there = libraries.status.success() && folder.is_dir();
     if there {
         return Ok(());
     }
-    let added = Command::new("rustup").args(["target", "add", TARGET]).status();
+    let added = Command::new("rustup")
+        .args(["target", "add", TARGET])
+        .status();
     if !added.is_ok_and(|status| status.success()) {
         bail!("the Rust target {TARGET} is missing; this adds it: rustup target add {TARGET}");
     }
@@ -62,7 +72,14 @@ fn build(root: &Path, out: &Path) -> Result<()> {
     let mut command = Command::new(cargo);
     command
         .current_dir(root)
-        .args(["build", "--locked", "--profile", "plugin", "--target", TARGET])
+        .args([
+            "build",
+            "--locked",
+            "--profile",
+            "plugin",
+            "--target",
+            TARGET,
+        ])
         .env("CARGO_TARGET_DIR", out);
     for plugin in PLUGINS {
         command.args(["--package", &format!("mimir-plugin-{plugin}")]);
@@ -75,8 +92,23 @@ fn build(root: &Path, out: &Path) -> Result<()> {
             || name.starts_with("CARGO_PROFILE_")
             || name.starts_with("CARGO_PKG_")
             || name.starts_with("CARGO_TARGET_") && name != "CARGO_TARGET_DIR"
-            || ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CLIPPY_ARGS"].contains(&name.as_str())
-            || ["TARGET", "HOST", "PROFILE", "OPT_LEVEL", "DEBUG", "CARGO_BUILD_TARGET"].contains(&name.as_str());
+            || [
+                "RUSTFLAGS",
+                "CARGO_ENCODED_RUSTFLAGS",
+                "RUSTC_WRAPPER",
+                "RUSTC_WORKSPACE_WRAPPER",
+                "CLIPPY_ARGS",
+            ]
+            .contains(&name.as_str())
+            || [
+                "TARGET",
+                "HOST",
+                "PROFILE",
+                "OPT_LEVEL",
+                "DEBUG",
+                "CARGO_BUILD_TARGET",
+            ]
+            .contains(&name.as_str());
         if outer {
             command.env_remove(&name);
         }

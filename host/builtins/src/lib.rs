@@ -59,13 +59,26 @@ mod tests {
     #[test]
     fn each_is_a_toolset_of_sane_size() {
         for builtin in ALL {
-            assert!(builtin.bytes.len() < SIZE_MAX, "{}: {} bytes", builtin.name, builtin.bytes.len());
+            assert!(
+                builtin.bytes.len() < SIZE_MAX,
+                "{}: {} bytes",
+                builtin.name,
+                builtin.bytes.len()
+            );
             let decoded = wit_component::decode(builtin.bytes).unwrap();
             let wit_component::DecodedWasm::Component(resolve, world) = decoded else {
                 panic!("{} is no component", builtin.name);
             };
-            let exports: Vec<_> = resolve.worlds[world].exports.keys().map(|key| resolve.name_world_key(key)).collect();
-            assert!(exports.contains(&"mimir:tool/toolset@1.0.0".to_owned()), "{}: {exports:?}", builtin.name);
+            let exports: Vec<_> = resolve.worlds[world]
+                .exports
+                .keys()
+                .map(|key| resolve.name_world_key(key))
+                .collect();
+            assert!(
+                exports.contains(&"mimir:tool/toolset@1.0.0".to_owned()),
+                "{}: {exports:?}",
+                builtin.name
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mimir_core::audit::FileAudit;
 use mimir_core::pipeline::{Ports, World};
-use mimir_core::{Approver, Pipeline, Registry, ToolError};
+use mimir_core::{Approver, Code, Pipeline, Registry, ToolError};
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 
 use crate::args::Globals;
@@ -30,6 +30,7 @@ impl Setup {
     pub fn find(globals: &Globals) -> Result<Self, ToolError> {
         let places = Places::find();
         let workspace = workspace(globals)?;
+        apart(&workspace, &places)?;
         let settings = Settings::read(&places, &workspace)?;
         Ok(Self {
             workspace,
@@ -77,6 +78,30 @@ impl Setup {
         };
         Pipeline::new(world, ports)
     }
+}
+
+/// Refuses a workspace that holds the user's own settings or cache, such as the home folder: a tool
+/// that may write there could grant itself rights, or change the code that mimir runs.
+fn apart(workspace: &Workspace, places: &Places) -> Result<(), ToolError> {
+    let Ok(root) = workspace.root().canonicalize() else {
+        return Ok(());
+    };
+    for place in [&places.config, &places.cache].into_iter().flatten() {
+        let there = place.ancestors().find_map(|path| path.canonicalize().ok());
+        if there.is_some_and(|there| there.starts_with(&root)) {
+            let shown =
+                |path: &std::path::Path| mimir_core::text::visible(&path.display().to_string());
+            return Err(ToolError::new(
+                Code::InvalidPath,
+                format!(
+                    "{} cannot be a workspace: it holds mimir's own files in {}, which tools must not reach; name a folder below it with -C",
+                    shown(&root),
+                    shown(place)
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The workspace, with a word about a folder that was passed over.

@@ -140,6 +140,12 @@ pub struct AuditError {
 
 /// Where the record is kept.
 pub trait AuditSink: Send + Sync {
+    /// Whether an event could be kept now. Asked before a call takes effect: a call that cannot be
+    /// recorded is not made.
+    fn ready(&self) -> Result<(), AuditError> {
+        Ok(())
+    }
+
     /// Keeps an event; returns when it is kept.
     fn record(&self, event: &Event) -> Result<(), AuditError>;
 

@@ -20,7 +20,10 @@ pub trait Backend: Send + Sync {
 
     /// Asks the tool to judge this call, if it has an assessor. Runs with read-only files, no
     /// network and no commands.
-    fn assess<'a>(&'a self, call: &'a Checked) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
+    fn assess<'a>(
+        &'a self,
+        call: &'a Checked,
+    ) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
         let _ = call;
         Box::pin(std::future::ready(Ok(None)))
     }

@@ -121,7 +121,10 @@ impl State {
 }
 
 /// Time stands still while this lives.
-pub struct Pause(Vec<(Arc<dyn Clock>, Arc<Mutex<State>>)>);
+pub struct Pause(Vec<Stopped>);
+
+/// A deadline that stands still, and the clock that it goes by.
+type Stopped = (Arc<dyn Clock>, Arc<Mutex<State>>);
 
 impl Drop for Pause {
     fn drop(&mut self) {
@@ -162,7 +165,8 @@ mod tests {
 
     fn poll_once(deadline: &Deadline) -> Poll<Result<(), Elapsed>> {
         let mut work = std::pin::pin!(deadline.bound(std::future::pending::<()>()));
-        work.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()))
+        work.as_mut()
+            .poll(&mut Context::from_waker(std::task::Waker::noop()))
     }
 
     /// A clock on which every look takes 100 ms.
@@ -191,7 +195,9 @@ mod tests {
         // Time runs out between the look of the inner and that of the outer one.
         let work = async move { inner.bound(std::future::pending::<()>()).await.is_err() };
         let mut outer = std::pin::pin!(deadline.bound(work));
-        let ended = outer.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()));
+        let ended = outer
+            .as_mut()
+            .poll(&mut Context::from_waker(std::task::Waker::noop()));
         assert_eq!(ended, Poll::Ready(Ok(true)));
     }
 

@@ -177,7 +177,9 @@ impl LimitSettings {
         Limits {
             wall: self.time_ms.map_or(base.wall, Duration::from_millis),
             fuel: self.fuel.unwrap_or(base.fuel),
-            memory: self.memory_mb.map_or(base.memory, |mb| mb.saturating_mul(1 << 20)),
+            memory: self
+                .memory_mb
+                .map_or(base.memory, |mb| mb.saturating_mul(1 << 20)),
             table_elements: self.table_elements.unwrap_or(base.table_elements),
             instances: self.instances.unwrap_or(base.instances),
             output_bytes: self.output_bytes.unwrap_or(base.output_bytes),

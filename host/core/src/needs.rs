@@ -105,7 +105,11 @@ impl Needs {
         }
         for need in &self.hosts {
             let methods = need.methods.join(", ");
-            lines.push(format!("send {methods} to {}{}", need.host, because(&need.reason)));
+            lines.push(format!(
+                "send {methods} to {}{}",
+                need.host,
+                because(&need.reason)
+            ));
         }
         for need in &self.commands {
             lines.push(format!("run `{}`{}", need.pattern, because(&need.reason)));

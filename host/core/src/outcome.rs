@@ -23,7 +23,11 @@ mod base64_bytes {
 
 /// One part of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "type",
+    rename_all = "lowercase",
+    rename_all_fields = "camelCase"
+)]
 pub enum Content {
     /// Text for the model.
     Text {
@@ -68,7 +72,9 @@ impl Content {
     pub fn len(&self) -> usize {
         match self {
             Content::Text { text } => text.len(),
-            Content::Image { data, .. } | Content::Audio { data, .. } | Content::File { data, .. } => data.len(),
+            Content::Image { data, .. }
+            | Content::Audio { data, .. }
+            | Content::File { data, .. } => data.len(),
         }
     }
 

@@ -109,6 +109,7 @@ impl Pipeline {
         let checked = validate::validate(&world, call, trail)?;
         let ruled = decide::decide(&world.policy, checked, trail).await?;
         let approved = approve::approve(self, &world.policy, ruled, trail).await?;
+        trail.ready()?;
         run::run(&self.0.slots, approved).await
     }
 

@@ -1,6 +1,7 @@
 //! The rules that decide, and where they are written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::config::{Config, Profile, ToolSettings};
@@ -21,23 +22,55 @@ pub struct Policy {
     limits: Limits,
     longest: Option<Duration>,
     profile: Profile,
-    paths: BTreeMap<String, PathRules>,
     files: Vec<Policy>,
+    /// Compiled when a tool is first called.
+    paths: Arc<Mutex<HashMap<String, PathRules>>>,
+}
+
+/// A config whose rules cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// A glob is none.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// A deny list with an exception, which could lift what another file denies.
+    #[error(
+        "tools.{tool}.deny: `{glob}` is an exception, and a deny list has none; name what is denied"
+    )]
+    Exception {
+        /// The tool.
+        tool: String,
+        /// The exception.
+        glob: String,
+    },
 }
 
 /// Tools of which each does one operation of a tool in [`COMPACT`].
-const FINE: [&str; 6] = ["read_file", "write_file", "edit_file", "list_directory", "delete_file", "file_info"];
+const FINE: [&str; 6] = [
+    "read_file",
+    "write_file",
+    "edit_file",
+    "list_directory",
+    "delete_file",
+    "file_info",
+];
 
 /// Tools that do several operations.
 const COMPACT: [&str; 1] = ["file_operations"];
 
 impl Policy {
     /// The policy that a config file states; `source` names the file.
-    pub fn new(config: &Config, source: impl Into<String>) -> Result<Self, PatternError> {
-        let mut paths = BTreeMap::new();
-        for (name, settings) in &config.tools.each {
+    pub fn new(config: &Config, source: impl Into<String>) -> Result<Self, PolicyError> {
+        for (tool, settings) in &config.tools.each {
+            if let Some(glob) = settings.deny.iter().find(|glob| glob.starts_with('!')) {
+                return Err(PolicyError::Exception {
+                    tool: tool.clone(),
+                    glob: glob.clone(),
+                });
+            }
             if !settings.deny.is_empty() {
-                paths.insert(name.clone(), PathRules::protected().deny(&settings.deny)?);
+                // Only checked here, so that the fault is told with its file.
+                PathRules::none().deny(&settings.deny)?;
             }
         }
         Ok(Self {
@@ -50,8 +83,8 @@ impl Policy {
             limits: config.limits(),
             longest: config.tools.max_execution_time.map(Duration::from_millis),
             profile: config.profile,
-            paths,
             files: Vec::new(),
+            paths: Arc::default(),
         })
     }
 
@@ -74,23 +107,38 @@ impl Policy {
 
     /// The paths below the workspace that calls of this tool may not reach or change.
     pub fn paths(&self, tool: &Tool) -> PathRules {
-        let names = std::iter::once(tool.name()).chain(&tool.aliases);
-        let set = names.filter_map(|name| self.paths.get(name.as_str())).next();
-        set.cloned().unwrap_or_else(PathRules::protected)
+        let mut kept = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rules) = kept.get(tool.name().as_str()) {
+            return rules.clone();
+        }
+        let globs = self.voices().iter().flat_map(|file| file.settings(tool));
+        let mut globs = globs.flat_map(|settings| &settings.deny).peekable();
+        let rules = match globs.peek() {
+            None => PathRules::protected(),
+            // The globs were checked when the file was read; were one broken all the same, nothing is reachable.
+            Some(_) => PathRules::protected()
+                .deny(globs)
+                .unwrap_or_else(|_| PathRules::nothing()),
+        };
+        kept.insert(tool.name().to_string(), rules.clone());
+        rules
     }
 
-    /// What is set for this tool, under its name or an alias.
-    pub fn settings(&self, tool: &Tool) -> Option<&ToolSettings> {
-        self.tools.get(tool.name().as_str()).or_else(|| {
-            let mut aliases = tool.aliases.iter();
-            aliases.find_map(|alias| self.tools.get(alias.as_str()))
-        })
+    /// All that is set for this tool, under its name and under its aliases.
+    pub fn settings<'a>(&'a self, tool: &'a Tool) -> impl Iterator<Item = &'a ToolSettings> {
+        let names = std::iter::once(tool.name()).chain(&tool.aliases);
+        names.filter_map(|name| self.tools.get(name.as_str()))
     }
 
     /// Whether the tool may be listed and called at all.
     pub fn is_enabled(&self, tool: &Tool) -> bool {
         let mut voices = self.voices().iter();
-        voices.all(|file| file.settings(tool).and_then(|settings| settings.enabled) != Some(false))
+        voices.all(|file| !file.is_off(tool))
+    }
+
+    fn is_off(&self, tool: &Tool) -> bool {
+        let mut settings = self.settings(tool);
+        settings.any(|settings| settings.enabled == Some(false))
     }
 
     /// The rule that refuses every call of the tool, if there is one.
@@ -98,7 +146,9 @@ impl Policy {
         let mut evaluation = Evaluation::default();
         self.evaluate(tool, &mut evaluation);
         let mut reasons = evaluation.reasons().iter();
-        reasons.find(|reason| reason.decision == Decision::Deny).cloned()
+        reasons
+            .find(|reason| reason.decision == Decision::Deny)
+            .cloned()
     }
 
     /// Whether models see it: it can be called, and it is the form of its kind that the profile chooses.
@@ -113,10 +163,9 @@ impl Policy {
 
     /// The bounds of a call of this tool.
     pub fn limits(&self, tool: &Tool) -> Limits {
-        let mut limits = match self.settings(tool) {
-            Some(settings) => settings.limits.over(self.limits),
-            None => self.limits,
-        };
+        let mut limits = self
+            .settings(tool)
+            .fold(self.limits, |base, settings| settings.limits.over(base));
         limits.wall = limits.wall.min(self.longest.unwrap_or(Duration::MAX));
         limits
     }
@@ -133,8 +182,9 @@ impl Policy {
     }
 
     fn approval(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
-        let set = self.settings(tool).and_then(|settings| settings.approval);
-        if let Some(decision) = set {
+        let mut any = false;
+        for decision in self.settings(tool).filter_map(|settings| settings.approval) {
+            any = true;
             evaluation.push(Reason {
                 layer: Layer::ToolApproval,
                 decision,
@@ -143,11 +193,11 @@ impl Policy {
                 text: format!("the config sets `{}` to {}", tool.name(), decision.as_str()),
             });
         }
-        set.is_some()
+        any
     }
 
     fn enabled(&self, tool: &Tool, evaluation: &mut Evaluation) {
-        if self.settings(tool).and_then(|settings| settings.enabled) == Some(false) {
+        if self.is_off(tool) {
             evaluation.push(Reason {
                 layer: Layer::Enabled,
                 decision: Decision::Deny,
@@ -170,7 +220,10 @@ impl Policy {
             });
         };
         if let Some(name) = self.deny.iter().find(|name| tool.answers_to(name)) {
-            deny(format!("policy.deny: [{name}]"), format!("`{}` is in the deny list", tool.name()));
+            deny(
+                format!("policy.deny: [{name}]"),
+                format!("`{}` is in the deny list", tool.name()),
+            );
         }
         if !self.allow.is_empty() && !self.allow.iter().any(|name| tool.answers_to(name)) {
             deny(
@@ -185,10 +238,17 @@ impl Policy {
             );
         }
         if !self.allow_groups.is_empty() && !self.allow_groups.contains(&group) {
-            let names: Vec<_> = self.allow_groups.iter().map(|group| group.as_str()).collect();
+            let names: Vec<_> = self
+                .allow_groups
+                .iter()
+                .map(|group| group.as_str())
+                .collect();
             deny(
                 format!("policy.groups.allow: [{}]", names.join(", ")),
-                format!("tools of the group `{}` are not among the allowed groups", group.as_str()),
+                format!(
+                    "tools of the group `{}` are not among the allowed groups",
+                    group.as_str()
+                ),
             );
         }
     }
@@ -198,8 +258,16 @@ impl Policy {
 pub(crate) fn own_word(tool: &Tool, assessed: Option<Decision>, evaluation: &mut Evaluation) {
     let source = tool.origin.location.as_str();
     let (layer, decision, text) = match assessed {
-        Some(decision) => (Layer::Assessor, decision, "the tool judges this call itself"),
-        None => (Layer::ToolDefault, tool.definition.approval, "the tool's own default"),
+        Some(decision) => (
+            Layer::Assessor,
+            decision,
+            "the tool judges this call itself",
+        ),
+        None => (
+            Layer::ToolDefault,
+            tool.definition.approval,
+            "the tool's own default",
+        ),
     };
     evaluation.push(Reason {
         layer,
@@ -208,6 +276,12 @@ pub(crate) fn own_word(tool: &Tool, assessed: Option<Decision>, evaluation: &mut
         source: source.to_owned(),
         text: text.to_owned(),
     });
+}
+
+/// What is not granted is asked for, whatever was said about the tool's own word: a name in a config
+/// says nothing about which component answers to it.
+pub(crate) fn trust(tool: &Tool, evaluation: &mut Evaluation) {
+    let source = tool.origin.location.as_str();
     if tool.trust == Trust::Untrusted {
         evaluation.push(Reason {
             layer: Layer::Trust,

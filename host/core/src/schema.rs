@@ -12,7 +12,7 @@ use crate::error::{Code, ToolError};
 /// A schema whose root is an object. Compiling waits for the first validation, so that listing
 /// a thousand tools compiles nothing.
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(from = "String", into = "String")]
 pub struct Schema {
     text: Arc<str>,
     compiled: Arc<OnceLock<Result<Validator, String>>>,
@@ -35,7 +35,8 @@ impl Schema {
 
     /// Checks that the text is a schema with an object at its root.
     pub fn parse(text: &str) -> Result<Self, BadSchema> {
-        let value: Value = serde_json::from_str(text).map_err(|e| BadSchema(format!("not JSON: {e}")))?;
+        let value: Value =
+            serde_json::from_str(text).map_err(|e| BadSchema(format!("not JSON: {e}")))?;
         let Some(object) = value.as_object() else {
             return Err(BadSchema("not an object".into()));
         };
@@ -71,7 +72,9 @@ impl Schema {
 
     /// Checks `value` and names every failure with its place, as a JSON pointer.
     pub fn validate(&self, what: &str, value: &Value) -> Result<(), ToolError> {
-        let validator = self.validator().map_err(|e| ToolError::new(Code::InvalidInput, e.to_string()))?;
+        let validator = self
+            .validator()
+            .map_err(|e| ToolError::new(Code::InvalidInput, e.to_string()))?;
         if validator.is_valid(value) {
             return Ok(());
         }
@@ -85,11 +88,16 @@ impl Schema {
             .collect();
         let mut message = format!("{what} do not match the schema:");
         for failure in &failures {
-            let path = if failure.path.is_empty() { "/" } else { &failure.path };
+            let path = if failure.path.is_empty() {
+                "/"
+            } else {
+                &failure.path
+            };
             message.push_str(&format!(" {path}: {};", failure.message));
         }
         message.pop();
-        Err(ToolError::new(Code::InvalidInput, message).with_details(json!({ "failures": failures })))
+        Err(ToolError::new(Code::InvalidInput, message)
+            .with_details(json!({ "failures": failures })))
     }
 }
 
@@ -105,10 +113,9 @@ struct Failure {
 #[error("not a usable JSON Schema: {0}")]
 pub struct BadSchema(String);
 
-impl TryFrom<String> for Schema {
-    type Error = std::convert::Infallible;
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Ok(Self::unchecked(text))
+impl From<String> for Schema {
+    fn from(text: String) -> Self {
+        Self::unchecked(text)
     }
 }
 
@@ -141,14 +148,25 @@ mod tests {
             .validate("arguments", &json!({"n": "x", "a": ["ok", 3]}))
             .unwrap_err();
         assert_eq!(error.code, Code::InvalidInput);
-        assert!(error.message.contains("/n:") && error.message.contains("/a/1:"), "{error}");
-        assert_eq!(error.details.unwrap()["failures"].as_array().unwrap().len(), 2);
+        assert!(
+            error.message.contains("/n:") && error.message.contains("/a/1:"),
+            "{error}"
+        );
+        assert_eq!(
+            error.details.unwrap()["failures"].as_array().unwrap().len(),
+            2
+        );
         assert!(schema().validate("arguments", &json!({"n": 1})).is_ok());
     }
 
     #[test]
     fn what_is_no_schema_is_refused() {
-        for bad in ["", "[]", "{\"type\":\"string\"}", "{\"type\":\"object\",\"properties\":3}"] {
+        for bad in [
+            "",
+            "[]",
+            "{\"type\":\"string\"}",
+            "{\"type\":\"object\",\"properties\":3}",
+        ] {
             assert!(Schema::parse(bad).is_err(), "{bad}");
         }
     }
@@ -157,6 +175,9 @@ mod tests {
     fn references_are_never_fetched() {
         let remote = r#"{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/x.json"}}}"#;
         assert!(Schema::parse(remote).is_err());
-        assert!(Schema::parse(&remote.replace("http://127.0.0.1:1/x.json", "file:///etc/passwd")).is_err());
+        assert!(
+            Schema::parse(&remote.replace("http://127.0.0.1:1/x.json", "file:///etc/passwd"))
+                .is_err()
+        );
     }
 }

@@ -53,19 +53,27 @@ pub fn sanitize(text: String) -> String {
     out
 }
 
+/// The longest string of an escape sequence, such as a title or a link. What is longer, or goes on in
+/// another line, is no sequence but text, and is not swallowed.
+const STRING_MAX: usize = 1024;
+
 /// Skips what follows ESC: a control sequence, a string such as a title, or a single character.
 fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.next() {
         Some('[') => skip_csi(rest),
         Some(']' | 'P' | 'X' | '^' | '_') => {
-            while let Some(c) = rest.next() {
-                if c == '\u{7}' || c == '\u{9c}' {
-                    break;
+            let mut ahead = rest.clone();
+            for _ in 0..STRING_MAX {
+                match ahead.next() {
+                    Some('\u{7}' | '\u{9c}') => {}
+                    Some('\u{1b}') => {
+                        ahead.next_if_eq(&'\\');
+                    }
+                    None | Some('\n') => return,
+                    Some(_) => continue,
                 }
-                if c == '\u{1b}' {
-                    rest.next_if_eq(&'\\');
-                    break;
-                }
+                *rest = ahead;
+                return;
             }
         }
         Some(c) if (' '..='/').contains(&c) => {
@@ -140,12 +148,16 @@ mod tests {
     fn escapes_cannot_drive_a_terminal() {
         let clean = |text: &str| sanitize(text.to_owned());
         assert_eq!(clean("a\u{1b}[31mred\u{1b}[0m b"), "ared b");
-        assert_eq!(clean("\u{1b}]0;title\u{7}x\u{1b}]8;;http://e\u{1b}\\y"), "xy");
+        assert_eq!(
+            clean("\u{1b}]0;title\u{7}x\u{1b}]8;;http://e\u{1b}\\y"),
+            "xy"
+        );
         assert_eq!(clean("safe\rEVIL"), "safe\nEVIL");
         assert_eq!(clean("a\r\nb"), "a\r\nb");
         assert_eq!(clean("a\u{202e}b\u{8}"), "a\\u{202e}b\\u{8}");
         assert_eq!(clean("tab\tä👩‍💻"), "tab\tä👩‍💻");
         assert_eq!(clean("\u{1b}"), "");
+        assert_eq!(clean("a\u{1b}_ all of\nthis stays"), "a all of\nthis stays");
         assert_eq!(clean("\u{1b}[38;5;1"), "");
         assert_eq!(clean("\u{9b}31mx"), "x");
     }

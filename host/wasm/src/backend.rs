@@ -1,5 +1,6 @@
 //! The backend of every tool that is a component.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,23 +34,44 @@ pub(crate) struct WasmBackend(pub(crate) Arc<Plugin>);
 
 impl WasmBackend {
     /// The files of one call.
-    fn files(&self, needs: &Needs, most: Access, rules: &PathRules, limits: &Limits) -> Result<GuardedFs, ToolError> {
+    fn files(
+        &self,
+        needs: &Needs,
+        most: Access,
+        rules: &PathRules,
+        limits: &Limits,
+    ) -> Result<GuardedFs, ToolError> {
         let workspace = self.0.host.workspace();
         let mut mounts = Vec::new();
         for need in &needs.files {
             let root = need.path == ".";
             mounts.push(Mount {
-                host: if root { workspace.to_owned() } else { workspace.join(&need.path) },
-                guest: if root { convert::GUEST_ROOT.to_owned() } else { format!("/{}", need.path) },
-                prefix: if root { String::new() } else { need.path.clone() },
+                host: if root {
+                    workspace.to_owned()
+                } else {
+                    workspace.join(&need.path)
+                },
+                guest: if root {
+                    convert::GUEST_ROOT.to_owned()
+                } else {
+                    format!("/{}", need.path)
+                },
+                prefix: if root {
+                    String::new()
+                } else {
+                    need.path.clone()
+                },
                 access: need.access.min(most),
                 rules: rules.clone(),
             });
         }
         if self.0.keeps_backups && mounts.iter().any(|mount| mount.access == Access::ReadWrite) {
             let host = workspace.join(BACKUPS);
-            std::fs::create_dir_all(&host).map_err(|error| {
-                let message = format!("the backups folder {} cannot be made: {error}", host.display());
+            make_backups(workspace, &host).map_err(|error| {
+                let message = format!(
+                    "the backups folder {} cannot be made: {error}",
+                    host.display()
+                );
                 ToolError::new(Code::PermissionDenied, message)
             })?;
             mounts.push(Mount {
@@ -60,7 +82,8 @@ impl WasmBackend {
                 rules: PathRules::none(),
             });
         }
-        GuardedFs::open(mounts, limits.open_files).map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
+        GuardedFs::open(mounts, limits.open_files)
+            .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
     }
 
     async fn start(&self, call: Approved) -> Result<Run, ToolError> {
@@ -114,10 +137,16 @@ impl WasmBackend {
         };
         // It judges before anybody has approved it: a plugin without a grant sees no files.
         let fs = match tool.trust {
-            Trust::Trusted => self.files(&tool.definition.needs, Access::Read, &PathRules::protected(), &limits)?,
+            Trust::Trusted => self.files(
+                &tool.definition.needs,
+                Access::Read,
+                &PathRules::protected(),
+                &limits,
+            )?,
             Trust::Harmless | Trust::Untrusted => GuardedFs::none(),
         };
-        let internal = |error: wasmtime::Error| ToolError::new(Code::Internal, format!("{error:#}"));
+        let internal =
+            |error: wasmtime::Error| ToolError::new(Code::Internal, format!("{error:#}"));
         let mut store = callee
             .store(Start {
                 fs,
@@ -134,9 +163,25 @@ impl WasmBackend {
         match tokio::time::timeout(ASSESS_TIME, asked).await {
             Ok(Ok(assessment)) => Ok(assessment.map(convert::assessment)),
             Ok(Err(error)) => Err(fault(&error, store.data())),
-            Err(_) => Err(ToolError::new(Code::Timeout, "it did not judge the call in time")),
+            Err(_) => Err(ToolError::new(
+                Code::Timeout,
+                "it did not judge the call in time",
+            )),
         }
     }
+}
+
+/// Makes the folder of the backups. What came with a checkout may be a link, which could lead anywhere.
+fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<()> {
+    let own = backups.ancestors().take_while(|place| *place != workspace);
+    if let Some(link) = own.into_iter().find(|place| place.is_symlink()) {
+        let message = format!("{} is a link; remove it", link.display());
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::PermissionDenied,
+            message,
+        ));
+    }
+    std::fs::create_dir_all(backups)
 }
 
 impl Backend for WasmBackend {
@@ -149,7 +194,10 @@ impl Backend for WasmBackend {
         })
     }
 
-    fn assess<'a>(&'a self, call: &'a Checked) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
+    fn assess<'a>(
+        &'a self,
+        call: &'a Checked,
+    ) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
         Box::pin(self.judge(call))
     }
 }

@@ -198,14 +198,19 @@ mod private {
             return Err(refuse("the cache folder belongs to somebody else"));
         }
         if meta.mode() & 0o077 != 0 {
-            return Err(refuse("the cache folder is open to others; `chmod 700` makes it private"));
+            return Err(refuse(
+                "the cache folder is open to others; `chmod 700` makes it private",
+            ));
         }
         Ok(())
     }
 
     pub fn check_file(file: &File) -> io::Result<()> {
         let meta = file.metadata()?;
-        if !meta.is_file() || meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & WRITABLE_BY_OTHERS != 0 {
+        if !meta.is_file()
+            || meta.uid() != rustix::process::geteuid().as_raw()
+            || meta.mode() & WRITABLE_BY_OTHERS != 0
+        {
             return Err(refuse("it could have been written by somebody else"));
         }
         Ok(())
@@ -213,16 +218,26 @@ mod private {
 
     pub fn open(path: &Path) -> io::Result<File> {
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits() as i32)
+            .open(path)
     }
 
     pub fn create(path: &Path) -> io::Result<File> {
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
     }
 
     pub fn make_folder(folder: &Path) -> io::Result<()> {
         if !folder.is_dir() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
         }
         check_folder(folder)
     }

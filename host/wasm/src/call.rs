@@ -44,7 +44,11 @@ pub(crate) enum Callee {
 }
 
 impl Callee {
-    pub(crate) fn new(pre: InstancePre<Guest>, kind: &Kind, place: &str) -> Result<Self, HostError> {
+    pub(crate) fn new(
+        pre: InstancePre<Guest>,
+        kind: &Kind,
+        place: &str,
+    ) -> Result<Self, HostError> {
         let odd = |error: wasmtime::Error| {
             let message = format!("{place} is not what it looked like: {error:#}");
             HostError::Component(message, Code::InvalidInput)
@@ -114,20 +118,36 @@ impl Run {
             Ok(store) => store,
             Err(error) => return Raw::failed(ToolError::new(Code::Internal, format!("{error:#}"))),
         };
-        let work = invoke(&mut store, &self.callee, &self.tool, &self.arguments, &self.context, self.capture.as_ref());
+        let work = invoke(
+            &mut store,
+            &self.callee,
+            &self.tool,
+            &self.arguments,
+            &self.context,
+            self.capture.as_ref(),
+        );
         let ended = self.deadline.bound(work).await;
         let usage = Usage {
-            fuel: store.get_fuel().ok().map(|left| limits.fuel.saturating_sub(left)),
+            fuel: store
+                .get_fuel()
+                .ok()
+                .map(|left| limits.fuel.saturating_sub(left)),
             peak_memory: Some(store.data().limiter.peak()),
         };
         let guest = store.data();
         guest.close();
         let (result, truncated) = match ended {
-            Ok(Ok((result, truncated))) => (result.and_then(|output| bounded(output, &limits)), truncated),
+            Ok(Ok((result, truncated))) => (
+                result.and_then(|output| bounded(output, &limits)),
+                truncated,
+            ),
             Ok(Err(error)) => (Err(fault(&error, guest)), false),
             Err(_) => {
                 let millis = limits.wall.as_millis();
-                let message = format!("`{}` was stopped after {millis} ms (limits.timeMs)", self.tool);
+                let message = format!(
+                    "`{}` was stopped after {millis} ms (limits.timeMs)",
+                    self.tool
+                );
                 (Err(ToolError::new(Code::Timeout, message)), false)
             }
         };
@@ -154,12 +174,17 @@ async fn invoke(
             let instance = pre.instantiate_async(&mut *store).await?;
             let guest = toolset.load(&mut *store, &instance)?;
             let context = convert::context(context);
-            let result = guest.call_call(&mut *store, tool, &arguments.to_string(), &context).await?;
+            let result = guest
+                .call_call(&mut *store, tool, &arguments.to_string(), &context)
+                .await?;
             let result = result.map_err(convert::error).and_then(convert::output);
             Ok((result, false))
         }
         Callee::Lifted { pre, tools } => {
-            let Some((lifted, index)) = tools.iter().find(|(lifted, _)| lifted.name.as_str() == tool) else {
+            let Some((lifted, index)) = tools
+                .iter()
+                .find(|(lifted, _)| lifted.name.as_str() == tool)
+            else {
                 let message = format!("the component has no export for `{tool}`");
                 return Ok((Err(ToolError::new(Code::NotFound, message)), false));
             };
@@ -172,7 +197,9 @@ async fn invoke(
                     details,
                 }),
                 Err(LiftError::Trap(error)) => return Err(error),
-                Err(error @ LiftError::Missing(_)) => Err(ToolError::new(Code::Internal, error.to_string())),
+                Err(error @ LiftError::Missing(_)) => {
+                    Err(ToolError::new(Code::Internal, error.to_string()))
+                }
                 Err(error) => Err(ToolError::new(Code::InvalidInput, error.to_string())),
             };
             Ok((result, false))
@@ -197,7 +224,9 @@ async fn invoke(
 fn lifted_output(value: Option<Value>) -> Output {
     let text = match &value {
         None => String::new(),
-        Some(Value::Object(map)) if map.len() == 1 && map.get("result").is_some_and(Value::is_string) => {
+        Some(Value::Object(map))
+            if map.len() == 1 && map.get("result").is_some_and(Value::is_string) =>
+        {
             map["result"].as_str().unwrap_or_default().to_owned()
         }
         Some(value) => value.to_string(),
@@ -251,7 +280,10 @@ fn bounded(output: Output, limits: &Limits) -> Result<Output, ToolError> {
 }
 
 /// Asks a plugin what it is.
-pub(crate) async fn describe(store: &mut Store<Guest>, callee: &Callee) -> wasmtime::Result<Option<convert::Manifest>> {
+pub(crate) async fn describe(
+    store: &mut Store<Guest>,
+    callee: &Callee,
+) -> wasmtime::Result<Option<convert::Manifest>> {
     let Callee::Toolset { pre, toolset, .. } = callee else {
         return Ok(None);
     };
@@ -278,6 +310,8 @@ pub(crate) async fn assess(
     };
     let instance = pre.instantiate_async(&mut *store).await?;
     let guest = assessor.load(&mut *store, &instance)?;
-    guest.call_assess(store, tool, &arguments.to_string(), &context).await.map(Some)
+    guest
+        .call_assess(store, tool, &arguments.to_string(), &context)
+        .await
+        .map(Some)
 }
-

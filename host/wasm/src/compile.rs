@@ -89,19 +89,28 @@ const TOO_LARGE_FOR_POOL: &str = "pooling allocator";
 fn uncompiled(name: &str, error: &wasmtime::Error) -> HostError {
     let reason = format!("{error:#}");
     if reason.contains(TOO_LARGE_FOR_POOL) {
-        let message = format!("{name} has more memories, tables or instances than a tool may have: {reason}");
+        let message =
+            format!("{name} has more memories, tables or instances than a tool may have: {reason}");
         return HostError::Component(message, Code::LimitExceeded);
     }
-    HostError::Component(format!("{name} cannot be compiled: {reason}"), Code::InvalidInput)
+    HostError::Component(
+        format!("{name} cannot be compiled: {reason}"),
+        Code::InvalidInput,
+    )
 }
 
-#[expect(unsafe_code, reason = "running cached machine code is what a code cache is for")]
+#[expect(
+    unsafe_code,
+    reason = "running cached machine code is what a code cache is for"
+)]
 fn load(engine: &Engine, code: &[u8]) -> Option<Component> {
     // SAFETY: deserializing is sound for what `Component::serialize` wrote. `Cache::get` gives only
-    // entries that lie in a folder and a file which nobody but this user can write, and whose
+    // entries that lie outside of the workspace, in a folder and a file which nobody but this user can write, and whose
     // content still has the hash that it had when `compile` put it there under this key. wasmtime
     // itself refuses code of another version or of other settings. A program that runs as this user
     // could write here, but it could as well change mimir itself.
     let loaded = unsafe { Component::deserialize(engine, code) };
-    loaded.inspect_err(|error| tracing::warn!(%error, "cached code is not used")).ok()
+    loaded
+        .inspect_err(|error| tracing::warn!(%error, "cached code is not used"))
+        .ok()
 }

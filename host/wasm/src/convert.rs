@@ -29,7 +29,10 @@ pub(crate) fn context(context: &CallContext) -> types::CallContext {
 pub(crate) fn output(output: types::Output) -> Result<Output, ToolError> {
     let structured = match output.structured {
         Some(text) => Some(serde_json::from_str::<Value>(&text).map_err(|error| {
-            ToolError::new(Code::ExecutionError, format!("the tool's structured result is not JSON: {error}"))
+            ToolError::new(
+                Code::ExecutionError,
+                format!("the tool's structured result is not JSON: {error}"),
+            )
         })?),
         None => None,
     };
@@ -67,7 +70,11 @@ pub(crate) fn output_to_guest(output: &Output) -> types::Output {
             mime_type: mime_type.clone(),
             data: data.clone(),
         }),
-        Content::File { data, mime_type, name } => types::Content::File(types::Artifact {
+        Content::File {
+            data,
+            mime_type,
+            name,
+        } => types::Content::File(types::Artifact {
             name: name.clone(),
             mime_type: mime_type.clone(),
             data: data.clone(),
@@ -103,11 +110,15 @@ pub(crate) fn error(error: types::Error) -> ToolError {
             Code::ExecutionError
         }
     };
-    let details = error.details.map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text)));
+    let details = error
+        .details
+        .map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text)));
     let details = match (said, details) {
         (None, details) => details,
         (Some(name), None) => Some(serde_json::json!({ "code": name })),
-        (Some(name), Some(details)) => Some(serde_json::json!({ "code": name, "details": details })),
+        (Some(name), Some(details)) => {
+            Some(serde_json::json!({ "code": name, "details": details }))
+        }
     };
     ToolError {
         code,

@@ -80,7 +80,12 @@ pub(crate) struct Look {
 }
 
 /// The description of a component: from the cache, or from the component itself.
-pub(crate) async fn look(host: &Arc<WasmHost>, bytes: &Bytes, place: &str, digest: Option<Hash>) -> Look {
+pub(crate) async fn look(
+    host: &Arc<WasmHost>,
+    bytes: &Bytes,
+    place: &str,
+    digest: Option<Hash>,
+) -> Look {
     let cached = |digest| {
         let described = kept(host, &digest)?;
         Some(Look {
@@ -110,12 +115,17 @@ pub(crate) async fn look(host: &Arc<WasmHost>, bytes: &Bytes, place: &str, diges
     // A plugin that was too slow may have had a busy machine.
     let lasts = !matches!(
         described,
-        Err(HostError::Engine(_) | HostError::Read { .. } | HostError::Changed(_) | HostError::Manifest(_, Code::Timeout))
+        Err(HostError::Engine(_)
+            | HostError::Read { .. }
+            | HostError::Changed(_)
+            | HostError::Manifest(_, Code::Timeout))
     );
     let described = described.map_err(|error| (error.code(), error.to_string()));
     if lasts {
         match serde_json::to_vec(&described) {
-            Ok(content) => host.cache().put(cache::Kind::Description, &key(&digest), &content),
+            Ok(content) => host
+                .cache()
+                .put(cache::Kind::Description, &key(&digest), &content),
             Err(error) => tracing::warn!(%error, place, "a description cannot be kept"),
         }
     }
@@ -135,12 +145,20 @@ fn kept(host: &WasmHost, digest: &Hash) -> Option<Described> {
     serde_json::from_slice(&content).ok()
 }
 
-async fn describe(host: &Arc<WasmHost>, bytes: &Bytes, place: &str, digest: Hash, content: &[u8]) -> Result<Description, HostError> {
+async fn describe(
+    host: &Arc<WasmHost>,
+    bytes: &Bytes,
+    place: &str,
+    digest: Hash,
+    content: &[u8],
+) -> Result<Description, HostError> {
     let detected = family::detect(content).map_err(|error| {
         let code = serde_json::from_value(error.code().into()).unwrap_or(Code::InvalidInput);
         HostError::Component(error.to_string(), code)
     })?;
-    let Detected { family, imports, .. } = detected;
+    let Detected {
+        family, imports, ..
+    } = detected;
     match family {
         Family::Toolset { assessor, .. } => {
             let kind = Kind::Toolset { assessor };
@@ -156,8 +174,23 @@ async fn describe(host: &Arc<WasmHost>, bytes: &Bytes, place: &str, digest: Hash
             })
         }
         Family::Lifted(lifted) => Ok(Description {
-            tools: lifted.tools.iter().map(|tool| plain(tool.name.clone(), tool.description.clone(), tool.input_schema.clone(), tool.output_schema.clone())).collect(),
-            refused: lifted.skipped.iter().map(|skipped| (skipped.export.clone(), skipped.reason.clone())).collect(),
+            tools: lifted
+                .tools
+                .iter()
+                .map(|tool| {
+                    plain(
+                        tool.name.clone(),
+                        tool.description.clone(),
+                        tool.input_schema.clone(),
+                        tool.output_schema.clone(),
+                    )
+                })
+                .collect(),
+            refused: lifted
+                .skipped
+                .iter()
+                .map(|skipped| (skipped.export.clone(), skipped.reason.clone()))
+                .collect(),
             kind: Kind::Lifted(lifted),
             name: None,
             version: String::new(),
@@ -175,7 +208,12 @@ async fn describe(host: &Arc<WasmHost>, bytes: &Bytes, place: &str, digest: Hash
 }
 
 /// A definition for a component that has only types to say about itself.
-fn plain(name: ToolName, description: String, input_schema: Schema, output_schema: Option<Schema>) -> Definition {
+fn plain(
+    name: ToolName,
+    description: String,
+    input_schema: Schema,
+    output_schema: Option<Schema>,
+) -> Definition {
     Definition {
         name,
         title: None,
@@ -197,8 +235,20 @@ pub(crate) fn program(name: ToolName) -> Definition {
 }
 
 /// Runs `describe` with nothing granted.
-async fn ask(host: &Arc<WasmHost>, bytes: &Bytes, place: &str, digest: Hash, kind: Kind) -> Result<convert::Manifest, HostError> {
-    let plugin = Arc::new(Plugin::new(Arc::clone(host), bytes.clone(), place.to_owned(), digest, kind));
+async fn ask(
+    host: &Arc<WasmHost>,
+    bytes: &Bytes,
+    place: &str,
+    digest: Hash,
+    kind: Kind,
+) -> Result<convert::Manifest, HostError> {
+    let plugin = Arc::new(Plugin::new(
+        Arc::clone(host),
+        bytes.clone(),
+        place.to_owned(),
+        digest,
+        kind,
+    ));
     let callee = plugin.callee().await?;
     let limits = Limits {
         wall: TIME,
@@ -221,10 +271,16 @@ async fn ask(host: &Arc<WasmHost>, bytes: &Bytes, place: &str, digest: Hash, kin
     let asked = tokio::time::timeout(TIME, call::describe(&mut store, callee)).await;
     match asked {
         Ok(Ok(Some(manifest))) => Ok(manifest),
-        Ok(Ok(None)) => Err(HostError::Manifest("it does not describe itself".to_owned(), Code::InvalidInput)),
+        Ok(Ok(None)) => Err(HostError::Manifest(
+            "it does not describe itself".to_owned(),
+            Code::InvalidInput,
+        )),
         Ok(Err(error)) => {
             let fault = fault(&error, store.data());
-            Err(HostError::Manifest(format!("it cannot describe its tools: {}", fault.message), fault.code))
+            Err(HostError::Manifest(
+                format!("it cannot describe its tools: {}", fault.message),
+                fault.code,
+            ))
         }
         Err(_) => {
             let message = format!("it did not describe its tools within {} s", TIME.as_secs());
@@ -233,22 +289,36 @@ async fn ask(host: &Arc<WasmHost>, bytes: &Bytes, place: &str, digest: Hash, kin
     }
 }
 
+/// The tools of a manifest: the good ones, and the ones that are left out and why.
+type Sorted = (Vec<Definition>, Vec<(String, String)>);
+
 /// Checks the tools of a manifest one by one. A bad tool is left out and the others go on; a manifest
 /// that is bad as a whole is refused as a whole.
-fn definitions(tools: Vec<types::Definition>) -> Result<(Vec<Definition>, Vec<(String, String)>), HostError> {
-    let whole = |message: String| Err(HostError::Manifest(format!("it {message}"), Code::InvalidInput));
+fn definitions(tools: Vec<types::Definition>) -> Result<Sorted, HostError> {
+    let whole = |message: String| {
+        Err(HostError::Manifest(
+            format!("it {message}"),
+            Code::InvalidInput,
+        ))
+    };
     if tools.is_empty() {
         return whole("describes no tools".to_owned());
     }
     if tools.len() > MOST_TOOLS {
-        return whole(format!("describes {} tools; {MOST_TOOLS} are the most, so split it into several plugins", tools.len()));
+        return whole(format!(
+            "describes {} tools; {MOST_TOOLS} are the most, so split it into several plugins",
+            tools.len()
+        ));
     }
     let mut seen = HashSet::new();
     let (mut good, mut refused) = (Vec::new(), Vec::new());
     for tool in tools {
         let name = line(&tool.name, NAME_MAX);
         if !seen.insert(tool.name.clone()) {
-            refused.push((name, "the plugin describes this name twice; only the first counts".to_owned()));
+            refused.push((
+                name,
+                "the plugin describes this name twice; only the first counts".to_owned(),
+            ));
             continue;
         }
         match definition(tool) {
@@ -261,7 +331,9 @@ fn definitions(tools: Vec<types::Definition>) -> Result<(Vec<Definition>, Vec<(S
 
 fn definition(tool: types::Definition) -> Result<Definition, String> {
     let name = ToolName::new(&tool.name).map_err(|error| error.to_string())?;
-    let long = |what: &str, length: usize, most: usize| format!("its {what} has {length} characters; {most} are the most");
+    let long = |what: &str, length: usize, most: usize| {
+        format!("its {what} has {length} characters; {most} are the most")
+    };
     let length = tool.description.chars().count();
     if length > DESCRIPTION_MAX {
         return Err(long("description", length, DESCRIPTION_MAX));
@@ -281,7 +353,10 @@ fn definition(tool: types::Definition) -> Result<Definition, String> {
         description: text::sanitize(tool.description),
         group: convert::group(tool.group),
         input_schema: schema("input schema", &tool.input_schema)?,
-        output_schema: tool.output_schema.map(|text| schema("output schema", &text)).transpose()?,
+        output_schema: tool
+            .output_schema
+            .map(|text| schema("output schema", &text))
+            .transpose()?,
         approval: convert::approval(tool.approval),
         risk: convert::risk(tool.risk),
         hints: convert::hints(tool.hints),
@@ -291,29 +366,51 @@ fn definition(tool: types::Definition) -> Result<Definition, String> {
 
 /// Checks what a tool asks for: a need that could not be granted as written is an error of its author.
 fn needs(mut needs: Needs) -> Result<Needs, String> {
-    let count = needs.files.len() + needs.hosts.len() + needs.commands.len() + needs.secrets.len() + needs.variables.len() + needs.tools.len();
+    let count = needs.files.len()
+        + needs.hosts.len()
+        + needs.commands.len()
+        + needs.secrets.len()
+        + needs.variables.len()
+        + needs.tools.len();
     if count > NEEDS_MAX {
         return Err(format!("it has {count} needs; {NEEDS_MAX} are the most"));
     }
     for need in &mut needs.files {
         let trimmed = need.path.trim_end_matches('/');
-        let inside = trimmed == "." || trimmed.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
+        let inside = trimmed == "."
+            || trimmed
+                .split('/')
+                .all(|part| !part.is_empty() && part != "." && part != "..");
         if !inside || need.path.contains(['\\', '\0', ':']) {
             let shown = line(&need.path, TEXT_MAX);
-            return Err(format!("it needs the directory `{shown}`: write a path below the workspace, such as `data`, or `.` for all of it"));
+            return Err(format!(
+                "it needs the directory `{shown}`: write a path below the workspace, such as `data`, or `.` for all of it"
+            ));
         }
         need.path = trimmed.to_owned();
         need.reason = line(&need.reason, TEXT_MAX);
     }
     for need in &mut needs.hosts {
         const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-        if let Some(method) = need.methods.iter().find(|method| !METHODS.contains(&method.as_str())) {
+        if let Some(method) = need
+            .methods
+            .iter()
+            .find(|method| !METHODS.contains(&method.as_str()))
+        {
             let near = did_you_mean(method, METHODS);
-            return Err(format!("it needs the HTTP method `{}`, which is none.{near}", line(method, NAME_MAX)));
+            return Err(format!(
+                "it needs the HTTP method `{}`, which is none.{near}",
+                line(method, NAME_MAX)
+            ));
         }
         need.reason = line(&need.reason, TEXT_MAX);
     }
-    for reason in needs.commands.iter_mut().map(|n| &mut n.reason).chain(needs.secrets.iter_mut().map(|n| &mut n.reason)) {
+    for reason in needs
+        .commands
+        .iter_mut()
+        .map(|n| &mut n.reason)
+        .chain(needs.secrets.iter_mut().map(|n| &mut n.reason))
+    {
         *reason = line(reason, TEXT_MAX);
     }
     Ok(needs)

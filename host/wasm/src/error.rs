@@ -34,7 +34,9 @@ impl HostError {
     pub fn code(&self) -> Code {
         match self {
             HostError::Engine(_) => Code::Unavailable,
-            HostError::Read { code, .. } | HostError::Component(_, code) | HostError::Manifest(_, code) => *code,
+            HostError::Read { code, .. }
+            | HostError::Component(_, code)
+            | HostError::Manifest(_, code) => *code,
             HostError::Changed(_) => Code::Unavailable,
         }
     }

@@ -16,21 +16,35 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
         return exceeded(format!("the tool needed more than {limit} allows"));
     }
     if guest.fs.limit_hit() {
-        return exceeded("the tool opened more files at once than limits.openFiles allows".to_owned());
+        return exceeded(
+            "the tool opened more files at once than limits.openFiles allows".to_owned(),
+        );
     }
     if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
-        return ToolError::new(Code::ExecutionError, format!("the tool ended itself with exit code {code}"));
+        return ToolError::new(
+            Code::ExecutionError,
+            format!("the tool ended itself with exit code {code}"),
+        );
     }
     if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
         return ToolError::new(Code::Unavailable, "too many tools run at a time; try again");
     }
     match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => return exceeded("the tool computed for longer than limits.fuel allows".to_owned()),
-        Some(Trap::StackOverflow) => return exceeded("the tool calls itself too deep for its stack".to_owned()),
+        Some(Trap::OutOfFuel) => {
+            return exceeded("the tool computed for longer than limits.fuel allows".to_owned());
+        }
+        Some(Trap::StackOverflow) => {
+            return exceeded("the tool calls itself too deep for its stack".to_owned());
+        }
         _ => {}
     }
-    if error.chain().any(|cause| cause.to_string().contains(TOO_MUCH_OUTPUT)) {
-        return exceeded("the tool handed over more at once than limits.outputBytes allows".to_owned());
+    if error
+        .chain()
+        .any(|cause| cause.to_string().contains(TOO_MUCH_OUTPUT))
+    {
+        return exceeded(
+            "the tool handed over more at once than limits.outputBytes allows".to_owned(),
+        );
     }
     let what = error.root_cause().to_string();
     let tail = guest.logs.tail();
@@ -48,7 +62,9 @@ fn exceeded(message: String) -> ToolError {
 
 /// The message of a panic, or else the last line of stderr.
 fn last_words(tail: &str) -> Option<String> {
-    let mut lines = tail.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("note: run with"));
+    let mut lines = tail
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with("note: run with"));
     let last = lines.next_back()?;
     // Rust prints "thread … panicked at file:line:" and the message on the next line.
     let before = lines.next_back();

@@ -25,11 +25,17 @@ pub(crate) struct Stamp {
 
 impl Stamp {
     fn of(meta: &Metadata) -> Self {
-        let modified = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified = meta
+            .modified()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         #[cfg(unix)]
         let (changed, inode) = {
             use std::os::unix::fs::MetadataExt;
-            (i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec()), meta.ino())
+            (
+                i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec()),
+                meta.ino(),
+            )
         };
         #[cfg(not(unix))]
         let (changed, inode) = (0, 0);
@@ -105,7 +111,8 @@ impl Index {
     /// Forgets files that are gone or look different now.
     pub(crate) fn retain(&mut self, files: &BTreeMap<String, Stamp>) {
         let before = self.entries.len();
-        self.entries.retain(|name, entry| files.get(name) == Some(&entry.stamp));
+        self.entries
+            .retain(|name, entry| files.get(name) == Some(&entry.stamp));
         self.changed |= self.entries.len() != before;
     }
 

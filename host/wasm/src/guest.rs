@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
-use wasmtime_wasi_io::IoView;
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+use wasmtime_wasi_io::IoView;
 
 use mimir_core::Limits;
 use mimir_core::call::Observer;
@@ -79,7 +79,10 @@ impl Guest {
         let logs = Logs::new(Arc::clone(&start.observer), &start.limits);
         let stderr = Lines::stderr(&logs);
         let mut wasi = WasiCtx::builder();
-        wasi.stderr(Pipe(stderr.clone())).allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
+        wasi.stderr(Pipe(stderr.clone()))
+            .allow_tcp(false)
+            .allow_udp(false)
+            .allow_ip_name_lookup(false);
         let stdout = match start.command {
             Some(command) => {
                 wasi.args(&command.argv);

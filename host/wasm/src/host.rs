@@ -41,6 +41,25 @@ impl HostOptions {
     }
 }
 
+/// The cache folder, unless tools could write to it: code from there is run without a sandbox.
+fn outside(options: &HostOptions) -> Option<PathBuf> {
+    let cache = options.cache_dir.clone()?;
+    let real = |path: &Path| {
+        // A folder that is not there yet lies where its nearest ancestor does.
+        let mut there = path.ancestors();
+        there.find_map(|path| path.canonicalize().ok())
+    };
+    let below = match (real(&cache), real(&options.workspace)) {
+        (Some(cache), Some(workspace)) => cache.starts_with(workspace),
+        _ => true,
+    };
+    if below {
+        tracing::warn!(cache = %cache.display(), "the cache lies below the workspace, where tools write, and is not used");
+        return None;
+    }
+    Some(cache)
+}
+
 /// Runs components. The engine is made when the first one runs: listing tools makes none.
 pub struct WasmHost {
     options: HostOptions,
@@ -70,7 +89,7 @@ impl WasmHost {
     /// A host that has done nothing yet.
     pub fn new(options: HostOptions) -> Arc<Self> {
         Arc::new(Self {
-            cache: Cache::new(options.cache_dir.clone()),
+            cache: Cache::new(outside(&options)),
             options,
             running: OnceLock::new(),
         })
@@ -109,7 +128,8 @@ impl WasmHost {
             if let Allocation::OnDemand { why } = &allocation {
                 tracing::debug!(why, "no memory pool");
             }
-            let linker = linker::linker(&engine).map_err(|error| HostError::Engine(format!("{error:#}")))?;
+            let linker =
+                linker::linker(&engine).map_err(|error| HostError::Engine(format!("{error:#}")))?;
             Ok(Running {
                 engine,
                 linker,

@@ -17,7 +17,11 @@ pub(crate) struct GiveWay;
 
 #[async_trait::async_trait]
 impl CallHookHandler<Guest> for GiveWay {
-    async fn handle_call_event(&self, mut store: StoreContextMut<'_, Guest>, event: CallHook) -> Result<()> {
+    async fn handle_call_event(
+        &self,
+        mut store: StoreContextMut<'_, Guest>,
+        event: CallHook,
+    ) -> Result<()> {
         if matches!(event, CallHook::CallingHost) && store.data().gave_way.elapsed() >= SHIFT {
             tokio::task::yield_now().await;
             store.data_mut().gave_way = Instant::now();

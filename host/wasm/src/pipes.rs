@@ -68,7 +68,11 @@ impl<T: Take> OutputStream for Pipe<T> {
 }
 
 impl<T: Take> AsyncWrite for Pipe<T> {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
         self.0.take(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
@@ -122,7 +126,7 @@ impl Take for Lines {
         if self.level == LogLevel::Warn {
             self.logs.keep_tail(bytes);
         }
-        let most = self.logs.line_bytes() + 1;
+        let most = self.logs.line_bytes().saturating_add(1);
         let mut part = self.part.lock().unwrap_or_else(PoisonError::into_inner);
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, ends) = match piece.strip_suffix(b"\n") {
@@ -133,7 +137,10 @@ impl Take for Lines {
             let room = most.saturating_sub(part.len());
             part.extend_from_slice(&text[..text.len().min(room)]);
             if ends {
-                self.logs.line(self.level, String::from_utf8_lossy(&part).trim_end_matches('\r'));
+                self.logs.line(
+                    self.level,
+                    String::from_utf8_lossy(&part).trim_end_matches('\r'),
+                );
                 part.clear();
             }
         }

@@ -48,12 +48,20 @@ impl Bytes {
                 let meta = std::fs::metadata(path).map_err(|e| HostError::read(place, &e))?;
                 if !meta.is_file() {
                     let message = format!("{place} is not a regular file");
-                    return Err(HostError::Component(message, mimir_core::Code::InvalidInput));
+                    return Err(HostError::Component(
+                        message,
+                        mimir_core::Code::InvalidInput,
+                    ));
                 }
                 if meta.len() > FILE_MAX {
                     let most = mimir_core::text::bytes(FILE_MAX);
-                    let message = format!("{place} is larger than {most}, the most that a component may have");
-                    return Err(HostError::Component(message, mimir_core::Code::LimitExceeded));
+                    let message = format!(
+                        "{place} is larger than {most}, the most that a component may have"
+                    );
+                    return Err(HostError::Component(
+                        message,
+                        mimir_core::Code::LimitExceeded,
+                    ));
                 }
                 let bytes = std::fs::read(path).map_err(|e| HostError::read(place, &e))?;
                 Ok(bytes.into())
@@ -63,7 +71,13 @@ impl Bytes {
 }
 
 impl Plugin {
-    pub(crate) fn new(host: Arc<WasmHost>, bytes: Bytes, place: String, digest: Hash, kind: Kind) -> Self {
+    pub(crate) fn new(
+        host: Arc<WasmHost>,
+        bytes: Bytes,
+        place: String,
+        digest: Hash,
+        kind: Kind,
+    ) -> Self {
         Self {
             host,
             bytes,
@@ -115,14 +129,28 @@ impl Plugin {
         let running = self.host.running()?;
         let tell = |event| self.host.tell(event);
         let cache = self.host.cache();
-        let component = compile::compile(&running.engine, cache, &self.digest, &self.place, &bytes, &tell)?;
+        let component = compile::compile(
+            &running.engine,
+            cache,
+            &self.digest,
+            &self.place,
+            &bytes,
+            &tell,
+        )?;
         self.link(&component)
     }
 
     fn link(&self, component: &Component) -> Result<InstancePre<Guest>, HostError> {
-        self.host.running()?.linker.instantiate_pre(component).map_err(|error| {
-            let message = format!("{} imports something that mimir does not have: {error:#}", self.place);
-            HostError::Component(message, mimir_core::Code::InvalidInput)
-        })
+        self.host
+            .running()?
+            .linker
+            .instantiate_pre(component)
+            .map_err(|error| {
+                let message = format!(
+                    "{} imports something that mimir does not have: {error:#}",
+                    self.place
+                );
+                HostError::Component(message, mimir_core::Code::InvalidInput)
+            })
     }
 }

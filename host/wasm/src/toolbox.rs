@@ -72,7 +72,9 @@ impl Toolbox {
             let place = format!("{BUILT_IN}/{}", bundled.name);
             let bytes = Bytes::Bundled(bundled.bytes);
             let digest = Hash(bundled.sha256);
-            let described = describe::look(&self.host, &bytes, &place, Some(digest)).await.described;
+            let described = describe::look(&self.host, &bytes, &place, Some(digest))
+                .await
+                .described;
             let found = Found {
                 stem: bundled.name,
                 source: Source::BuiltIn,
@@ -152,7 +154,10 @@ impl Toolbox {
         };
         let Some(tools) = found.tools(&description) else {
             loaded.quarantined.push(Quarantined {
-                reason: format!("no tool name can be made of `{}`; rename the file to letters, digits and _", found.stem),
+                reason: format!(
+                    "no tool name can be made of `{}`; rename the file to letters, digits and _",
+                    found.stem
+                ),
                 location: found.place,
                 code: mimir_core::Code::InvalidInput,
             });
@@ -202,7 +207,13 @@ impl Toolbox {
             return Arc::clone(plugin);
         }
         let kind = description.kind.clone();
-        let mut plugin = Plugin::new(Arc::clone(&self.host), found.bytes.clone(), found.place.clone(), found.digest, kind);
+        let mut plugin = Plugin::new(
+            Arc::clone(&self.host),
+            found.bytes.clone(),
+            found.place.clone(),
+            found.digest,
+            kind,
+        );
         plugin.keeps_backups = found.bundled.is_some_and(|bundled| bundled.keeps_backups);
         Arc::new(plugin)
     }
@@ -251,6 +262,7 @@ impl Found<'_> {
     fn aliases(&self, name: &str) -> Vec<ToolName> {
         let all = self.bundled.map_or(&[][..], |bundled| bundled.aliases);
         let own = all.iter().filter(|(tool, _)| *tool == name);
-        own.filter_map(|(_, alias)| ToolName::new(alias).ok()).collect()
+        own.filter_map(|(_, alias)| ToolName::new(alias).ok())
+            .collect()
     }
 }

@@ -44,10 +44,19 @@ struct Nobody {
 
 impl Approver for Nobody {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
-        let way_out = format!(
-            "{}; a person can allow it with `--approve always`, or for good with `tools.{}.approval: allow` in {}.",
-            self.because, card.tool, self.config
+        let mut way_out = format!(
+            "{}; a person can allow it with `--approve always`",
+            self.because
         );
+        // A setting stands for a tool that is trusted; what nobody has granted is asked for all the same.
+        if card.grants.is_empty() {
+            let more = format!(
+                ", or for good with `tools.{}.approval: allow` in {}",
+                card.tool, self.config
+            );
+            way_out.push_str(&more);
+        }
+        way_out.push('.');
         Box::pin(std::future::ready(Answer::Nobody { way_out }))
     }
 }

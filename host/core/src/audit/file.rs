@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::config::{AuditSettings, Durability};
 
@@ -16,6 +16,9 @@ pub struct FileAudit {
     settings: AuditSettings,
     file: Mutex<Option<File>>,
 }
+
+/// The log itself, `state` and `.mimir`: what lies below the workspace root.
+const OWN_LEVELS: usize = 3;
 
 impl FileAudit {
     /// A log at `path`; its folder is made when it is needed.
@@ -33,6 +36,13 @@ impl FileAudit {
     }
 
     fn open(&self) -> io::Result<File> {
+        // The folders may have come with a checkout: a link in their place could lead anywhere.
+        for place in self.path.ancestors().take(OWN_LEVELS) {
+            if place.is_symlink() {
+                let message = format!("{} is a link; remove it", place.display());
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+            }
+        }
         if let Some(folder) = self.path.parent() {
             std::fs::create_dir_all(folder)?;
             ignore(folder)?;
@@ -47,13 +57,28 @@ impl FileAudit {
         options.open(&self.path)
     }
 
+    /// The open file; the slot is never empty.
+    fn opened(&self) -> io::Result<MutexGuard<'_, Option<File>>> {
+        let mut slot = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.is_none() {
+            *slot = Some(self.open()?);
+        }
+        Ok(slot)
+    }
+
+    fn failed(&self, source: io::Error) -> AuditError {
+        AuditError {
+            place: self.path.display().to_string(),
+            source,
+        }
+    }
+
     fn append(&self, event: &Event) -> io::Result<()> {
         let mut line = serde_json::to_vec(event)?;
         line.push(b'\n');
-        let mut slot = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = match &mut *slot {
-            Some(file) => file,
-            empty => empty.insert(self.open()?),
+        let mut slot = self.opened()?;
+        let Some(file) = slot.as_mut() else {
+            return Err(io::ErrorKind::NotFound.into());
         };
         file.write_all(&line)?;
         match self.settings.durability {
@@ -66,7 +91,11 @@ impl FileAudit {
 /// Keeps the folder of the log out of version control.
 fn ignore(folder: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    match options.write(true).create_new(true).open(folder.join(".gitignore")) {
+    match options
+        .write(true)
+        .create_new(true)
+        .open(folder.join(".gitignore"))
+    {
         Ok(mut file) => file.write_all(b"*\n"),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
@@ -74,11 +103,14 @@ fn ignore(folder: &Path) -> io::Result<()> {
 }
 
 impl AuditSink for FileAudit {
+    fn ready(&self) -> Result<(), AuditError> {
+        self.opened()
+            .map(drop)
+            .map_err(|source| self.failed(source))
+    }
+
     fn record(&self, event: &Event) -> Result<(), AuditError> {
-        self.append(event).map_err(|source| AuditError {
-            place: self.path.display().to_string(),
-            source,
-        })
+        self.append(event).map_err(|source| self.failed(source))
     }
 
     fn wants_arguments(&self) -> bool {

@@ -9,6 +9,8 @@
 pub(super) const READ_ONLY: &[&str] = &[
     // Ours: settings, grants and tools are a person's to change.
     ".mimir",
+    "**/.config/mimir",
+    "**/.cache/mimir",
     // Git runs hooks, and config names programs to run. The other files lead git to another config.
     "**/.git/hooks",
     "**/.git/config",

@@ -112,7 +112,11 @@ impl Nested {
         if !self.allowed.iter().any(|name| target.answers_to(name)) {
             return Err(ToolError::new(
                 Code::PermissionDenied,
-                format!("`{}` was not granted calls of `{}`; its manifest must name the tool among its needs", self.parent.tool, target.name()),
+                format!(
+                    "`{}` was not granted calls of `{}`; its manifest must name the tool among its needs",
+                    self.parent.tool,
+                    target.name()
+                ),
             ));
         }
         let mut context = self.context.clone();
@@ -139,7 +143,11 @@ pub(super) async fn approve(
     if ruled.evaluation.decision() == Decision::Ask {
         let card = card(&ruled);
         // A person's time is free, for this call and for those around it.
-        let paused = ruled.checked.parent.as_ref().map(|parent| parent.deadline.pause());
+        let paused = ruled
+            .checked
+            .parent
+            .as_ref()
+            .map(|parent| parent.deadline.pause());
         let waited = ports.clock.instant();
         let answer = ports.approver.ask(&card).await;
         trail.answered(&answer, ports.clock.instant() - waited);
@@ -147,13 +155,21 @@ pub(super) async fn approve(
         match answer {
             Answer::Once => {}
             Answer::No => return Err(refused(&ruled, "a person said no")),
-            Answer::Nobody { way_out } => return Err(refused(&ruled, &format!("nobody was there to approve it. {way_out}"))),
+            Answer::Nobody { way_out } => {
+                return Err(refused(
+                    &ruled,
+                    &format!("nobody was there to approve it. {way_out}"),
+                ));
+            }
         }
     }
     let Ruled { checked, .. } = ruled;
     let tool = &checked.tool;
     let limits = policy.limits(tool);
-    let outer = checked.parent.as_ref().map(|parent| parent.deadline.clone());
+    let outer = checked
+        .parent
+        .as_ref()
+        .map(|parent| parent.deadline.clone());
     Ok(Approved {
         deadline: Deadline::new(Arc::clone(&ports.clock), limits.wall, outer),
         rights: tool.definition.needs.clone(),
@@ -166,8 +182,11 @@ pub(super) async fn approve(
 
 fn refused(ruled: &Ruled, why: &str) -> ToolError {
     let name = ruled.checked.tool.name();
-    ToolError::new(Code::ApprovalDenied, format!("`{name}` needs approval and {why}"))
-        .with_details(json!({ "reasons": ruled.evaluation.reasons() }))
+    ToolError::new(
+        Code::ApprovalDenied,
+        format!("`{name}` needs approval and {why}"),
+    )
+    .with_details(json!({ "reasons": ruled.evaluation.reasons() }))
 }
 
 /// The longest line of a tool's own words on a card, in characters, and how many risks it may name: a
@@ -202,7 +221,13 @@ fn card(ruled: &Ruled) -> Card {
         arguments: text::sanitize(arguments),
         summary,
         risk: assessment.map_or(tool.definition.risk, |a| a.risk.max(tool.definition.risk)),
-        risks: assessment.map_or_else(Vec::new, |a| a.risks.iter().take(RISKS_MAX).map(|risk| line(risk)).collect()),
+        risks: assessment.map_or_else(Vec::new, |a| {
+            a.risks
+                .iter()
+                .take(RISKS_MAX)
+                .map(|risk| line(risk))
+                .collect()
+        }),
         grants: grants.iter().map(|line| text::visible(line)).collect(),
         reasons: ruled.evaluation.reasons().to_vec(),
     }

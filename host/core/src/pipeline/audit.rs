@@ -28,7 +28,9 @@ pub(super) fn audit(labeled: Labeled, trail: Trail) -> Outcome {
         Err(error) => Outcome {
             result: Err(ToolError::new(
                 Code::Unavailable,
-                format!("the call could not be recorded, so its result is withheld: {error}; see `mimir doctor`"),
+                format!(
+                    "the call ran, but it could not be recorded, so its result is withheld: {error}; see `mimir doctor`"
+                ),
             )),
             ..outcome
         },

@@ -15,7 +15,11 @@ pub struct Ruled {
     pub(super) assessment: Option<Assessment>,
 }
 
-pub(super) async fn decide(policy: &Policy, checked: Checked, trail: &mut Trail) -> Result<Ruled, ToolError> {
+pub(super) async fn decide(
+    policy: &Policy,
+    checked: Checked,
+    trail: &mut Trail,
+) -> Result<Ruled, ToolError> {
     let (evaluation, assessment) = evaluate(policy, &checked).await?;
     trail.decided(&evaluation);
     if let (Decision::Deny, Some(reason)) = (evaluation.decision(), evaluation.decisive()) {
@@ -62,5 +66,6 @@ pub(super) async fn evaluate(
         let assessed = assessment.as_ref().map(|assessment| assessment.approval);
         policy::own_word(tool, assessed, &mut evaluation);
     }
+    policy::trust(tool, &mut evaluation);
     Ok((evaluation, assessment))
 }

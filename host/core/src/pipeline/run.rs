@@ -56,14 +56,22 @@ impl Slots {
     async fn take(&self, call: &Approved) -> Result<[OwnedSemaphorePermit; 2], ToolError> {
         let plugin = self.plugin(call);
         if call.checked.parent.is_some() {
-            let busy = |_| ToolError::new(Code::LimitExceeded, "too many calls run at a time to start a nested one");
+            let busy = |_| {
+                ToolError::new(
+                    Code::LimitExceeded,
+                    "too many calls run at a time to start a nested one",
+                )
+            };
             let own = plugin.try_acquire_owned().map_err(busy)?;
             let total = Arc::clone(&self.total).try_acquire_owned().map_err(busy)?;
             return Ok([own, total]);
         }
         let closed = |_| ToolError::new(Code::Internal, "the slots are closed");
         let own = plugin.acquire_owned().await.map_err(closed)?;
-        let total = Arc::clone(&self.total).acquire_owned().await.map_err(closed)?;
+        let total = Arc::clone(&self.total)
+            .acquire_owned()
+            .await
+            .map_err(closed)?;
         Ok([own, total])
     }
 
@@ -73,7 +81,11 @@ impl Slots {
         if let Some(slots) = plugins.get(origin.location.as_str()) {
             return Arc::clone(slots);
         }
-        let slots = Arc::new(Semaphore::new(call.limits().concurrent_per_plugin));
+        let slots = Arc::new(Semaphore::new(
+            call.limits()
+                .concurrent_per_plugin
+                .min(Limits::CONCURRENT_TOTAL),
+        ));
         plugins.insert(origin.location.clone(), Arc::clone(&slots));
         slots
     }
@@ -86,13 +98,18 @@ impl Slots {
         let name = call.tool().name();
         let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
         let times = minutes.entry(name.to_string()).or_default();
-        while times.front().is_some_and(|at| now.duration_since(*at) >= Duration::from_secs(60)) {
+        while times
+            .front()
+            .is_some_and(|at| now.duration_since(*at) >= Duration::from_secs(60))
+        {
             times.pop_front();
         }
         if times.len() >= most as usize {
             return Err(ToolError::new(
                 Code::LimitExceeded,
-                format!("`{name}` may run {most} times a minute (limits.callsPerMinute); try again later"),
+                format!(
+                    "`{name}` may run {most} times a minute (limits.callsPerMinute); try again later"
+                ),
             ));
         }
         times.push_back(now);
@@ -116,7 +133,11 @@ pub(super) async fn run(slots: &Slots, call: Approved) -> Result<Ran, ToolError>
         Ok(Err(error)) => Raw::failed(error),
         Err(_) => Raw::failed(ToolError::new(
             Code::Timeout,
-            format!("`{}` was stopped after {} ms (limits.timeMs)", tool.name(), limits.wall.as_millis()),
+            format!(
+                "`{}` was stopped after {} ms (limits.timeMs)",
+                tool.name(),
+                limits.wall.as_millis()
+            ),
         )),
     };
     Ok(Ran {
@@ -136,8 +157,13 @@ fn promised(mut raw: Raw, tool: &Tool) -> Raw {
         return raw;
     };
     let broken = match &output.structured {
-        Some(value) => schema.validate("the structured result of the tool", value).err(),
-        None => Some(ToolError::new(Code::ExecutionError, "the tool has an output schema and returned no structured result")),
+        Some(value) => schema
+            .validate("the structured result of the tool", value)
+            .err(),
+        None => Some(ToolError::new(
+            Code::ExecutionError,
+            "the tool has an output schema and returned no structured result",
+        )),
     };
     if let Some(mut error) = broken {
         error.code = Code::ExecutionError;

@@ -43,7 +43,9 @@ pub(super) fn sanitize(ran: Ran) -> Clean {
                     let mut left = limits.output_chars;
                     let cut = cut_value(&mut value, &mut left);
                     truncated |= cut;
-                    let schema = tool.as_ref().and_then(|tool| tool.definition.output_schema.as_ref());
+                    let schema = tool
+                        .as_ref()
+                        .and_then(|tool| tool.definition.output_schema.as_ref());
                     output.structured = Some(value);
                     match schema {
                         Some(schema) if cut => whole(output, schema),
@@ -70,7 +72,10 @@ pub(super) fn sanitize(ran: Ran) -> Clean {
 
 /// A cut result still has to be what the schema promises.
 fn whole(output: Output, schema: &crate::schema::Schema) -> Result<Output, ToolError> {
-    let fits = output.structured.as_ref().is_some_and(|value| schema.validate("the result", value).is_ok());
+    let fits = output
+        .structured
+        .as_ref()
+        .is_some_and(|value| schema.validate("the result", value).is_ok());
     if fits {
         return Ok(output);
     }
@@ -92,7 +97,12 @@ fn weight(value: &Value) -> usize {
         Value::Null | Value::Bool(_) | Value::Number(_) => 4,
         Value::String(text) => text.len() + 2,
         Value::Array(items) => items.iter().map(|item| weight(item) + 1).sum::<usize>() + 2,
-        Value::Object(map) => map.iter().map(|(key, item)| key.len() + weight(item) + 4).sum::<usize>() + 2,
+        Value::Object(map) => {
+            map.iter()
+                .map(|(key, item)| key.len() + weight(item) + 4)
+                .sum::<usize>()
+                + 2
+        }
     }
 }
 
@@ -124,8 +134,7 @@ fn cut_content(content: &mut Vec<Content>, max: usize) -> bool {
     cut
 }
 
-/// Cuts strings and arrays in a value until it has about `left` characters. Objects keep their keys,
-/// so that what a schema requires stays there.
+/// Cuts strings, arrays and objects in a value until it has about `left` characters.
 fn cut_value(value: &mut Value, left: &mut usize) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => {
@@ -153,12 +162,16 @@ fn cut_value(value: &mut Value, left: &mut usize) -> bool {
             cut
         }
         Value::Object(map) => {
+            let before = map.len();
             let mut cut = false;
-            for (key, item) in map.iter_mut() {
+            map.retain(|key, item| {
+                // What no longer has room goes; a schema that requires it makes an error of that.
+                let kept = *left > 0;
                 *left = left.saturating_sub(key.len() + 4);
-                cut |= cut_value(item, left);
-            }
-            cut
+                cut |= kept && cut_value(item, left);
+                kept
+            });
+            cut || map.len() < before
         }
     }
 }
@@ -194,12 +207,17 @@ mod tests {
     }
 
     #[test]
-    fn values_keep_their_keys_when_cut() {
-        let mut value = json!({"content": "x".repeat(100), "size": 100, "lines": vec!["y"; 100]});
+    fn values_are_cut_at_any_depth() {
+        let mut value = json!({"size": 100, "lines": vec!["y"; 100], "content": "x".repeat(100)});
         let mut left = 60;
         assert!(cut_value(&mut value, &mut left));
-        assert!(value["content"].as_str().unwrap().len() < 60);
         assert_eq!(value["size"], 100);
         assert!(value["lines"].as_array().unwrap().len() < 100);
+        assert!(value.get("content").is_none());
+        let many: serde_json::Map<_, _> =
+            (0..10_000).map(|n| (format!("k{n}"), json!(n))).collect();
+        let mut many = Value::Object(many);
+        assert!(cut_value(&mut many, &mut 1_000));
+        assert!(many.as_object().unwrap().len() < 200);
     }
 }

@@ -44,7 +44,10 @@ impl Backend for Fake {
         })
     }
 
-    fn assess<'a>(&'a self, _: &'a Checked) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
+    fn assess<'a>(
+        &'a self,
+        _: &'a Checked,
+    ) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
         let assessment = self.assess.map(|approval| Assessment {
             approval,
             risk: Risk::High,
@@ -61,7 +64,13 @@ pub(crate) fn tool(name: &str) -> Tool {
         content: vec![Content::text("done")],
         ..Output::default()
     };
-    with(name, Fake { output, ..Fake::default() })
+    with(
+        name,
+        Fake {
+            output,
+            ..Fake::default()
+        },
+    )
 }
 
 fn with(name: &str, backend: Fake) -> Tool {
@@ -71,7 +80,10 @@ fn with(name: &str, backend: Fake) -> Tool {
             title: None,
             description: "a tool".into(),
             group: Group::System,
-            input_schema: Schema::parse(r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#).unwrap(),
+            input_schema: Schema::parse(
+                r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#,
+            )
+            .unwrap(),
             output_schema: None,
             approval: Decision::Allow,
             risk: Risk::Low,
@@ -117,7 +129,10 @@ impl AuditSink for Memory {
                 source: std::io::Error::from(std::io::ErrorKind::StorageFull),
             });
         }
-        self.events.lock().unwrap().push(serde_json::to_value(event).unwrap());
+        self.events
+            .lock()
+            .unwrap()
+            .push(serde_json::to_value(event).unwrap());
         Ok(())
     }
 }
@@ -187,8 +202,15 @@ async fn a_call_goes_all_the_way_and_is_recorded() {
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["tool"], "sample");
     assert_eq!(events[0]["ok"], true);
-    assert!(events[0].get("arguments").is_none(), "arguments are kept only where the config allows");
-    assert_eq!(bench.approver.1.load(Ordering::SeqCst), 0, "nobody was bothered");
+    assert!(
+        events[0].get("arguments").is_none(),
+        "arguments are kept only where the config allows"
+    );
+    assert_eq!(
+        bench.approver.1.load(Ordering::SeqCst),
+        0,
+        "nobody was bothered"
+    );
 }
 
 #[tokio::test]
@@ -213,7 +235,11 @@ async fn refusals_are_outcomes_and_are_recorded() {
     }
     let events = bench.audit.events.lock().unwrap();
     assert_eq!(events.len(), 5);
-    assert!(events.iter().all(|event| event["ok"] == false && event["code"].is_string()));
+    assert!(
+        events
+            .iter()
+            .all(|event| event["ok"] == false && event["code"].is_string())
+    );
 }
 
 #[tokio::test]
@@ -237,11 +263,18 @@ async fn time_runs_out_and_a_dropped_call_is_recorded() {
         vec![with("sample", backend)]
     };
     let slow = bench(hanging(), json!({"limits": {"timeMs": 20}}), Answer::No);
-    assert_eq!(code(&slow.pipeline.call(call("sample", json!({}))).await), Some(Code::Timeout));
+    assert_eq!(
+        code(&slow.pipeline.call(call("sample", json!({}))).await),
+        Some(Code::Timeout)
+    );
 
     let dropped = bench(hanging(), json!({}), Answer::No);
     let work = dropped.pipeline.call(call("sample", json!({})));
-    assert!(tokio::time::timeout(Duration::from_millis(20), work).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(20), work)
+            .await
+            .is_err()
+    );
     let events = dropped.audit.events.lock().unwrap();
     assert_eq!(events[0]["code"], "CANCELLED");
 }
@@ -280,17 +313,29 @@ async fn a_tool_calls_only_what_it_was_granted_and_never_without_end() {
         tool
     };
     let bench = bench(
-        vec![tool("sample"), nesting("good", "sample", true), nesting("bad", "sample", false), nesting("cycle", "cycle", true)],
+        vec![
+            tool("sample"),
+            nesting("good", "sample", true),
+            nesting("bad", "sample", false),
+            nesting("cycle", "cycle", true),
+        ],
         json!({}),
         Answer::No,
     );
-    assert_eq!(bench.pipeline.call(call("good", json!({}))).await.text(), "done");
+    assert_eq!(
+        bench.pipeline.call(call("good", json!({}))).await.text(),
+        "done"
+    );
     let bad = bench.pipeline.call(call("bad", json!({}))).await;
     assert_eq!(code(&bad), Some(Code::PermissionDenied));
     let cycle = bench.pipeline.call(call("cycle", json!({}))).await;
     assert_eq!(code(&cycle), Some(Code::LimitExceeded));
     let parents = bench.audit.events.lock().unwrap();
-    assert!(parents.iter().any(|event| event["tool"] == "sample" && event["parent"] == "good"));
+    assert!(
+        parents
+            .iter()
+            .any(|event| event["tool"] == "sample" && event["parent"] == "good")
+    );
 }
 
 #[tokio::test]
@@ -300,12 +345,22 @@ async fn output_schemas_are_promises() {
             structured,
             ..Output::default()
         };
-        let mut tool = with("sample", Fake { output, ..Fake::default() });
+        let mut tool = with(
+            "sample",
+            Fake {
+                output,
+                ..Fake::default()
+            },
+        );
         let schema = r#"{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}"#;
         tool.definition.output_schema = Some(Schema::parse(schema).unwrap());
         tool
     };
-    for (structured, good) in [(Some(json!({"a": "x"})), true), (Some(json!({"a": 1})), false), (None, false)] {
+    for (structured, good) in [
+        (Some(json!({"a": "x"})), true),
+        (Some(json!({"a": 1})), false),
+        (None, false),
+    ] {
         let bench = bench(vec![promising(structured)], json!({}), Answer::No);
         let outcome = bench.pipeline.call(call("sample", json!({}))).await;
         assert_eq!(outcome.is_ok(), good);
@@ -316,13 +371,23 @@ async fn output_schemas_are_promises() {
     let long = Some(json!({"a": "x".repeat(200_000)}));
     let bench = bench(vec![promising(long)], json!({}), Answer::No);
     let outcome = bench.pipeline.call(call("sample", json!({}))).await;
-    assert!(outcome.truncated() && outcome.is_ok(), "a cut string is still a string");
+    assert!(
+        outcome.truncated() && outcome.is_ok(),
+        "a cut string is still a string"
+    );
 }
 
 #[tokio::test]
 async fn calls_per_minute_and_slots_are_bounded() {
-    let bench = bench(vec![tool("sample")], json!({"limits": {"callsPerMinute": 2}}), Answer::No);
+    let bench = bench(
+        vec![tool("sample")],
+        json!({"limits": {"callsPerMinute": 2}}),
+        Answer::No,
+    );
     for expected in [None, None, Some(Code::LimitExceeded)] {
-        assert_eq!(code(&bench.pipeline.call(call("sample", json!({}))).await), expected);
+        assert_eq!(
+            code(&bench.pipeline.call(call("sample", json!({}))).await),
+            expected
+        );
     }
 }

@@ -2,13 +2,14 @@
 //! middle is recorded as cancelled.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::approval::Answer;
 use crate::audit::{AuditError, AuditSink, Event};
 use crate::call::Call;
+use crate::clock::Clock;
 use crate::decision::Evaluation;
-use crate::error::Code;
+use crate::error::{Code, ToolError};
 use crate::outcome::Outcome;
 use crate::tool::Tool;
 
@@ -18,6 +19,8 @@ pub(super) struct Trail {
     sink: Option<Arc<dyn AuditSink>>,
     event: Event,
     tool: Option<Arc<Tool>>,
+    clock: Arc<dyn Clock>,
+    start: Instant,
 }
 
 impl Trail {
@@ -32,6 +35,8 @@ impl Trail {
             sink: Some(Arc::clone(&ports.audit)),
             event,
             tool: None,
+            clock: Arc::clone(&ports.clock),
+            start: ports.clock.instant(),
         }
     }
 
@@ -41,6 +46,8 @@ impl Trail {
             sink: None,
             event: Event::call(ports.clock.now(), &call.context, &call.tool),
             tool: None,
+            clock: Arc::clone(&ports.clock),
+            start: ports.clock.instant(),
         }
     }
 
@@ -65,6 +72,19 @@ impl Trail {
         self.event.waited_ms = Some(waited.as_millis() as u64);
     }
 
+    /// Refuses a call that could not be recorded, before it takes effect.
+    pub(super) fn ready(&self) -> Result<(), ToolError> {
+        let Some(sink) = &self.sink else {
+            return Ok(());
+        };
+        sink.ready().map_err(|error| {
+            ToolError::new(
+                Code::Unavailable,
+                format!("the call was not made, because it could not be recorded: {error}"),
+            )
+        })
+    }
+
     pub(super) fn tool(&self) -> Option<&Arc<Tool>> {
         self.tool.as_ref()
     }
@@ -87,6 +107,8 @@ impl Drop for Trail {
     fn drop(&mut self) {
         if let Some(sink) = self.sink.take() {
             self.event.code = Some(Code::Cancelled);
+            let passed = self.clock.instant() - self.start;
+            self.event.duration_ms = passed.as_secs_f64() * 1000.0;
             if let Err(error) = sink.record(&self.event) {
                 tracing::error!(%error, "a cancelled call could not be recorded");
             }

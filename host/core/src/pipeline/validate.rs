@@ -46,13 +46,21 @@ pub(super) fn validate(world: &World, call: Call, trail: &mut Trail) -> Result<C
     if depth >= Limits::CALL_DEPTH {
         return Err(ToolError::new(
             Code::LimitExceeded,
-            format!("tools call each other {depth} deep, which is the most; call `{}` directly", tool.name()),
+            format!(
+                "tools call each other {depth} deep, which is the most; call `{}` directly",
+                tool.name()
+            ),
         ));
     }
     if !call.arguments.is_object() {
-        return Err(ToolError::new(Code::InvalidInput, "the arguments are not a JSON object"));
+        return Err(ToolError::new(
+            Code::InvalidInput,
+            "the arguments are not a JSON object",
+        ));
     }
-    tool.definition.input_schema.validate("the arguments", &call.arguments)?;
+    tool.definition
+        .input_schema
+        .validate("the arguments", &call.arguments)?;
     Ok(Checked {
         tool,
         arguments: call.arguments,

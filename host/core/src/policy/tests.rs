@@ -13,6 +13,7 @@ fn decision(policy: &Policy, tool: &Tool) -> Decision {
     if !policy.evaluate(tool, &mut evaluation) {
         own_word(tool, None, &mut evaluation);
     }
+    trust(tool, &mut evaluation);
     evaluation.decision()
 }
 
@@ -38,14 +39,22 @@ fn every_key_refuses() {
         json!({"tools": {"alias": {"enabled": false}}}),
         json!({"tools": {"sample": {"approval": "always_deny"}}}),
     ] {
-        assert_eq!(decision(&policy(denying.clone()), &sample()), Decision::Deny, "{denying}");
+        assert_eq!(
+            decision(&policy(denying.clone()), &sample()),
+            Decision::Deny,
+            "{denying}"
+        );
     }
     for allowing in [
         json!({"policy": {"allow": ["alias"]}}),
         json!({"policy": {"groups": {"allow": ["fs"]}}}),
         json!({"tools": {"sample": {"enabled": true}}}),
     ] {
-        assert_eq!(decision(&policy(allowing.clone()), &sample()), Decision::Allow, "{allowing}");
+        assert_eq!(
+            decision(&policy(allowing.clone()), &sample()),
+            Decision::Allow,
+            "{allowing}"
+        );
     }
 }
 
@@ -60,6 +69,11 @@ fn a_person_may_lower_a_default_and_a_stranger_may_not() {
     let mut stranger = sample();
     stranger.trust = Trust::Untrusted;
     assert_eq!(decision(&policy(json!({})), &stranger), Decision::Ask);
+    assert_eq!(
+        decision(&person, &stranger),
+        Decision::Ask,
+        "a name in a config grants no component what it needs"
+    );
 }
 
 #[test]
@@ -71,6 +85,53 @@ fn limits_and_paths_are_per_tool() {
     let (ours, other) = (policy.limits(&sample()), policy.limits(&tool("other")));
     assert_eq!((ours.wall.as_millis(), ours.fuel), (50, 7));
     assert_eq!(other.wall.as_millis(), 1000);
-    assert!(policy.paths(&sample()).check("private/key").against_reading().is_some());
-    assert!(policy.paths(&tool("other")).check("private/key").against_reading().is_none());
+    assert!(
+        policy
+            .paths(&sample())
+            .check("private/key")
+            .against_reading()
+            .is_some()
+    );
+    assert!(
+        policy
+            .paths(&tool("other"))
+            .check("private/key")
+            .against_reading()
+            .is_none()
+    );
+}
+
+#[test]
+fn an_alias_counts_beside_the_name() {
+    let both = policy(json!({"tools": {
+        "sample": {"approval": "allow", "deny": ["a.txt"]},
+        "alias": {"enabled": false, "deny": ["b.txt"], "limits": {"fuel": 7}},
+    }}));
+    assert_eq!(decision(&both, &sample()), Decision::Deny);
+    let paths = both.paths(&sample());
+    for path in ["a.txt", "b.txt"] {
+        assert!(paths.check(path).against_reading().is_some(), "{path}");
+    }
+    assert_eq!(both.limits(&sample()).fuel, 7);
+}
+
+#[test]
+fn what_one_file_denies_no_other_lifts() {
+    let file = |config| policy(config);
+    let user = file(json!({"tools": {"alias": {"deny": ["secret.txt"]}}}));
+    let workspace = file(json!({"tools": {"sample": {"deny": ["other.txt"]}}}));
+    let together = Policy::default().judged_by(vec![user, workspace]);
+    assert!(
+        together
+            .paths(&sample())
+            .check("secret.txt")
+            .against_reading()
+            .is_some()
+    );
+    let lifting: Config =
+        serde_json::from_value(json!({"tools": {"sample": {"deny": ["!secret.txt"]}}})).unwrap();
+    assert!(matches!(
+        Policy::new(&lifting, "x"),
+        Err(PolicyError::Exception { .. })
+    ));
 }

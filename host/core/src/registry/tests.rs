@@ -12,7 +12,11 @@ fn names_win_over_aliases_whatever_the_order() {
     first.aliases = vec![alias("read"), alias("open")];
     let second = tool("read");
     let registry = Registry::new([first, second], vec![]);
-    assert_eq!(registry.get("read").map(|tool| tool.name().as_str()), Some("read_file"), "the first to take a name keeps it");
+    assert_eq!(
+        registry.get("read").map(|tool| tool.name().as_str()),
+        Some("read_file"),
+        "the first to take a name keeps it"
+    );
     assert_eq!(registry.get("open").unwrap().name().as_str(), "read_file");
     assert_eq!(registry.quarantined().len(), 1);
 }
@@ -24,8 +28,13 @@ fn a_collision_names_both_sources() {
     let mut two = tool("same");
     Arc::make_mut(&mut two.origin).location = "b.wasm".into();
     let registry = Registry::new([one, two], vec![]);
-    let [left_out] = registry.quarantined() else { panic!("{registry:?}") };
-    assert!(left_out.location.contains("b.wasm") && left_out.reason.contains("a.wasm"), "{left_out:?}");
+    let [left_out] = registry.quarantined() else {
+        panic!("{registry:?}")
+    };
+    assert!(
+        left_out.location.contains("b.wasm") && left_out.reason.contains("a.wasm"),
+        "{left_out:?}"
+    );
     assert_eq!(registry.get("same").unwrap().origin.location, "a.wasm");
 }
 

@@ -15,10 +15,15 @@ fn what_was_kept_comes_back() {
     assert_eq!(cache.get(Kind::Compiled, "key"), None);
     assert_eq!(cache.state(), CacheState::Absent);
     cache.put(Kind::Compiled, "key", b"content");
-    assert_eq!(cache.get(Kind::Compiled, "key").as_deref(), Some(&b"content"[..]));
+    assert_eq!(
+        cache.get(Kind::Compiled, "key").as_deref(),
+        Some(&b"content"[..])
+    );
     assert_eq!(cache.get(Kind::Description, "key"), None, "kinds are apart");
     assert!(matches!(cache.state(), CacheState::Good { entries: 1, .. }));
-    let left: Vec<_> = fs::read_dir(dir.path().join("cache/compiled")).unwrap().collect();
+    let left: Vec<_> = fs::read_dir(dir.path().join("cache/compiled"))
+        .unwrap()
+        .collect();
     assert_eq!(left.len(), 1, "no temporary file is left");
 }
 
@@ -47,19 +52,36 @@ fn what_others_could_have_written_is_not_used() {
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(dir.path());
     cache.put(Kind::Compiled, "key", b"content");
-    let mode = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let mode = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+    };
     let top = dir.path().join("cache");
-    assert_eq!(fs::metadata(&top).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(
+        fs::metadata(&top).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
 
     mode(&entry(dir.path()), 0o622);
-    assert_eq!(cache.get(Kind::Compiled, "key"), None, "a file that others can write");
+    assert_eq!(
+        cache.get(Kind::Compiled, "key"),
+        None,
+        "a file that others can write"
+    );
     mode(&entry(dir.path()), 0o600);
     mode(&top, 0o755);
-    assert_eq!(cache.get(Kind::Compiled, "key"), None, "a folder that others can open");
+    assert_eq!(
+        cache.get(Kind::Compiled, "key"),
+        None,
+        "a folder that others can open"
+    );
     assert!(matches!(cache.state(), CacheState::Bad { .. }));
     cache.put(Kind::Compiled, "other", b"content");
     mode(&top, 0o700);
-    assert_eq!(cache.get(Kind::Compiled, "other"), None, "nothing was written there either");
+    assert_eq!(
+        cache.get(Kind::Compiled, "other"),
+        None,
+        "nothing was written there either"
+    );
 
     let target = dir.path().join("target");
     fs::rename(entry(dir.path()), &target).unwrap();

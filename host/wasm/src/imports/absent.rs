@@ -7,8 +7,14 @@ use crate::guest::Guest;
 
 fn absent(what: &str, granted: bool) -> Error {
     let (code, message) = match granted {
-        true => (ErrorCode::Unavailable, format!("this mimir has no {what} for plugins")),
-        false => (ErrorCode::PermissionDenied, format!("the tool was not granted {what}; its manifest must name the need")),
+        true => (
+            ErrorCode::Unavailable,
+            format!("this mimir has no {what} for plugins"),
+        ),
+        false => (
+            ErrorCode::PermissionDenied,
+            format!("the tool was not granted {what}; its manifest must name the need"),
+        ),
     };
     Error {
         code,
@@ -18,7 +24,10 @@ fn absent(what: &str, granted: bool) -> Error {
 }
 
 impl commands::Host for Guest {
-    async fn run(&mut self, _: commands::Command) -> wasmtime::Result<Result<commands::Finished, Error>> {
+    async fn run(
+        &mut self,
+        _: commands::Command,
+    ) -> wasmtime::Result<Result<commands::Finished, Error>> {
         Ok(Err(absent("commands", self.granted.commands)))
     }
 
@@ -33,7 +42,11 @@ impl commands::Host for Guest {
 }
 
 impl model::Host for Guest {
-    async fn complete(&mut self, _: String, _: Option<u32>) -> wasmtime::Result<Result<String, Error>> {
+    async fn complete(
+        &mut self,
+        _: String,
+        _: Option<u32>,
+    ) -> wasmtime::Result<Result<String, Error>> {
         Ok(Err(absent("language model", self.granted.model)))
     }
 }

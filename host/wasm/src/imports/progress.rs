@@ -10,11 +10,20 @@ use crate::guest::Guest;
 const MESSAGE_MAX: usize = 200;
 
 impl Host for Guest {
-    async fn report(&mut self, done: u64, total: Option<u64>, message: Option<String>) -> wasmtime::Result<()> {
+    async fn report(
+        &mut self,
+        done: u64,
+        total: Option<u64>,
+        message: Option<String>,
+    ) -> wasmtime::Result<()> {
         if self.reports > 0 {
             self.reports -= 1;
             let message = message.map(|message| text::visible(text::prefix(&message, MESSAGE_MAX)));
-            self.observer.progress(Progress { done, total, message });
+            self.observer.progress(Progress {
+                done,
+                total,
+                message,
+            });
         }
         Ok(())
     }

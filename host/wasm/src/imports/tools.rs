@@ -8,7 +8,11 @@ use crate::guest::Guest;
 impl Types for Guest {}
 
 impl Host for Guest {
-    async fn call(&mut self, name: String, arguments: String) -> wasmtime::Result<Result<Output, Error>> {
+    async fn call(
+        &mut self,
+        name: String,
+        arguments: String,
+    ) -> wasmtime::Result<Result<Output, Error>> {
         let Some(nested) = &self.nested else {
             return Ok(Err(Error {
                 code: ErrorCode::PermissionDenied,
