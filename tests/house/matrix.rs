@@ -56,7 +56,7 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("wit-component", &["mimir-wasm"]),
     ("wit-parser", &["mimir-wasm"]),
     ("wit-bindgen", &["mimir-sdk", "mimir-guests"]),
-    ("wasip2", &["mimir-guests"]),
+    ("wasip2", &["mimir-guests", "mimir-plugin-search"]),
     ("reqwest", &["mimir-net"]),
     ("hyper", &["mimir-net"]),
     ("hickory", &["mimir-net"]),
