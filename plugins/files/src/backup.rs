@@ -28,8 +28,9 @@ mod prune;
 /// Where the backups are, from the workspace root. The host gives this folder to this plugin alone.
 pub const FOLDER: &str = ".mimir/state/backups";
 
-/// Most bytes that one call keeps: enough for sources and documents, and soon copied.
-pub const BYTES_MAX: u64 = 256 << 20;
+/// Most bytes that one call keeps: enough for sources and documents. Hashing them takes about 75 units
+/// of fuel a byte, so that this is less than half of what a call has.
+pub const BYTES_MAX: u64 = 100 << 20;
 
 /// Most paths that one call keeps.
 pub const PATHS_MAX: usize = 10_000;
@@ -163,9 +164,7 @@ impl Backup {
 
     /// Adds a change; keeps what is there now.
     pub fn change(&mut self, place: &Place, kind: Option<Kind>, after: State) -> Result<()> {
-        if self.changes.len() == PATHS_MAX {
-            return Err(self.too_much(format_args!("more than {PATHS_MAX} files")));
-        }
+        self.room_for(1)?;
         let before = match kind {
             None => State::Absent,
             Some(Kind::Directory) => State::Directory,
@@ -188,6 +187,14 @@ impl Backup {
             before,
             after,
         });
+        Ok(())
+    }
+
+    /// Fails if so many more changes are more than a record holds.
+    pub fn room_for(&self, more: usize) -> Result<()> {
+        if self.changes.len() + more > PATHS_MAX {
+            return Err(self.too_much(format_args!("more than {PATHS_MAX} files")));
+        }
         Ok(())
     }
 
@@ -216,6 +223,10 @@ impl Backup {
         let name = self.copies.to_string();
         self.copies += 1;
         let mut from = File::open(place.path()).map_err(here)?;
+        let size = from.metadata().map_err(here)?.len();
+        if self.bytes + size > BYTES_MAX {
+            return Err(self.too_much(format_args!("more than {}", words::bytes(BYTES_MAX))));
+        }
         let mut to = File::create_new(copies.join(&name)).map_err(there)?;
         let mut hash = Sha256::new();
         let mut buffer = vec![0; 1 << 20];

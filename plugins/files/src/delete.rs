@@ -70,14 +70,13 @@ impl Tool for DeleteFile {
         }
         let mut backup = Backup::begin(cx, "delete_file", self.backup)?;
         let mut victims = Vec::new();
-        let planned = walk::bottom_up(&place, kind, &mut |place, kind| {
-            if let Some(backup) = &mut backup {
-                backup.change(place, Some(kind), State::Absent)?;
-            }
+        walk::bottom_up(&place, kind, &mut |place, kind| {
             victims.push((place.clone(), kind));
             Ok(())
-        })
-        .and_then(|()| backup.as_ref().map_or(Ok(()), Backup::write));
+        })?;
+        let planned = backup
+            .as_mut()
+            .map_or(Ok(()), |backup| plan(backup, &victims));
         if let Err(error) = planned {
             backup.into_iter().for_each(Backup::discard);
             return Err(error);
@@ -173,6 +172,15 @@ fn count(folder: &Place) -> u64 {
         }
     });
     inside
+}
+
+/// Records that everything goes.
+fn plan(backup: &mut Backup, victims: &[(Place, Kind)]) -> Result<()> {
+    backup.room_for(victims.len())?;
+    for (place, kind) in victims {
+        backup.change(place, Some(*kind), State::Absent)?;
+    }
+    backup.write()
 }
 
 /// Removes one after the other. What was removed before one can't be stays undoable.

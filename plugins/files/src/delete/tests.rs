@@ -110,3 +110,29 @@ fn deleting_always_asks_and_says_how_much() {
             .all(|a| a.approval() == Approval::Ask)
     );
 }
+
+#[test]
+fn what_is_too_much_to_keep_stays() {
+    let workspace = Workspace::new();
+    let big = std::fs::File::create(workspace.root().join("big")).unwrap();
+    big.set_len(crate::backup::BYTES_MAX + 1).unwrap();
+    let error = tool("big", false).run(&workspace.cx()).unwrap_err();
+    assert_eq!(*error.code(), Code::LimitExceeded);
+    assert!(
+        workspace.has("big") && error.message().contains("backup: false"),
+        "{error}"
+    );
+    let kept = workspace.root().join(crate::backup::FOLDER);
+    assert_eq!(
+        std::fs::read_dir(kept).unwrap().count(),
+        0,
+        "nothing half-made stays"
+    );
+    let bare = DeleteFile {
+        path: "big".into(),
+        recursive: false,
+        backup: false,
+    };
+    assert_eq!(bare.run(&workspace.cx()).unwrap().value.backup, None);
+    assert!(!workspace.has("big"));
+}
