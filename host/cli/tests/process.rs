@@ -12,7 +12,8 @@ fn mimir(home: &Path, args: &[&str]) -> Command {
     command
         .args(args)
         .current_dir(home)
-        .env("MIMIR_CONFIG_DIR", home.join("config"))
+        // Not below the workspace: a folder that holds mimir's own files is none.
+        .env("MIMIR_CONFIG_DIR", "/nonexistent/config")
         // Shared, so that the built-in tools are compiled once.
         .env(
             "MIMIR_CACHE_DIR",
@@ -31,6 +32,22 @@ fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
     } = mimir(home, args).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+#[test]
+fn a_folder_with_mimirs_own_files_is_no_workspace() {
+    let home = tempfile::tempdir().unwrap();
+    for (variable, place) in [
+        ("MIMIR_CONFIG_DIR", "config"),
+        ("MIMIR_CACHE_DIR", ".cache/x"),
+    ] {
+        let mut command = mimir(home.path(), &["tools", "list"]);
+        command.env(variable, home.path().join(place));
+        let output = command.output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{variable}");
+        assert!(err.contains("cannot be a workspace"), "{err}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `file_search`: finds text and files in the workspace with ripgrep's own crates.
 //!
-//! [`arguments`](crate::FileSearch) in, a [`Found`] out: [`walk`] says which files, [`grep`] and
-//! [`glob`] look at them, [`tree`] reads them with few calls of the host. Never here: anything that changes a file.
+//! [`arguments`](crate::FileSearch) in, a [`Found`] out: `walk` says which files, `grep` and
+//! `glob` look at them, `tree` reads them with few calls of the host. Never here: anything that changes a file.
 
 mod found;
 mod glob;
