@@ -107,7 +107,7 @@ impl Pipeline {
     async fn attempt(&self, call: Call, trail: &mut Trail) -> Result<Ran, ToolError> {
         let world = self.world();
         let checked = validate::validate(&world, call, trail)?;
-        let ruled = decide::decide(&world.policy, checked, trail).await?;
+        let ruled = decide::decide(&world.policy, &self.0.slots, checked, trail).await?;
         let approved = approve::approve(self, &world.policy, ruled, trail).await?;
         trail.ready()?;
         run::run(&self.0.slots, approved).await
@@ -118,7 +118,9 @@ impl Pipeline {
         let world = self.world();
         let mut trail = Trail::silent(&call, &self.0.ports);
         let checked = validate::validate(&world, call, &mut trail)?;
-        Ok(decide::evaluate(&world.policy, &checked).await?.0)
+        Ok(decide::evaluate(&world.policy, &self.0.slots, &checked)
+            .await?
+            .0)
     }
 }
 

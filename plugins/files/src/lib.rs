@@ -1,9 +1,9 @@
 //! The file tools: `read_file`, `write_file`, `edit_file`, `list_directory`, `delete_file`,
 //! `move_file`, `file_info`, and `file_operations`, the compact form of them.
 //!
-//! Each room is one tool: its arguments, what it does, what it reports. [`place`] turns what a
-//! caller wrote into a path inside the workspace, [`atomic`] puts content there whole or not at
-//! all, [`backup`] writes down what was there before, so that `mimir undo` brings it back.
+//! Each room is one tool: its arguments, what it does, what it reports. `place` turns what a
+//! caller wrote into a path inside the workspace, `atomic` puts content there whole or not at
+//! all, `backup` writes down what was there before, so that `mimir undo` brings it back.
 //!
 //! Never here: rules about which paths may be touched. The host enforces those, and no tool can
 //! get around them.

@@ -5,6 +5,7 @@ use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::{Code, ToolError};
 use crate::policy::{self, Policy};
 
+use super::run::Slots;
 use super::trail::Trail;
 use super::validate::Checked;
 
@@ -17,10 +18,11 @@ pub struct Ruled {
 
 pub(super) async fn decide(
     policy: &Policy,
+    slots: &Slots,
     checked: Checked,
     trail: &mut Trail,
 ) -> Result<Ruled, ToolError> {
-    let (evaluation, assessment) = evaluate(policy, &checked).await?;
+    let (evaluation, assessment) = evaluate(policy, slots, &checked).await?;
     trail.decided(&evaluation);
     if let (Decision::Deny, Some(reason)) = (evaluation.decision(), evaluation.decisive()) {
         let name = checked.tool.name();
@@ -39,6 +41,7 @@ pub(super) async fn decide(
 /// set its approval: a denied tool does not run, not even to judge itself.
 pub(super) async fn evaluate(
     policy: &Policy,
+    slots: &Slots,
     checked: &Checked,
 ) -> Result<(Evaluation, Option<Assessment>), ToolError> {
     let tool = &checked.tool;
@@ -50,6 +53,7 @@ pub(super) async fn evaluate(
     }
     let mut assessment = None;
     if tool.assessed {
+        let _slot = slots.assess().await;
         match tool.backend.assess(checked).await {
             Ok(judged) => assessment = judged,
             // A tool that cannot judge is not to be trusted with the answer.

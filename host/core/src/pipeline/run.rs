@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::backend::Raw;
 use crate::error::{Code, ToolError};
@@ -36,6 +36,7 @@ impl Ran {
 /// How many calls may run at a time, and how often.
 pub(super) struct Slots {
     total: Arc<Semaphore>,
+    assessments: Semaphore,
     plugins: Mutex<HashMap<String, Arc<Semaphore>>>,
     minutes: Mutex<HashMap<String, VecDeque<Instant>>>,
 }
@@ -44,6 +45,7 @@ impl Default for Slots {
     fn default() -> Self {
         Self {
             total: Arc::new(Semaphore::new(Limits::CONCURRENT_TOTAL)),
+            assessments: Semaphore::new(Limits::CONCURRENT_TOTAL),
             plugins: Mutex::default(),
             minutes: Mutex::default(),
         }
@@ -73,6 +75,12 @@ impl Slots {
             .await
             .map_err(closed)?;
         Ok([own, total])
+    }
+
+    /// Waits for a place to judge a call in: an assessment holds memory as a call does. The places
+    /// never close; were they closed, the assessment would have to do without one.
+    pub(super) async fn assess(&self) -> Option<SemaphorePermit<'_>> {
+        self.assessments.acquire().await.ok()
     }
 
     fn plugin(&self, call: &Approved) -> Arc<Semaphore> {
