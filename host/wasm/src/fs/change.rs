@@ -13,7 +13,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 pub(super) fn make_dir(node: &Node, path: &str) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     node.shared().may_change_dir(&target.path)?;
-    Ok(sys::make_dir(&target.at, &target.name)?)
+    Ok(sys::make_dir(&target.at, &target.name, node.is_private())?)
 }
 
 /// Removes an empty directory; nothing shielded can be in one.
@@ -50,7 +50,8 @@ pub(super) fn set_times_at(
     )?)
 }
 
-/// Moves a file, a link or a directory within one mount.
+/// Moves a file, a link or a directory within one mount. A file takes over the permission bits of the one that
+/// it replaces; a link is judged as if it were made anew.
 pub(super) fn rename(old: &Node, old_path: &str, new: &Node, new_path: &str) -> Result<(), Fault> {
     same_mount(old, new)?;
     let shared = old.shared();
@@ -62,28 +63,45 @@ pub(super) fn rename(old: &Node, old_path: &str, new: &Node, new_path: &str) -> 
         Some(rule) => Err(Fault::refused(&from.path, Cause::Below(rule.clone()))),
         None => Ok(()),
     };
-    if kind == Kind::Directory {
-        moved()?;
-        return Ok(sys::rename(&from.at, &from.name, &to.at, &to.name)?);
-    }
-    shared.may_change(&from.path)?;
-    shared.may_change(&to.path)?;
-    if from.dir || to.dir {
-        return Err(ErrorCode::NotDirectory.into());
-    }
-    if kind == Kind::Link {
+    let linked = |says: String| {
         moved()?;
         may_lead(shared, &to)?;
+        may_say(shared, &says, &to)
+    };
+    if kind == Kind::Directory {
+        moved()?;
+    } else {
+        shared.may_change(&from.path)?;
+        shared.may_change(&to.path)?;
+        if from.dir || to.dir {
+            return Err(ErrorCode::NotDirectory.into());
+        }
     }
-    sys::rename(&from.at, &from.name, &to.at, &to.name)?;
-    // Another call may have put a directory in the place of the file after it was looked at.
-    if let Err(fault) = moved()
-        && sys::stat_at(&to.at, &to.name).is_ok_and(|stat| stat.kind == Kind::Directory)
-    {
+    if kind == Kind::Link {
+        linked(sys::read_link(&from.at, &from.name)?)?;
+    }
+    let taken = match kind {
+        Kind::File => sys::take_bits(&from.at, &from.name, &to.at, &to.name),
+        _ => None,
+    };
+    if let Err(error) = sys::rename(&from.at, &from.name, &to.at, &to.name) {
+        if let Some(bits) = taken {
+            bits.give_back();
+        }
+        return Err(error.into());
+    }
+    // Another call may have put something else in its place after it was looked at.
+    let arrived = match sys::stat_at(&to.at, &to.name).map(|stat| stat.kind) {
+        Ok(Kind::Directory) => moved(),
+        Ok(Kind::Link) => sys::read_link(&to.at, &to.name)
+            .map_err(Fault::from)
+            .and_then(linked),
+        _ => Ok(()),
+    };
+    if arrived.is_err() {
         sys::rename(&to.at, &to.name, &from.at, &from.name)?;
-        return Err(fault);
     }
-    Ok(())
+    arrived
 }
 
 /// Gives a regular file another name. A link's second name would lead elsewhere, so links have none.
@@ -116,24 +134,34 @@ pub(super) fn soft_link(node: &Node, says: &str, path: &str) -> Result<(), Fault
     if target.dir {
         return Err(ErrorCode::NoEntry.into());
     }
+    may_say(shared, says, &target)?;
+    Ok(sys::soft_link(says, &target.at, &target.name)?)
+}
+
+/// Whether a link at `at` may say `says`. It climbs first and then goes down, because `..` after a name leads
+/// wherever that name, if it is a link, has led to.
+fn may_say(shared: &Shared, says: &str, at: &Target<'_>) -> Result<(), Fault> {
     let outside = || Fault::refused(says, Cause::Outside);
     let written = Written::parse(says).map_err(|fault| match fault {
         Fault::Refused(_) => outside(),
         other => other,
     })?;
-    let mut leads: Vec<&str> = target.path.split('/').collect();
+    let mut leads: Vec<&str> = at.path.split('/').collect();
     leads.pop();
+    let mut down = false;
     for part in written.parts {
         if part != ".." {
+            down = true;
             leads.push(part);
+        } else if down {
+            return Err(Fault::refused(says, Cause::Winding));
         } else if leads.len() > shared.depth {
             leads.pop();
         } else {
             return Err(outside());
         }
     }
-    shared.may_change(&leads.join("/"))?;
-    Ok(sys::soft_link(says, &target.at, &target.name)?)
+    shared.may_change(&leads.join("/"))
 }
 
 /// Whether a link may be put at `to`: not where another program, looking for a shielded path, would follow it.

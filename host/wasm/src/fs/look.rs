@@ -38,6 +38,7 @@ pub(super) fn open(
         exclusive: how.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE),
         truncate: how.contains(OpenFlags::TRUNCATE),
         directory: how.contains(OpenFlags::DIRECTORY),
+        private: node.is_private(),
     };
     let slot = slots.take()?;
     let (opened, path) = reach(node, follow && !wanted.exclusive, path, wanted)?;
@@ -46,7 +47,13 @@ pub(super) fn open(
         Opened::Dir(_) if write => return Err(ErrorCode::IsDirectory.into()),
         Opened::Dir(dir) => Object::Dir(dir),
         Opened::File(_) if wanted.directory => return Err(ErrorCode::NotDirectory.into()),
-        Opened::File(file) => Object::File(file),
+        Opened::File(file) => {
+            if wanted.private && write {
+                // It may have been there already, open to others; nothing is written before this.
+                sys::close_to_others(&file);
+            }
+            Object::File(file)
+        }
     };
     Ok(node.opened(object, path, read, write, slot))
 }

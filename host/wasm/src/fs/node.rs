@@ -152,6 +152,17 @@ impl Node {
         &self.0.path
     }
 
+    /// Whether it is in mimir's own state, which holds copies of files that may be private: what is made there
+    /// is for its owner alone.
+    pub(super) fn is_private(&self) -> bool {
+        let mut parts = self.0.path.split('/');
+        let mut after = parts.clone().skip(1);
+        parts.any(|part| {
+            let next = after.next().unwrap_or_default();
+            part.eq_ignore_ascii_case(".mimir") && next.eq_ignore_ascii_case("state")
+        })
+    }
+
     /// Whether it was opened for reading and for writing.
     pub(super) fn mode(&self) -> (bool, bool) {
         (self.0.read, self.0.write)

@@ -23,6 +23,8 @@ pub enum Cause {
     Below(Rule),
     /// The path leads out of the directory that was granted.
     Outside,
+    /// The link climbs (`..`) after a name, which may be or become a link itself.
+    Winding,
     /// The directory was granted for reading only.
     ReadOnlyMount,
     /// It is neither a file nor a directory.
@@ -46,6 +48,10 @@ impl fmt::Display for Refusal {
                 "`{path}` holds or would hold what the rule `{rule}` shields"
             ),
             Cause::Outside => write!(f, "`{path}` leads out of the granted directory"),
+            Cause::Winding => write!(
+                f,
+                "`{path}` has `..` after a name, so nobody can tell where the link would lead"
+            ),
             Cause::ReadOnlyMount => write!(
                 f,
                 "`{path}` is in a directory that was granted for reading only"

@@ -55,6 +55,8 @@ pub(super) struct Wanted {
     pub exclusive: bool,
     pub truncate: bool,
     pub directory: bool,
+    /// What is created is for its owner alone.
+    pub private: bool,
 }
 
 /// What an open found.

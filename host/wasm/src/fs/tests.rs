@@ -2,6 +2,7 @@
 
 mod limits;
 mod links;
+mod modes;
 mod moves;
 mod paths;
 mod races;

@@ -139,7 +139,8 @@ pub(in crate::fs) fn read_link(at: &Dir, name: &str) -> io::Result<String> {
     })
 }
 
-pub(in crate::fs) fn make_dir(at: &Dir, name: &str) -> io::Result<()> {
+/// Who may use it is inherited from the directory here.
+pub(in crate::fs) fn make_dir(at: &Dir, name: &str, _private: bool) -> io::Result<()> {
     at.create_dir(name)
 }
 
@@ -149,6 +150,24 @@ pub(in crate::fs) fn remove_dir(at: &Dir, name: &str) -> io::Result<()> {
 
 pub(in crate::fs) fn remove_file(at: &Dir, name: &str) -> io::Result<()> {
     at.remove_file_or_symlink(name)
+}
+
+/// Who may use a file is inherited from its directory here.
+pub(in crate::fs) fn close_to_others(_: &File) {}
+
+/// There are no permission bits here.
+pub(in crate::fs) enum Bits {}
+
+/// There are no permission bits here.
+pub(in crate::fs) fn take_bits(_: &Dir, _: &str, _: &Dir, _: &str) -> Option<Bits> {
+    None
+}
+
+impl Bits {
+    /// There are no permission bits here.
+    pub(in crate::fs) fn give_back(self) {
+        match self {}
+    }
 }
 
 pub(in crate::fs) fn rename(at: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {

@@ -51,13 +51,18 @@ pub(in crate::fs) fn pass(at: &Dir, name: &str) -> io::Result<Dir> {
 
 /// Opens what `name` is, unless it is a link.
 pub(in crate::fs) fn open(at: &Dir, name: &str, wanted: Wanted) -> io::Result<Opened> {
-    known(rustix::fs::openat(at, name, flags(wanted), MODE)?)
+    known(rustix::fs::openat(at, name, flags(wanted), mode(wanted))?)
 }
 
 /// Opens `path` below `at` in one go, if no part of it is a link. `None` where the kernel can't promise that.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(in crate::fs) fn direct(at: &Dir, path: &str, wanted: Wanted) -> Option<io::Result<Opened>> {
-    let mode = if wanted.create { MODE } else { Mode::empty() };
+    // The call minds a mode where nothing is created.
+    let mode = if wanted.create {
+        mode(wanted)
+    } else {
+        Mode::empty()
+    };
     Some(beneath(at, path, flags(wanted), mode)?.and_then(known))
 }
 
@@ -98,7 +103,10 @@ pub(in crate::fs) fn met_a_link(error: &io::Error) -> bool {
     )
 }
 
-const MODE: Mode = Mode::from_bits_truncate(0o666);
+/// What a new file may be used for; the process's umask takes from it.
+fn mode(wanted: Wanted) -> Mode {
+    Mode::from_bits_truncate(if wanted.private { 0o600 } else { 0o666 })
+}
 
 fn flags(wanted: Wanted) -> OFlags {
     let mut flags = SAFELY
@@ -178,12 +186,9 @@ pub(in crate::fs) fn read_link(at: &Dir, name: &str) -> io::Result<String> {
     target.into_string().map_err(|_| Errno::ILSEQ.into())
 }
 
-pub(in crate::fs) fn make_dir(at: &Dir, name: &str) -> io::Result<()> {
-    Ok(rustix::fs::mkdirat(
-        at,
-        name,
-        Mode::from_bits_truncate(0o777),
-    )?)
+pub(in crate::fs) fn make_dir(at: &Dir, name: &str, private: bool) -> io::Result<()> {
+    let mode = Mode::from_bits_truncate(if private { 0o700 } else { 0o777 });
+    Ok(rustix::fs::mkdirat(at, name, mode)?)
 }
 
 pub(in crate::fs) fn remove_dir(at: &Dir, name: &str) -> io::Result<()> {
@@ -192,6 +197,61 @@ pub(in crate::fs) fn remove_dir(at: &Dir, name: &str) -> io::Result<()> {
 
 pub(in crate::fs) fn remove_file(at: &Dir, name: &str) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(at, name, AtFlags::empty())?)
+}
+
+/// What the group and everybody may do.
+const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
+
+/// Who may use a file; never setuid and the like, which other content must not inherit.
+fn bits(stat: &rustix::fs::Stat) -> Mode {
+    Mode::from_raw_mode(stat.st_mode as RawMode) & Mode::RWXU.union(OTHERS)
+}
+
+/// Takes a file from everybody but its owner. One that is not ours stays as it is, as do all on a filesystem
+/// without permissions.
+pub(in crate::fs) fn close_to_others(file: &File) {
+    if let Ok(stat) = rustix::fs::fstat(file)
+        && bits(&stat).intersects(OTHERS)
+    {
+        let _ = rustix::fs::fchmod(file, bits(&stat) - OTHERS);
+    }
+}
+
+/// A file's permission bits before [`take_bits`].
+pub(in crate::fs) struct Bits(OwnedFd, Mode);
+
+/// Gives the regular file `name` the permission bits of the regular file `new` that it is about to replace: a
+/// guest can't set them itself. A file that is its owner's alone is not opened to others. `None` where nothing
+/// was changed, be it that the file is not ours.
+pub(in crate::fs) fn take_bits(at: &Dir, name: &str, to: &Dir, new: &str) -> Option<Bits> {
+    let regular = |stat: &rustix::fs::Stat| {
+        FileType::from_raw_mode(stat.st_mode as RawMode) == FileType::RegularFile
+    };
+    let replaced = rustix::fs::statat(to, new, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    if !regular(&replaced) {
+        return None;
+    }
+    let file = rustix::fs::openat(at, name, SAFELY | OFlags::RDONLY, Mode::empty()).ok()?;
+    let own = rustix::fs::fstat(&file).ok()?;
+    if !regular(&own) || own.st_uid != rustix::process::geteuid().as_raw() {
+        return None;
+    }
+    let mut wanted = bits(&replaced);
+    if !bits(&own).intersects(OTHERS) {
+        wanted -= OTHERS;
+    }
+    if wanted == bits(&own) {
+        return None;
+    }
+    rustix::fs::fchmod(&file, wanted).ok()?;
+    Some(Bits(file, bits(&own)))
+}
+
+impl Bits {
+    /// The file did not replace the other after all.
+    pub(in crate::fs) fn give_back(self) {
+        let _ = rustix::fs::fchmod(&self.0, self.1);
+    }
 }
 
 pub(in crate::fs) fn rename(at: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {

@@ -112,6 +112,63 @@ fn links_are_not_moved_to_where_they_mislead() {
     world.rename("l", "a/l").unwrap();
 }
 
+#[cfg(unix)]
+#[test]
+fn a_moved_link_is_judged_where_it_arrives() {
+    let mut world = World::new();
+    world.mkdir("p").unwrap();
+    world.symlink("../etc/x", "p/l").unwrap();
+    world.symlink("../../.env.example", "src/deep/up").unwrap();
+    for (from, to) in [("p/l", "l"), ("src/deep/up", "p/up")] {
+        assert_eq!(
+            world.rename(from, to).err(),
+            Some(ErrorCode::NotPermitted),
+            "{from} to {to}"
+        );
+        assert!(fs::symlink_metadata(world.host(from)).is_ok(), "{from}");
+        assert!(fs::symlink_metadata(world.host(to)).is_err(), "{to}");
+    }
+    // As deep or deeper it still leads inside; what is shielded there stays so.
+    world.rename("p/l", "src/l").unwrap();
+    world.rename("src/l", "src/deep/l").unwrap();
+    world.symlink("open.txt", "a/plain").unwrap();
+    world.rename("a/plain", "src/plain").unwrap();
+    world.symlink("secrets/key", "sub/key").unwrap();
+    assert_eq!(
+        world.rename("sub/key", "a/led").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_does_not_climb_through_another() {
+    let mut world = World::new();
+    world.mkdir("p").unwrap();
+    world.mkdir("p/q").unwrap();
+    world.symlink("../../src", "p/q/up").unwrap();
+    std::os::unix::fs::symlink("../..", world.host("src/deep/up")).unwrap();
+    for (says, path) in [
+        ("up/../outside_x", "p/q/out"),
+        ("up/../outside_x", "src/deep/out"),
+        ("../deep/up/./..//outside_x", "src/deep/out"),
+    ] {
+        assert_eq!(
+            world.symlink(says, path).err(),
+            Some(ErrorCode::NotPermitted),
+            "{says}"
+        );
+        assert!(world.last_refusal().contains("`..` after a name"));
+        assert!(fs::symlink_metadata(world.host(path)).is_err(), "{path}");
+    }
+    // One that somebody else made is not moved either.
+    std::os::unix::fs::symlink("up/../outside_x", world.host("src/deep/theirs")).unwrap();
+    assert_eq!(
+        world.rename("src/deep/theirs", "src/deep/ours").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+}
+
 #[test]
 fn files_move_freely_beside_deep_rules() {
     let mut world = World::with(64, |ws| {
