@@ -56,28 +56,70 @@ mod tests {
     /// Above this, start-up and the binary suffer; a plugin that needs more has a dependency too many.
     const SIZE_MAX: usize = 4 << 20;
 
+    fn decoded(builtin: &Builtin) -> (wit_parser::Resolve, wit_parser::WorldId) {
+        match wit_component::decode(builtin.bytes).unwrap() {
+            wit_component::DecodedWasm::Component(resolve, world) => (resolve, world),
+            wit_component::DecodedWasm::WitPackage(..) => {
+                panic!("{} is no component", builtin.name)
+            }
+        }
+    }
+
     #[test]
     fn each_is_a_toolset_of_sane_size() {
         for builtin in ALL {
-            assert!(
-                builtin.bytes.len() < SIZE_MAX,
-                "{}: {} bytes",
-                builtin.name,
-                builtin.bytes.len()
-            );
-            let decoded = wit_component::decode(builtin.bytes).unwrap();
-            let wit_component::DecodedWasm::Component(resolve, world) = decoded else {
-                panic!("{} is no component", builtin.name);
-            };
-            let exports: Vec<_> = resolve.worlds[world]
-                .exports
-                .keys()
-                .map(|key| resolve.name_world_key(key))
-                .collect();
+            let (name, size) = (builtin.name, builtin.bytes.len());
+            assert!(size < SIZE_MAX, "{name}: {size} bytes");
+            let (resolve, world) = decoded(builtin);
+            let exports = resolve.worlds[world].exports.keys();
+            let exports: Vec<_> = exports.map(|key| resolve.name_world_key(key)).collect();
             assert!(
                 exports.contains(&"mimir:tool/toolset@1.0.0".to_owned()),
-                "{}: {exports:?}",
-                builtin.name
+                "{name}: {exports:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_they_import_is_files_and_little_else() {
+        for builtin in ALL {
+            let (resolve, world) = decoded(builtin);
+            for key in resolve.worlds[world].imports.keys() {
+                let import = resolve.name_world_key(key);
+                let fine = ["wasi:filesystem/", "wasi:io/", "wasi:cli/", "wasi:clocks/"]
+                    .iter()
+                    .chain(&["wasi:random/insecure-seed", "mimir:tool/types"])
+                    .any(|prefix| import.starts_with(prefix));
+                assert!(fine, "{} imports {import}", builtin.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_can_change_nothing() {
+        let search = ALL.iter().find(|builtin| builtin.name == "search").unwrap();
+        let (resolve, world) = decoded(search);
+        let files = resolve.worlds[world]
+            .imports
+            .iter()
+            .find_map(|(key, item)| match item {
+                wit_parser::WorldItem::Interface { id, .. }
+                    if resolve
+                        .name_world_key(key)
+                        .starts_with("wasi:filesystem/types") =>
+                {
+                    Some(&resolve.interfaces[*id])
+                }
+                _ => None,
+            });
+        let functions: Vec<_> = files.unwrap().functions.keys().collect();
+        let changing = [
+            "write", "append", "create", "remove", "rename", "unlink", "link-at", "set-",
+        ];
+        for function in &functions {
+            assert!(
+                !changing.iter().any(|word| function.contains(word)),
+                "{functions:?}"
             );
         }
     }
