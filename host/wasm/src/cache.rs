@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 /// The first bytes of every entry; the last one is the version of this format.
@@ -82,7 +83,7 @@ impl Cache {
     }
 
     /// The content of an entry, if there is a whole one that only this user can have written.
-    pub(crate) fn get(&self, kind: Kind, key: &str) -> Option<Vec<u8>> {
+    pub(crate) fn get(&self, kind: Kind, key: &str) -> Option<Bytes> {
         let folder = self.folder.as_ref()?;
         match read(folder, &folder.join(kind.folder()), key) {
             Ok(content) => content,
@@ -136,7 +137,7 @@ fn seal(key: &str, content: &[u8]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-fn read(top: &Path, folder: &Path, key: &str) -> io::Result<Option<Vec<u8>>> {
+fn read(top: &Path, folder: &Path, key: &str) -> io::Result<Option<Bytes>> {
     let mut file = match private::open(&folder.join(key)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
@@ -152,8 +153,7 @@ fn read(top: &Path, folder: &Path, key: &str) -> io::Result<Option<Vec<u8>>> {
     if magic != MAGIC || hash != seal(key, content) {
         return Err(corrupt());
     }
-    entry.drain(..HEADER);
-    Ok(Some(entry))
+    Ok(Some(Bytes::from(entry).slice(HEADER..)))
 }
 
 fn write(top: &Path, folder: &Path, key: &str, content: &[u8]) -> io::Result<()> {

@@ -47,6 +47,7 @@ pub(crate) struct Description {
     pub name: Option<String>,
     pub version: String,
     pub imports: Vec<String>,
+    /// What a toolset says of its tools. Those of other kinds follow from the kind.
     pub tools: Vec<Definition>,
     /// Tools that are left out, and why.
     pub refused: Vec<(String, String)>,
@@ -56,7 +57,7 @@ pub(crate) struct Description {
 pub(crate) type Described = Result<Description, (Code, String)>;
 
 /// Version of the kept form. A change of [`Description`] or of what is checked needs a new one.
-pub(crate) const FORM: u32 = 1;
+pub(crate) const FORM: u32 = 2;
 
 /// Bounds of a description: enough for a plugin that builds its schemas at run time.
 const TIME: Duration = Duration::from_secs(5);
@@ -174,18 +175,7 @@ async fn describe(
             })
         }
         Family::Lifted(lifted) => Ok(Description {
-            tools: lifted
-                .tools
-                .iter()
-                .map(|tool| {
-                    plain(
-                        tool.name.clone(),
-                        tool.description.clone(),
-                        tool.input_schema.clone(),
-                        tool.output_schema.clone(),
-                    )
-                })
-                .collect(),
+            tools: Vec::new(),
             refused: lifted
                 .skipped
                 .iter()
@@ -226,6 +216,19 @@ fn plain(
         hints: Hints::default(),
         needs: Needs::default(),
     }
+}
+
+/// The tools that a component's own exports come to.
+pub(crate) fn lifted(lifted: &LiftedTools) -> Vec<Definition> {
+    let tools = lifted.tools.iter().map(|tool| {
+        plain(
+            tool.name.clone(),
+            tool.description.clone(),
+            tool.input_schema.clone(),
+            tool.output_schema.clone(),
+        )
+    });
+    tools.collect()
 }
 
 /// The one tool of a program, named by its file.

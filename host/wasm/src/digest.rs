@@ -5,9 +5,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// A sha256; shown in lower-case hex.
+/// A sha256; shown and kept in lower-case hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Hash(pub [u8; 32]);
+
+/// Text that is no sha256 in hex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not 64 hex digits")]
+pub struct NoHash;
 
 impl Hash {
     /// The hash of `bytes`.
@@ -18,12 +24,57 @@ impl Hash {
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; 64];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl From<Hash> for String {
+    fn from(hash: Hash) -> Self {
+        hash.to_string()
+    }
+}
+
+impl TryFrom<String> for Hash {
+    type Error = NoHash;
+
+    fn try_from(text: String) -> Result<Self, NoHash> {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        let mut hash = [0; 32];
+        if text.len() != 2 * hash.len() {
+            return Err(NoHash);
+        }
+        for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let (high, low) = (digit(pair[0]).ok_or(NoHash)?, digit(pair[1]).ok_or(NoHash)?);
+            *byte = (high << 4 | low) as u8;
+        }
+        Ok(Self(hash))
     }
 }
 
 impl fmt::Debug for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_kept_as_hex() {
+        let hash = Hash::of(b"abc");
+        let kept = serde_json::to_string(&hash).unwrap();
+        assert!(kept.starts_with("\"ba7816bf8f01cfea"), "{kept}");
+        assert_eq!(serde_json::from_str::<Hash>(&kept).unwrap(), hash);
+        for bad in ["", "ba78", &"g".repeat(64), &"ä".repeat(32)] {
+            assert_eq!(Hash::try_from(bad.to_owned()), Err(NoHash), "{bad}");
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! What is in a folder of tools, and what was known about it the last time.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::cache::{Cache, Kind};
 use crate::describe::Described;
@@ -63,34 +64,50 @@ pub(crate) fn scan(folder: &Path) -> io::Result<BTreeMap<String, Stamp>> {
         if !name.ends_with(".wasm") || name.starts_with('.') {
             continue;
         }
-        // Follows a link: people link to where their build puts the file.
-        if let Ok(meta) = std::fs::metadata(entry.path()) {
+        // Follows a link: people link to where their build puts the file. What is none is looked at
+        // from its folder, which is half the work.
+        let meta = match entry.metadata() {
+            Ok(meta) if meta.is_symlink() => std::fs::metadata(entry.path()),
+            meta => meta,
+        };
+        if let Ok(meta) = meta {
             found.insert(name, Stamp::of(&meta));
         }
     }
     Ok(found)
 }
 
-/// What is known about the files of a folder.
+/// What is known about the files of a folder. Kept as a line for each file that says which file it
+/// is, and behind it what the file says of itself. That is read only when somebody asks for it, and
+/// handed on as it is when the index is written again.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     entries: BTreeMap<String, Entry>,
     changed: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 struct Entry {
     stamp: Stamp,
     digest: Hash,
-    /// Kept as text, so that writing the index again does not make it again.
-    described: Box<RawValue>,
+    described: Bytes,
+}
+
+/// The line of a file.
+#[derive(Serialize, Deserialize)]
+struct Line<'a> {
+    name: Cow<'a, str>,
+    stamp: Stamp,
+    digest: Hash,
+    /// How many bytes of description follow.
+    length: usize,
 }
 
 impl Index {
     /// What is kept about `folder`.
     pub(crate) fn read(cache: &Cache, folder: &Path) -> Self {
         let kept = cache.get(Kind::Folder, &key(folder));
-        let entries = kept.and_then(|content| serde_json::from_slice(&content).ok());
+        let entries = kept.and_then(entries);
         Self {
             entries: entries.unwrap_or_default(),
             changed: false,
@@ -102,10 +119,26 @@ impl Index {
         if !self.changed {
             return;
         }
-        match serde_json::to_vec(&self.entries) {
+        match self.kept() {
             Ok(content) => cache.put(Kind::Folder, &key(folder), &content),
             Err(error) => tracing::warn!(%error, "the index of a folder cannot be kept"),
         }
+    }
+
+    fn kept(&self) -> serde_json::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        for (name, entry) in &self.entries {
+            let line = Line {
+                name: Cow::Borrowed(name),
+                stamp: entry.stamp.clone(),
+                digest: entry.digest,
+                length: entry.described.len(),
+            };
+            serde_json::to_writer(&mut content, &line)?;
+            content.push(b'\n');
+            content.extend_from_slice(&entry.described);
+        }
+        Ok(content)
     }
 
     /// Forgets files that are gone or look different now.
@@ -119,17 +152,17 @@ impl Index {
     /// What is known about a file.
     pub(crate) fn get(&self, name: &str) -> Option<(Hash, Described)> {
         let entry = self.entries.get(name)?;
-        let described = serde_json::from_str(entry.described.get()).ok()?;
+        let described = serde_json::from_slice(&entry.described).ok()?;
         Some((entry.digest, described))
     }
 
     /// Notes what is known about a file.
     pub(crate) fn put(&mut self, name: &str, stamp: Stamp, digest: Hash, described: &Described) {
-        if let Ok(described) = serde_json::value::to_raw_value(described) {
+        if let Ok(described) = serde_json::to_vec(described) {
             let entry = Entry {
                 stamp,
                 digest,
-                described,
+                described: described.into(),
             };
             self.entries.insert(name.to_owned(), entry);
             self.changed = true;
@@ -137,9 +170,77 @@ impl Index {
     }
 }
 
+/// Takes the kept form apart; nothing if it is not that.
+fn entries(mut kept: Bytes) -> Option<BTreeMap<String, Entry>> {
+    let mut entries = BTreeMap::new();
+    while !kept.is_empty() {
+        let end = kept.iter().position(|byte| *byte == b'\n')?;
+        let line: Line<'_> = serde_json::from_slice(&kept[..end]).ok()?;
+        let (name, length) = (line.name.into_owned(), line.length);
+        let (stamp, digest) = (line.stamp, line.digest);
+        kept = kept.slice(end + 1..);
+        if kept.len() < length {
+            return None;
+        }
+        let described = kept.split_to(length);
+        let entry = Entry {
+            stamp,
+            digest,
+            described,
+        };
+        entries.insert(name, entry);
+    }
+    Some(entries)
+}
+
 /// The name of a folder's index: the folder, and the form of what is kept.
 fn key(folder: &Path) -> String {
     let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let hash = Hash::of(full.as_os_str().as_encoded_bytes()).to_string();
     format!("{}-{}", &hash[..32], crate::describe::FORM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::Code;
+
+    fn index() -> Index {
+        let mut index = Index::default();
+        for (name, size) in [("a.wasm", 1), ("ä\nb.wasm", 2)] {
+            let stamp = Stamp {
+                size,
+                modified: 3,
+                changed: -4,
+                inode: 5,
+            };
+            let reason = format!("it is bad:\n{name}");
+            let described = Err((Code::InvalidInput, reason));
+            index.put(name, stamp, Hash::of(name.as_bytes()), &described);
+        }
+        index
+    }
+
+    #[test]
+    fn what_was_kept_is_known_again() {
+        let index = index();
+        let kept = Bytes::from(index.kept().unwrap());
+        let again = Index {
+            entries: entries(kept.clone()).unwrap(),
+            changed: false,
+        };
+        assert_eq!(again.kept().unwrap(), kept);
+        let (digest, described) = again.get("ä\nb.wasm").unwrap();
+        assert_eq!(digest, Hash::of("ä\nb.wasm".as_bytes()));
+        assert_eq!(described.unwrap_err().1, "it is bad:\nä\nb.wasm");
+        assert!(again.get("b.wasm").is_none());
+    }
+
+    #[test]
+    fn what_is_cut_is_not_known() {
+        let kept = Bytes::from(index().kept().unwrap());
+        let whole = (0..=kept.len()).filter(|length| entries(kept.slice(..*length)).is_some());
+        // Nothing, the first file, both.
+        assert_eq!(whole.count(), 3);
+    }
 }

@@ -141,7 +141,7 @@ impl Toolbox {
     }
 
     fn add(&self, found: Found<'_>, described: Described, loaded: &mut Loaded, kept: &mut Plugins) {
-        let description = match described {
+        let mut description = match described {
             Ok(description) => description,
             Err((code, reason)) => {
                 loaded.quarantined.push(Quarantined {
@@ -152,7 +152,7 @@ impl Toolbox {
                 return;
             }
         };
-        let Some(tools) = found.tools(&description) else {
+        let Some(tools) = found.tools(&mut description) else {
             loaded.quarantined.push(Quarantined {
                 reason: format!(
                     "no tool name can be made of `{}`; rename the file to letters, digits and _",
@@ -170,11 +170,11 @@ impl Toolbox {
                 reason: reason.clone(),
             });
         }
-        let plugin = self.plugin(&found, &description);
+        let assessed = matches!(description.kind, Kind::Toolset { assessor: true });
+        let plugin = self.plugin(&found, description.kind);
         kept.insert((found.digest, found.place.clone()), Arc::clone(&plugin));
         let backend = Arc::new(WasmBackend(plugin));
         let pure = is_pure(&description.imports);
-        let assessed = matches!(description.kind, Kind::Toolset { assessor: true });
         let origin = Arc::new(Origin {
             plugin: description.name.unwrap_or_else(|| found.stem.to_owned()),
             version: description.version,
@@ -201,12 +201,11 @@ impl Toolbox {
     }
 
     /// The plugin that is loaded already, or a new one.
-    fn plugin(&self, found: &Found<'_>, description: &Description) -> Arc<Plugin> {
+    fn plugin(&self, found: &Found<'_>, kind: Kind) -> Arc<Plugin> {
         let plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plugin) = plugins.get(&(found.digest, found.place.clone())) {
             return Arc::clone(plugin);
         }
-        let kind = description.kind.clone();
         let mut plugin = Plugin::new(
             Arc::clone(&self.host),
             found.bytes.clone(),
@@ -252,9 +251,10 @@ struct Found<'a> {
 
 impl Found<'_> {
     /// Its tools. A program is one tool, named by its file.
-    fn tools(&self, description: &Description) -> Option<Vec<mimir_core::Definition>> {
-        match description.kind {
-            Kind::Toolset { .. } | Kind::Lifted(_) => Some(description.tools.clone()),
+    fn tools(&self, description: &mut Description) -> Option<Vec<mimir_core::Definition>> {
+        match &description.kind {
+            Kind::Toolset { .. } => Some(std::mem::take(&mut description.tools)),
+            Kind::Lifted(lifted) => Some(describe::lifted(lifted)),
             Kind::Command => Some(vec![describe::program(tool_name(self.stem)?)]),
         }
     }
