@@ -1,8 +1,9 @@
 //! Old backups go, so that they don't fill the disk.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// So many records are kept.
 const RECORDS_MAX: usize = 200;
@@ -17,17 +18,20 @@ const BYTES_MAX: u64 = 1 << 30;
 /// only larger ones look at sizes.
 const BYTES_SMALL: u64 = BYTES_MAX / RECORDS_MAX as u64;
 
+/// Copies without a record are from a call that was stopped while it made them. No call runs longer.
+const ORPHAN_AGE: Duration = Duration::from_secs(60 * 60);
+
 /// Removes the oldest records. `added` is what the latest call kept, in bytes. What can't be
 /// removed stays: a backup too many is no reason to fail a call.
 pub fn prune(folder: &Path, added: u64) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
-    let records: Vec<PathBuf> = entries
+    let (records, others): (Vec<PathBuf>, Vec<PathBuf>) = entries
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|end| end == "json"))
-        .collect();
+        .partition(|path| path.extension().is_some_and(|end| end == "json"));
+    remove_orphans(&records, &others);
     if records.len() <= RECORDS_MAX && added < BYTES_SMALL {
         return;
     }
@@ -50,6 +54,21 @@ pub fn prune(folder: &Path, added: u64) {
         if rank > 0 && (bytes > BYTES_MAX || over && rank >= RECORDS_LEFT) {
             let _ = fs::remove_file(record);
             let _ = fs::remove_dir_all(copies);
+        }
+    }
+}
+
+fn remove_orphans(records: &[PathBuf], others: &[PathBuf]) {
+    let recorded: HashSet<&Path> = records.iter().map(PathBuf::as_path).collect();
+    for orphan in others {
+        if recorded.contains(orphan.with_extension("json").as_path()) {
+            continue;
+        }
+        let changed = fs::metadata(orphan).and_then(|data| data.modified());
+        let age = changed.ok().and_then(|time| time.elapsed().ok());
+        if age.is_some_and(|age| age > ORPHAN_AGE) {
+            let _ = fs::remove_dir_all(orphan);
+            let _ = fs::remove_file(orphan);
         }
     }
 }
@@ -109,5 +128,26 @@ mod tests {
         }
         prune(folder.path(), BYTES_SMALL);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 10);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn copies_that_nobody_recorded_go_after_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        record(folder.path(), 1, 1);
+        for name in ["old", "young", "1"] {
+            let copies = folder.path().join(name);
+            fs::create_dir_all(&copies).unwrap();
+            let age = if name == "young" {
+                Duration::ZERO
+            } else {
+                2 * ORPHAN_AGE
+            };
+            let time = SystemTime::now() - age;
+            fs::File::open(copies).unwrap().set_modified(time).unwrap();
+        }
+        prune(folder.path(), 1);
+        let left = ["old", "young", "1"].map(|name| folder.path().join(name).exists());
+        assert_eq!(left, [false, true, true]);
     }
 }
