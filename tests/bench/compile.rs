@@ -63,7 +63,7 @@ pub fn bench(report: &mut Report) {
 
 /// Loads the built-in plugins into a new host that keeps what it learns in `folder`.
 async fn load(folder: &TempDir) -> (Duration, Vec<Tool>) {
-    let mut options = HostOptions::new(folder.path());
+    let mut options = HostOptions::new(folder.path().join("workspace"));
     options.cache_dir = Some(folder.path().join("cache"));
     let start = Instant::now();
     let loaded = Toolbox::new(WasmHost::new(options), builtins(), None)
@@ -74,7 +74,8 @@ async fn load(folder: &TempDir) -> (Duration, Vec<Tool>) {
 
 /// From nothing in memory to an outcome, when everything is in the cache of `folder`.
 async fn first_call(folder: TempDir) -> Duration {
-    let workspace = folder.path().to_owned();
+    let workspace = folder.path().join("workspace");
+    std::fs::create_dir(&workspace).unwrap();
     std::fs::write(workspace.join("a.txt"), "a").unwrap();
     let start = Instant::now();
     let subject = Arc::new(Subject::with_builtins_in(folder, &workspace).await);

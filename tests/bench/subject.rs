@@ -38,12 +38,12 @@ impl Subject {
         config: Value,
     ) -> Self {
         let folder = folder();
-        let tools = folder.path().join(".mimir/tools");
+        let workspace = folder.path().join("workspace");
+        let tools = workspace.join(".mimir/tools");
         std::fs::create_dir_all(&tools).unwrap();
         for (name, bytes) in plugins {
             std::fs::write(tools.join(format!("{name}.wasm")), bytes).unwrap();
         }
-        let workspace = folder.path().to_owned();
         Self::at(folder, &workspace, Vec::new(), config).await
     }
 

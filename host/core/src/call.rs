@@ -1,8 +1,8 @@
 //! A call as it comes in, before anybody has judged it.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,9 @@ impl RequestId {
     pub fn new(now: SystemTime) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let millis = now.duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis());
-        let process = std::process::id();
+        // Asking the system every time would cost as much as all the rest.
+        static PROCESS: LazyLock<u32> = LazyLock::new(std::process::id);
+        let process = *PROCESS;
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
         Self(format!("{millis:012x}-{process:x}-{count:x}"))
     }

@@ -87,10 +87,14 @@ impl WasmBackend {
     }
 
     async fn start(&self, call: Approved) -> Result<Run, ToolError> {
-        // Compiling is the host's work, not the tool's: its time does not count.
-        let paused = call.deadline().pause();
-        let callee = Arc::clone(self.0.callee().await?);
-        drop(paused);
+        let callee = match self.0.loaded() {
+            Some(callee) => Arc::clone(callee),
+            None => {
+                // Compiling is the host's work, not the tool's: its time does not count.
+                let _paused = call.deadline().pause();
+                Arc::clone(self.0.callee().await?)
+            }
+        };
         let limits = *call.limits();
         let mut capture = None;
         let command = match &self.0.kind {
@@ -119,10 +123,7 @@ impl WasmBackend {
                 },
                 command,
             },
-            tool: call.tool().name().to_string(),
-            arguments: call.arguments().clone(),
-            context: call.context().clone(),
-            deadline: call.deadline().clone(),
+            call,
             capture,
         })
     }

@@ -10,7 +10,7 @@ use wasmtime_wasi::p2::bindings::CommandPre;
 
 use mimir_core::backend::{Raw, Usage};
 use mimir_core::outcome::{Content, Output};
-use mimir_core::{CallContext, Code, Deadline, Limits, ToolError};
+use mimir_core::{Approved, CallContext, Code, Limits, ToolError};
 
 use crate::bindings::{assessor, toolset, types};
 use crate::convert;
@@ -102,10 +102,7 @@ impl Callee {
 pub(crate) struct Run {
     pub callee: Arc<Callee>,
     pub start: Start,
-    pub tool: String,
-    pub arguments: Value,
-    pub context: CallContext,
-    pub deadline: Deadline,
+    pub call: Approved,
     /// stdout of a command.
     pub capture: Option<Capture>,
 }
@@ -114,6 +111,7 @@ impl Run {
     /// Runs it to its end or to its bounds.
     pub(crate) async fn run(self) -> Raw {
         let limits = self.start.limits;
+        let tool = self.call.tool().name().as_str();
         let mut store = match self.callee.store(self.start) {
             Ok(store) => store,
             Err(error) => return Raw::failed(ToolError::new(Code::Internal, format!("{error:#}"))),
@@ -121,12 +119,12 @@ impl Run {
         let work = invoke(
             &mut store,
             &self.callee,
-            &self.tool,
-            &self.arguments,
-            &self.context,
+            tool,
+            self.call.arguments(),
+            self.call.context(),
             self.capture.as_ref(),
         );
-        let ended = self.deadline.bound(work).await;
+        let ended = self.call.deadline().bound(work).await;
         let usage = Usage {
             fuel: store
                 .get_fuel()
@@ -144,10 +142,7 @@ impl Run {
             Ok(Err(error)) => (Err(fault(&error, guest)), false),
             Err(_) => {
                 let millis = limits.wall.as_millis();
-                let message = format!(
-                    "`{}` was stopped after {millis} ms (limits.timeMs)",
-                    self.tool
-                );
+                let message = format!("`{tool}` was stopped after {millis} ms (limits.timeMs)");
                 (Err(ToolError::new(Code::Timeout, message)), false)
             }
         };

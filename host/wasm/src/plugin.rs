@@ -89,6 +89,11 @@ impl Plugin {
         }
     }
 
+    /// The code, if it is loaded already.
+    pub(crate) fn loaded(&self) -> Option<&Arc<Callee>> {
+        self.code.get()
+    }
+
     /// The code, ready to be instantiated.
     pub(crate) async fn callee(self: &Arc<Self>) -> Result<&Arc<Callee>, HostError> {
         let load = || async {

@@ -3,18 +3,20 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::OnceLock;
 
 use crate::config::{AuditSettings, Durability};
 
 use super::{AuditError, AuditSink, Event};
 
-/// A file that events are appended to, each with a single write, so that several processes can
-/// share it. Opened at the first event, so that what records nothing makes no file.
+/// A file that events are appended to, each with a single write, so that several processes and
+/// threads can share it. There is no lock here: the system appends one write after the other, and
+/// threads that sleep for one another cost more than that. Opened at the first event, so that what
+/// records nothing makes no file.
 pub struct FileAudit {
     path: PathBuf,
     settings: AuditSettings,
-    file: Mutex<Option<File>>,
+    file: OnceLock<File>,
 }
 
 /// The log itself, `state` and `.mimir`: what lies below the workspace root.
@@ -26,7 +28,7 @@ impl FileAudit {
         Self {
             path: path.into(),
             settings,
-            file: Mutex::default(),
+            file: OnceLock::new(),
         }
     }
 
@@ -57,13 +59,15 @@ impl FileAudit {
         options.open(&self.path)
     }
 
-    /// The open file; the slot is never empty.
-    fn opened(&self) -> io::Result<MutexGuard<'_, Option<File>>> {
-        let mut slot = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot.is_none() {
-            *slot = Some(self.open()?);
+    /// The open file. Of two that open it at once, one is used.
+    fn opened(&self) -> io::Result<&File> {
+        match self.file.get() {
+            Some(file) => Ok(file),
+            None => {
+                let file = self.open()?;
+                Ok(self.file.get_or_init(|| file))
+            }
         }
-        Ok(slot)
     }
 
     fn failed(&self, source: io::Error) -> AuditError {
@@ -74,12 +78,10 @@ impl FileAudit {
     }
 
     fn append(&self, event: &Event) -> io::Result<()> {
-        let mut line = serde_json::to_vec(event)?;
+        let mut line = Vec::with_capacity(LINE);
+        serde_json::to_writer(&mut line, event)?;
         line.push(b'\n');
-        let mut slot = self.opened()?;
-        let Some(file) = slot.as_mut() else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
+        let mut file = self.opened()?;
         file.write_all(&line)?;
         match self.settings.durability {
             Durability::Write => Ok(()),
@@ -87,6 +89,9 @@ impl FileAudit {
         }
     }
 }
+
+/// Room for a usual event, so that the line need not grow while it is written.
+const LINE: usize = 768;
 
 /// Keeps the folder of the log out of version control.
 fn ignore(folder: &Path) -> io::Result<()> {
