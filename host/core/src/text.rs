@@ -1,19 +1,78 @@
 //! Text from outside, made safe to show and cut without breaking a character.
 
-/// Characters that change how other text is shown: terminal escapes and controls, bidirectional
-/// overrides and isolates, invisible tag characters. Tabs and line ends stay.
-fn is_disguise(c: char) -> bool {
+/// What becomes of a character in text that is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Plain,
+    /// A control, or something that changes how other text is shown, or nothing that can be seen.
+    Escape,
+    /// Ordinary after something visible, once: emoji and several scripts are written so. A run of them can
+    /// carry a hidden text.
+    Once,
+}
+
+/// Terminal escapes and controls, bidirectional overrides and isolates, invisible characters. Tabs and line
+/// ends stay.
+fn fate(c: char) -> Fate {
     match c {
-        '\n' | '\t' | '\r' => false,
-        c if c.is_control() => true,
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
-        '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
-        _ => false,
+        '\n' | '\t' | '\r' => Fate::Plain,
+        c if c.is_control() => Fate::Escape,
+        c if c < '\u{ad}' => Fate::Plain,
+        // Joiners, and the selectors of a variant of the character before them.
+        '\u{200c}'..='\u{200d}' | '\u{180b}'..='\u{180d}' | '\u{180f}' => Fate::Once,
+        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => Fate::Once,
+        '\u{2028}'..='\u{2029}' | '\u{fff9}'..='\u{fffb}' => Fate::Escape,
+        c if is_ignorable(c) => Fate::Escape,
+        _ => Fate::Plain,
     }
 }
 
-/// Whether `sanitize` would leave the text as it is. ASCII text is judged a byte at a time.
-fn is_plain(text: &str) -> bool {
+/// Unicode's Default_Ignorable_Code_Point: what a reader does not see, and HFS+ and casefolding ext4 skip
+/// when they compare names.
+pub(crate) fn is_ignorable(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// What stands before a character.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Before {
+    /// Nothing that anything can be joined to.
+    #[default]
+    Nothing,
+    /// Something visible.
+    Base,
+    /// The selector of an emoji; a joiner may follow it.
+    Selector,
+}
+
+impl Before {
+    /// Whether `c` is shown as it is; then `c` is what stands before the next.
+    fn keeps(&mut self, c: char) -> bool {
+        let joiner = c == '\u{200d}';
+        let fate = fate(c);
+        let keeps = match fate {
+            Fate::Plain => true,
+            Fate::Escape => false,
+            Fate::Once => *self == Before::Base || (*self == Before::Selector && joiner),
+        };
+        // Of ASCII only key caps are written with a selector.
+        let base = !c.is_ascii() || matches!(c, '#' | '*' | '0'..='9');
+        *self = match fate {
+            Fate::Plain if base => Before::Base,
+            Fate::Once if keeps && c == '\u{fe0f}' => Before::Selector,
+            _ => Before::Nothing,
+        };
+        keeps
+    }
+}
+
+/// Whether nothing has to be done to the text. ASCII text is judged a byte at a time.
+pub(crate) fn is_plain(text: &str) -> bool {
     let mut ascii = true;
     for byte in text.bytes() {
         match byte {
@@ -23,12 +82,8 @@ fn is_plain(text: &str) -> bool {
             _ => return false,
         }
     }
-    ascii || !text.chars().any(|c| is_disguise(c) && !is_joiner(c))
-}
-
-/// Joiners are part of ordinary emoji and of several scripts.
-fn is_joiner(c: char) -> bool {
-    matches!(c, '\u{200c}' | '\u{200d}')
+    let mut before = Before::default();
+    ascii || text.chars().all(|c| before.keeps(c))
 }
 
 /// Removes terminal escape sequences and writes other controls and disguises as `\u{…}`, so that
@@ -38,16 +93,38 @@ pub fn sanitize(text: String) -> String {
         return text;
     }
     let mut out = String::with_capacity(text.len());
+    let mut before = Before::default();
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
+        let keeps = before.keeps(c);
         match c {
             '\u{1b}' => skip_escape(&mut rest),
             '\u{9b}' => skip_csi(&mut rest),
             '\r' if rest.peek() == Some(&'\n') => out.push(c),
             // A lone carriage return lets a later text cover an earlier one.
             '\r' => out.push('\n'),
-            c if is_disguise(c) && !is_joiner(c) => out.extend(c.escape_unicode()),
-            c => out.push(c),
+            c if keeps => out.push(c),
+            c => out.extend(c.escape_unicode()),
+        }
+    }
+    out
+}
+
+/// The same for text whose every character matters, such as a name in a structured result: nothing is
+/// removed, and all that would not be seen is written as `\u{…}`.
+pub fn escape(text: String) -> String {
+    if is_plain(&text) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut before = Before::default();
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let lone = c == '\r' && rest.peek() != Some(&'\n');
+        if before.keeps(c) && !lone {
+            out.push(c);
+        } else {
+            out.extend(c.escape_unicode());
         }
     }
     out
@@ -160,6 +237,33 @@ mod tests {
         assert_eq!(clean("a\u{1b}_ all of\nthis stays"), "a all of\nthis stays");
         assert_eq!(clean("\u{1b}[38;5;1"), "");
         assert_eq!(clean("\u{9b}31mx"), "x");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_written_out() {
+        for plain in ["👩‍💻 ❤️‍🔥 1️⃣ 葛󠄀 می‌خواهم ä", "a\tb\nc\r\nd"]
+        {
+            assert_eq!(sanitize(plain.to_owned()), plain);
+            assert_eq!(escape(plain.to_owned()), plain);
+        }
+        let hidden = "x\u{e0101}\u{fe00}\u{ad}\u{3164}\u{115f}\u{61c}\u{e0041}";
+        assert_eq!(
+            sanitize(hidden.to_owned()),
+            r"x\u{e0101}\u{fe00}\u{ad}\u{3164}\u{115f}\u{61c}\u{e0041}"
+        );
+        // A run of selectors after one emoji is a hidden text, whatever it stands behind.
+        assert_eq!(
+            sanitize("😀\u{fe0f}\u{fe0f}\u{e0141}\u{200d}\u{200d}".to_owned()),
+            "😀\u{fe0f}\\u{fe0f}\\u{e0141}\\u{200d}\\u{200d}"
+        );
+    }
+
+    #[test]
+    fn escaping_removes_nothing() {
+        assert_eq!(
+            escape("a\u{1b}[31mb\rc\u{202e}d\u{9b}".to_owned()),
+            r"a\u{1b}[31mb\u{d}c\u{202e}d\u{9b}"
+        );
     }
 
     #[test]

@@ -5,7 +5,10 @@
 //! covered too, at the price of also refusing look-alikes such as a full-width `．env`.
 
 use std::borrow::Cow;
+
 use unicode_normalization::UnicodeNormalization;
+
+use crate::text::is_ignorable;
 
 /// One path component as it is compared. A plain lower-case ASCII name is not copied.
 pub(super) fn fold(name: &str) -> Cow<'_, str> {
@@ -34,16 +37,6 @@ pub(super) fn fold(name: &str) -> Cow<'_, str> {
 fn trim(name: &str) -> &str {
     let trimmed = name.trim_end_matches(['.', ' ']);
     if trimmed.is_empty() { name } else { trimmed }
-}
-
-/// Unicode's Default_Ignorable_Code_Point, which HFS+ and casefolding ext4 skip when they compare names.
-fn is_ignorable(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-        | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Whether Windows would take this component for something else than a file of exactly this name:

@@ -1,0 +1,140 @@
+//! Making a result safe to show, whole: what stands in it can no longer drive a terminal or hide from a
+//! reader. In structured values nothing is removed, only written out.
+
+use serde_json::{Map, Value};
+
+use crate::error::ToolError;
+use crate::outcome::{Content, Output};
+use crate::text;
+
+/// The longest media type and file name, in bytes: what file systems and RFC 6838 allow.
+const MIME_MAX: usize = 127;
+const NAME_MAX: usize = 255;
+
+pub(super) fn output(output: &mut Output) {
+    for part in &mut output.content {
+        match part {
+            Content::Text { text } => *text = text::sanitize(std::mem::take(text)),
+            Content::Image { mime_type, .. } | Content::Audio { mime_type, .. } => media(mime_type),
+            Content::File {
+                mime_type, name, ..
+            } => {
+                media(mime_type);
+                file_name(name);
+            }
+        }
+    }
+    if let Some(structured) = &mut output.structured {
+        value(structured);
+    }
+}
+
+pub(super) fn error(error: &mut ToolError) {
+    error.message = text::sanitize(std::mem::take(&mut error.message));
+    if let Some(details) = &mut error.details {
+        value(details);
+    }
+}
+
+/// Escapes strings and keys at any depth.
+fn value(item: &mut Value) {
+    match item {
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => *text = text::escape(std::mem::take(text)),
+        Value::Array(items) => items.iter_mut().for_each(value),
+        Value::Object(map) => {
+            if !map.keys().all(|key| text::is_plain(key)) {
+                let old: Map<String, Value> = std::mem::take(map);
+                map.extend(old.into_iter().map(|(key, item)| (text::escape(key), item)));
+            }
+            map.values_mut().for_each(value);
+        }
+    }
+}
+
+/// A media type is `type/subtype` of plain ASCII; what is not is some bytes.
+fn media(mime: &mut String) {
+    let token = |part: &str| {
+        !part.is_empty()
+            && part
+                .bytes()
+                .all(|c| c.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&c))
+    };
+    let good = mime.len() <= MIME_MAX
+        && mime
+            .split_once('/')
+            .is_some_and(|(kind, sub)| token(kind) && token(sub));
+    if !good {
+        "application/octet-stream".clone_into(mime);
+    }
+}
+
+/// A name without a path: a client that saves the file must not be led elsewhere.
+fn file_name(name: &mut String) {
+    let last = name.rsplit(['/', '\\', ':']).next().unwrap_or_default();
+    let shown = text::visible(last);
+    let shown = text::prefix_bytes(shown.trim(), NAME_MAX);
+    *name = match shown {
+        "" | "." | ".." => "file".to_owned(),
+        shown => shown.to_owned(),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn structured_values_are_written_out_at_any_depth() {
+        let mut item = json!({"a\u{202e}b": [{"name": "x\u{9b}31m\u{e0041}\nline"}], "n": 1});
+        value(&mut item);
+        assert_eq!(
+            item,
+            json!({r"a\u{202e}b": [{"name": "x\\u{9b}31m\\u{e0041}\nline"}], "n": 1})
+        );
+    }
+
+    #[test]
+    fn media_types_and_file_names_are_what_they_claim() {
+        let shown = |mime: &str, name: &str| {
+            let part = Content::File {
+                data: vec![],
+                mime_type: mime.into(),
+                name: name.into(),
+            };
+            let mut out = Output {
+                content: vec![part],
+                ..Output::default()
+            };
+            super::output(&mut out);
+            match out.content.remove(0) {
+                Content::File {
+                    mime_type, name, ..
+                } => (mime_type, name),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(
+            shown("image/svg+xml", "a b.svg"),
+            ("image/svg+xml".into(), "a b.svg".into())
+        );
+        for mime in [
+            "",
+            "text",
+            "text/html; charset=\u{1b}",
+            "a/b/c",
+            &"a/".repeat(99),
+        ] {
+            assert_eq!(shown(mime, "x").0, "application/octet-stream", "{mime:?}");
+        }
+        for (name, safe) in [
+            ("../../.bashrc", ".bashrc"),
+            ("..", "file"),
+            ("C:\\x\\y.txt", "y.txt"),
+            ("a\nb\u{202e}", "a b\\u{202e}"),
+        ] {
+            assert_eq!(shown("text/plain", name).1, safe);
+        }
+    }
+}
