@@ -113,7 +113,16 @@ fn metadata() -> Metadata {
     let mut command = MetadataCommand::new();
     command
         .manifest_path(root().join("Cargo.toml"))
-        .other_options(vec!["--locked".into(), "--offline".into()]);
+        .other_options(
+            [
+                "--locked",
+                "--offline",
+                "--filter-platform",
+                env!("PLATFORM"),
+            ]
+            .map(String::from)
+            .to_vec(),
+        );
     command.exec().unwrap()
 }
 
