@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::clock::Deadline;
+use crate::paths::PathRules;
 
 /// Names one call. Sorts by time, and is unique on a machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -143,4 +144,6 @@ pub struct Parent {
     pub depth: u32,
     /// The time that the outer call has; it stands still while a person is asked.
     pub deadline: Deadline,
+    /// What the calling tool may not reach or change; the nested call may not either.
+    pub paths: PathRules,
 }

@@ -202,6 +202,31 @@ impl PathRules {
         self.with(added.collect::<Result<_, _>>()?)
     }
 
+    /// These rules inside those of the caller: what either denies is denied, and what a person granted by
+    /// name is seen only if both may see it.
+    #[must_use]
+    pub fn within(&self, outer: &Self) -> Self {
+        let stays = |rule: &Rule| {
+            let granted = rule.lifts && rule.layer == Layer::Secrets;
+            !granted || outer.inner.rules.contains(rule)
+        };
+        let comes = |rule: &Rule| rule.layer == Layer::Denied && !self.inner.rules.contains(rule);
+        if self.rules().iter().all(stays) && !outer.rules().iter().any(comes) {
+            return self.clone();
+        }
+        let own = self.pairs().filter(|(rule, _)| stays(rule));
+        let all: Vec<_> = own
+            .chain(outer.pairs().filter(|(rule, _)| comes(rule)))
+            .collect();
+        // Too many rules together: then nothing is reachable.
+        Self::none().with(all).unwrap_or_else(|_| Self::nothing())
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (Rule, Pattern)> {
+        let pairs = self.inner.rules.iter().zip(&self.inner.patterns);
+        pairs.map(|(rule, pattern)| (rule.clone(), pattern.clone()))
+    }
+
     fn with(&self, added: Vec<(Rule, Pattern)>) -> Result<Self, PatternError> {
         let (mut rules, mut patterns) = (self.inner.rules.clone(), self.inner.patterns.clone());
         for (rule, pattern) in added {

@@ -108,7 +108,7 @@ impl Pipeline {
         let world = self.world();
         let checked = validate::validate(&world, call, trail)?;
         let ruled = decide::decide(&world.policy, &self.0.slots, checked, trail).await?;
-        let approved = approve::approve(self, &world.policy, ruled, trail).await?;
+        let approved = approve::approve(self, ruled, trail).await?;
         trail.ready()?;
         run::run(&self.0.slots, approved).await
     }

@@ -132,18 +132,15 @@ impl WasmBackend {
         let callee = self.0.callee().await?;
         let tool = call.tool();
         let limits = Limits {
-            wall: ASSESS_TIME,
+            wall: ASSESS_TIME.min(call.limits().wall),
             log_lines: 10,
-            ..Limits::default()
+            ..*call.limits()
         };
         // It judges before anybody has approved it: a plugin without a grant sees no files.
         let fs = match tool.trust {
-            Trust::Trusted => self.files(
-                &tool.definition.needs,
-                Access::Read,
-                &PathRules::protected(),
-                &limits,
-            )?,
+            Trust::Trusted => {
+                self.files(&tool.definition.needs, Access::Read, call.paths(), &limits)?
+            }
             Trust::Harmless | Trust::Untrusted => GuardedFs::none(),
         };
         let internal =
@@ -161,7 +158,7 @@ impl WasmBackend {
         let context = convert::context(call.context());
         let name = tool.name().as_str();
         let asked = call::assess(&mut store, callee, name, call.arguments(), context);
-        match tokio::time::timeout(ASSESS_TIME, asked).await {
+        match tokio::time::timeout(limits.wall, asked).await {
             Ok(Ok(assessment)) => Ok(assessment.map(convert::assessment)),
             Ok(Err(error)) => Err(fault(&error, store.data())),
             Err(_) => Err(ToolError::new(

@@ -356,3 +356,26 @@ fn windows_spellings_are_known() {
         assert!(!fold::is_odd_on_windows(name), "{name}");
     }
 }
+
+#[test]
+fn a_nested_call_is_inside_the_rules_of_its_caller() {
+    let callee = PathRules::protected()
+        .deny(["build"])
+        .unwrap()
+        .reveal([".env", "a/.env"])
+        .unwrap();
+    let caller = PathRules::protected()
+        .deny(["private"])
+        .unwrap()
+        .reveal(["a/.env"])
+        .unwrap();
+    let both = callee.within(&caller);
+    for hidden in ["build/x", "private/x", ".env", "b/.env"] {
+        assert!(both.check(hidden).against_reading().is_some(), "{hidden}");
+    }
+    for shown in ["a/.env", "src", ".env.example"] {
+        assert!(both.check(shown).against_reading().is_none(), "{shown}");
+    }
+    let plain = PathRules::protected();
+    assert!(Arc::ptr_eq(&plain.within(&plain).inner, &plain.inner));
+}

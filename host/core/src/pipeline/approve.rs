@@ -13,7 +13,6 @@ use crate::limits::Limits;
 use crate::needs::Needs;
 use crate::outcome::Outcome;
 use crate::paths::PathRules;
-use crate::policy::Policy;
 use crate::text;
 use crate::tool::{Tool, Trust};
 
@@ -26,9 +25,7 @@ use super::validate::Checked;
 /// accepts nothing else.
 pub struct Approved {
     pub(super) checked: Checked,
-    limits: Limits,
     rights: Needs,
-    paths: PathRules,
     deadline: Deadline,
     pipeline: Pipeline,
 }
@@ -56,7 +53,7 @@ impl Approved {
 
     /// The bounds of this call.
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        self.checked.limits()
     }
 
     /// What of the tool's needs was granted.
@@ -66,7 +63,7 @@ impl Approved {
 
     /// The paths below the workspace that this call may not reach or change.
     pub fn paths(&self) -> &PathRules {
-        &self.paths
+        self.checked.paths()
     }
 
     /// Tells the time.
@@ -87,6 +84,7 @@ impl Approved {
                 tool: self.checked.tool.name().clone(),
                 depth: self.checked.depth,
                 deadline: self.deadline.clone(),
+                paths: self.paths().clone(),
             },
             allowed: self.rights.tools.clone(),
             context: self.checked.context.clone(),
@@ -135,7 +133,6 @@ impl Nested {
 
 pub(super) async fn approve(
     pipeline: &Pipeline,
-    policy: &Policy,
     ruled: Ruled,
     trail: &mut Trail,
 ) -> Result<Approved, ToolError> {
@@ -164,17 +161,13 @@ pub(super) async fn approve(
         }
     }
     let Ruled { checked, .. } = ruled;
-    let tool = &checked.tool;
-    let limits = policy.limits(tool);
     let outer = checked
         .parent
         .as_ref()
         .map(|parent| parent.deadline.clone());
     Ok(Approved {
-        deadline: Deadline::new(Arc::clone(&ports.clock), limits.wall, outer),
-        rights: tool.definition.needs.clone(),
-        paths: policy.paths(tool),
-        limits,
+        deadline: Deadline::new(Arc::clone(&ports.clock), checked.limits().wall, outer),
+        rights: checked.tool.definition.needs.clone(),
         pipeline: pipeline.clone(),
         checked,
     })

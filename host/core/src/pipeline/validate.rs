@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::call::{Call, CallContext, Observer, Parent};
 use crate::error::{Code, ToolError};
 use crate::limits::Limits;
+use crate::paths::PathRules;
 use crate::tool::Tool;
 
 use super::World;
@@ -20,6 +21,8 @@ pub struct Checked {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) parent: Option<Parent>,
     pub(super) depth: u32,
+    limits: Limits,
+    paths: PathRules,
 }
 
 impl Checked {
@@ -36,6 +39,16 @@ impl Checked {
     /// Who calls.
     pub fn context(&self) -> &CallContext {
         &self.context
+    }
+
+    /// The bounds of this call.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The paths below the workspace that this call may not reach or change.
+    pub fn paths(&self) -> &PathRules {
+        &self.paths
     }
 }
 
@@ -61,7 +74,14 @@ pub(super) fn validate(world: &World, call: Call, trail: &mut Trail) -> Result<C
     tool.definition
         .input_schema
         .validate("the arguments", &call.arguments)?;
+    let paths = world.policy.paths(&tool);
     Ok(Checked {
+        limits: world.policy.limits(&tool),
+        // What the calling tool may not reach, it may not reach through another one either.
+        paths: match &call.parent {
+            Some(parent) => paths.within(&parent.paths),
+            None => paths,
+        },
         tool,
         arguments: call.arguments,
         context: call.context,
