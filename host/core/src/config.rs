@@ -8,9 +8,18 @@ use schemars::JsonSchema;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::decision::Decision;
 use crate::limits::Limits;
 use crate::tool::Group;
+
+mod approval;
+mod commands;
+mod labels;
+mod rules;
+
+pub use approval::{ApprovalBlock, ApprovalSetting, Conditions};
+pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
+pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
+pub use rules::{MatcherSettings, RuleSettings};
 
 /// `.mimir/config.yml`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -22,6 +31,8 @@ pub struct Config {
     pub tools: Tools,
     /// Which tools exist for the agents of this workspace.
     pub policy: ToolPolicy,
+    /// Which commands may run.
+    pub exec_approvals: ExecApprovals,
     /// Bounds of every call.
     pub limits: LimitSettings,
     /// What the audit log keeps.
@@ -49,6 +60,8 @@ pub struct ToolPolicy {
     pub deny: Vec<String>,
     /// The same by group.
     pub groups: GroupPolicy,
+    /// Rules about calls with certain arguments.
+    pub rules: Vec<RuleSettings>,
 }
 
 /// Which groups of tools exist.
@@ -133,10 +146,19 @@ pub struct ToolSettings {
     /// `false` takes it off the list and refuses its calls.
     pub enabled: Option<bool>,
     /// What happens to its calls, in place of its own default.
-    #[schemars(with = "Option<String>")]
-    pub approval: Option<Decision>,
+    pub approval: ApprovalSetting,
+    /// Rules about its calls with certain arguments.
+    pub rules: Vec<RuleSettings>,
     /// Globs below the workspace that its file access never reaches.
     pub deny: Vec<String>,
+    /// Secrets files that it may reach, each by its exact path below the workspace.
+    pub reveal: Vec<String>,
+    /// How its results are labelled, and what it may be given.
+    pub labels: LabelSettings,
+    /// What is not masked in its results.
+    pub redaction: RedactionSettings,
+    /// What the audit log keeps of its calls.
+    pub audit: ToolAudit,
     /// Bounds of its calls.
     pub limits: LimitSettings,
 }
@@ -228,6 +250,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::Decision;
 
     fn read(json: serde_json::Value) -> Result<Config, String> {
         serde_json::from_value(json).map_err(|e| e.to_string())
@@ -242,7 +265,10 @@ mod tests {
             "maxExecutionTime": 5000,
         }}))
         .unwrap();
-        assert_eq!(config.tools.each["git"].approval, Some(Decision::Deny));
+        assert_eq!(
+            config.tools.each["git"].approval.level(),
+            Some(Decision::Deny)
+        );
         assert!(!config.tools.auto_load_custom_tools);
         assert_eq!(config.limits().wall, Duration::from_secs(5));
     }

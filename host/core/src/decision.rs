@@ -31,18 +31,30 @@ impl Decision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
+    /// Anything that a team's policy says.
+    TeamPolicy,
     /// `tools.NAME.enabled`.
     Enabled,
     /// The allow and deny lists of tools and groups.
     ToolPolicy,
     /// The approval that a person set for this tool in the config.
     ToolApproval,
+    /// `execApprovals`: which commands may run.
+    Commands,
+    /// `policy.rules` and `tools.NAME.rules`.
+    ArgumentRule,
+    /// `tools.NAME.approval.dangerPatterns`.
+    Danger,
+    /// `tools.NAME.approval.conditions`.
+    Condition,
     /// The tool's own judgement of this call.
     Assessor,
     /// The tool's own default.
     ToolDefault,
     /// Whether a person has granted this plugin what it needs.
     Trust,
+    /// What the session has read before.
+    Taint,
 }
 
 /// One rule that spoke: what it said and why.
@@ -70,6 +82,13 @@ impl Evaluation {
     /// Adds what one rule says.
     pub fn push(&mut self, reason: Reason) {
         self.reasons.push(reason);
+    }
+
+    /// Says that the reasons from the one numbered `from` are a team's.
+    pub(crate) fn from_team(&mut self, from: usize) {
+        for reason in self.reasons.iter_mut().skip(from) {
+            reason.layer = Layer::TeamPolicy;
+        }
     }
 
     /// The strictest that any rule said.

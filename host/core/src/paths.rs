@@ -16,6 +16,12 @@ mod tests;
 
 pub use rule::{Layer, Rule, Shield};
 
+/// A path as it is compared: two spellings of one file on any file system are one string.
+pub(crate) fn fold_path(path: &str) -> String {
+    let parts: Vec<_> = path.split('/').map(fold::fold).collect();
+    parts.join("/")
+}
+
 use matcher::{Matcher, Pattern, Walk};
 use std::sync::{Arc, LazyLock};
 

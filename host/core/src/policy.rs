@@ -4,45 +4,49 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::config::{Config, Profile, ToolSettings};
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::limits::Limits;
-use crate::paths::{PathRules, PatternError};
-use crate::tool::{Group, Source, Tool, Trust};
+use crate::paths::PathRules;
+use crate::tool::{Source as ToolSource, Tool, Trust};
+
+mod commands;
+mod condition;
+mod danger;
+mod error;
+mod judge;
+mod lists;
+mod place;
+mod rules;
+mod source;
+mod spelling;
+
+pub use error::PolicyError;
+pub use source::Source;
+
+use commands::Commands;
+use danger::Danger;
+use lists::Lists;
+use rules::RuleBook;
 
 /// What a person and a team have said about tools. Made from a [`Config`], asked by the decide stage.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    source: String,
-    allow: Vec<String>,
-    deny: Vec<String>,
-    allow_groups: Vec<Group>,
-    deny_groups: Vec<Group>,
+    source: Arc<Source>,
+    lists: Arc<Lists>,
+    rules: Arc<RuleBook>,
+    commands: Arc<Commands>,
+    danger: Arc<BTreeMap<String, Danger>>,
     tools: BTreeMap<String, ToolSettings>,
     limits: Limits,
     longest: Option<Duration>,
     profile: Profile,
     files: Vec<Policy>,
+    team: bool,
     /// Compiled when a tool is first called.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
-}
-
-/// A config whose rules cannot be followed.
-#[derive(Debug, thiserror::Error)]
-pub enum PolicyError {
-    /// A glob is none.
-    #[error(transparent)]
-    Pattern(#[from] PatternError),
-    /// A deny list with an exception, which could lift what another file denies.
-    #[error(
-        "tools.{tool}.deny: `{glob}` is an exception, and a deny list has none; name what is denied"
-    )]
-    Exception {
-        /// The tool.
-        tool: String,
-        /// The exception.
-        glob: String,
-    },
 }
 
 /// Tools of which each does one operation of a tool in [`COMPACT`].
@@ -59,33 +63,50 @@ const FINE: [&str; 6] = [
 const COMPACT: [&str; 1] = ["file_operations"];
 
 impl Policy {
-    /// The policy that a config file states; `source` names the file.
-    pub fn new(config: &Config, source: impl Into<String>) -> Result<Self, PolicyError> {
+    /// The policy that a config file states; `source` names the file and the lines of its keys.
+    pub fn new(config: &Config, source: impl Into<Source>) -> Result<Self, PolicyError> {
+        let source = source.into();
+        let mut danger = BTreeMap::new();
         for (tool, settings) in &config.tools.each {
-            if let Some(glob) = settings.deny.iter().find(|glob| glob.starts_with('!')) {
-                return Err(PolicyError::Exception {
-                    tool: tool.clone(),
-                    glob: glob.clone(),
-                });
-            }
-            if !settings.deny.is_empty() {
-                // Only checked here, so that the fault is told with its file.
-                PathRules::none().deny(&settings.deny)?;
+            check_paths(tool, settings, &source)?;
+            if let Some(block) = settings.approval.block() {
+                let key = format!("tools.{tool}.approval");
+                danger.insert(tool.clone(), Danger::new(key, block, &source)?);
             }
         }
+        let own = config.policy.rules.iter().enumerate();
+        let own = own.map(|(at, rule)| (format!("policy.rules[{at}]"), None, rule));
+        let each = config.tools.each.iter().flat_map(|(tool, settings)| {
+            let rules = settings.rules.iter().enumerate();
+            rules.map(move |(at, rule)| {
+                (
+                    format!("tools.{tool}.rules[{at}]"),
+                    Some(tool.as_str()),
+                    rule,
+                )
+            })
+        });
         Ok(Self {
-            source: source.into(),
-            allow: config.policy.allow.clone(),
-            deny: config.policy.deny.clone(),
-            allow_groups: config.policy.groups.allow.clone(),
-            deny_groups: config.policy.groups.deny.clone(),
+            lists: Arc::new(Lists::new(&config.policy)),
+            rules: Arc::new(RuleBook::new(own.chain(each), &source)?),
+            commands: Arc::new(Commands::new(&config.exec_approvals, &source)?),
+            danger: Arc::new(danger),
             tools: config.tools.each.clone(),
             limits: config.limits(),
             longest: config.tools.max_execution_time.map(Duration::from_millis),
             profile: config.profile,
             files: Vec::new(),
+            team: false,
             paths: Arc::default(),
+            source: Arc::new(source),
         })
+    }
+
+    /// The same, said by a team: it stands above every other file.
+    #[must_use]
+    pub fn of_team(mut self) -> Self {
+        self.team = true;
+        self
     }
 
     /// These settings and bounds, judged by the rules of several files. Each file speaks for itself, so
@@ -111,23 +132,25 @@ impl Policy {
         if let Some(rules) = kept.get(tool.name().as_str()) {
             return rules.clone();
         }
-        let globs = self.voices().iter().flat_map(|file| file.settings(tool));
-        let mut globs = globs.flat_map(|settings| &settings.deny).peekable();
-        let rules = match globs.peek() {
-            None => PathRules::protected(),
-            // The globs were checked when the file was read; were one broken all the same, nothing is reachable.
-            Some(_) => PathRules::protected()
-                .deny(globs)
-                .unwrap_or_else(|_| PathRules::nothing()),
-        };
+        let settings = || self.voices().iter().flat_map(|file| file.settings(tool));
+        let mut denied = settings().flat_map(|settings| &settings.deny).peekable();
+        let mut shown = settings().flat_map(|settings| &settings.reveal).peekable();
+        let mut rules = Ok(PathRules::protected());
+        if denied.peek().is_some() {
+            rules = rules.and_then(|rules| rules.deny(denied));
+        }
+        if shown.peek().is_some() {
+            rules = rules.and_then(|rules| rules.reveal(shown));
+        }
+        // All were checked when the file was read; were one broken all the same, nothing is reachable.
+        let rules = rules.unwrap_or_else(|_| PathRules::nothing());
         kept.insert(tool.name().to_string(), rules.clone());
         rules
     }
 
     /// All that is set for this tool, under its name and under its aliases.
     pub fn settings<'a>(&'a self, tool: &'a Tool) -> impl Iterator<Item = &'a ToolSettings> {
-        let names = std::iter::once(tool.name()).chain(&tool.aliases);
-        names.filter_map(|name| self.tools.get(name.as_str()))
+        self.named_settings(tool).map(|(_, settings)| settings)
     }
 
     /// Whether the tool may be listed and called at all.
@@ -144,7 +167,7 @@ impl Policy {
     /// The rule that refuses every call of the tool, if there is one.
     pub fn refusal(&self, tool: &Tool) -> Option<Reason> {
         let mut evaluation = Evaluation::default();
-        self.evaluate(tool, &mut evaluation);
+        self.always(tool, &mut evaluation);
         let mut reasons = evaluation.reasons().iter();
         reasons
             .find(|reason| reason.decision == Decision::Deny)
@@ -157,7 +180,8 @@ impl Policy {
             Profile::Fine => &COMPACT,
             Profile::Compact => &FINE,
         };
-        let other_form = tool.source == Source::BuiltIn && hidden.contains(&tool.name().as_str());
+        let other_form =
+            tool.source == ToolSource::BuiltIn && hidden.contains(&tool.name().as_str());
         !other_form && self.refusal(tool).is_none()
     }
 
@@ -170,26 +194,64 @@ impl Policy {
         limits
     }
 
-    /// What the layers before the tool's own word say, and whether a person has set its approval.
-    pub(crate) fn evaluate(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
-        let mut any = false;
+    /// What the layers before the tool's own word say of this call, and whether a person has set its approval.
+    pub(crate) fn evaluate(
+        &self,
+        tool: &Tool,
+        arguments: &Value,
+        evaluation: &mut Evaluation,
+    ) -> bool {
+        let mut set = self.always(tool, evaluation);
         for file in self.voices() {
-            file.enabled(tool, evaluation);
-            file.lists(tool, evaluation);
-            any |= file.approval(tool, evaluation);
+            let before = evaluation.reasons().len();
+            set |= file
+                .commands
+                .evaluate(tool, arguments, &file.source, evaluation);
+            set |= file.rules.evaluate(tool, arguments, evaluation);
+            if !file.danger.is_empty() {
+                let names = std::iter::once(tool.name()).chain(&tool.aliases);
+                for danger in names.filter_map(|name| file.danger.get(name.as_str())) {
+                    danger.evaluate(tool, arguments, &file.source, evaluation);
+                }
+            }
+            file.sign(before, evaluation);
         }
-        any
+        set
+    }
+
+    /// What is said of every call of the tool, whatever its arguments, and whether a person has set its approval.
+    fn always(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
+        let mut set = false;
+        for file in self.voices() {
+            let before = evaluation.reasons().len();
+            file.enabled(tool, evaluation);
+            file.lists.evaluate(tool, &file.source, evaluation);
+            set |= file.approval(tool, evaluation);
+            file.sign(before, evaluation);
+        }
+        set
+    }
+
+    /// What a team says is the team's layer, whatever kind of rule it is.
+    fn sign(&self, from: usize, evaluation: &mut Evaluation) {
+        if self.team {
+            evaluation.from_team(from);
+        }
     }
 
     fn approval(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
         let mut any = false;
-        for decision in self.settings(tool).filter_map(|settings| settings.approval) {
+        for (name, settings) in self.named_settings(tool) {
+            let Some(decision) = settings.approval.level() else {
+                continue;
+            };
             any = true;
+            let key = format!("tools.{name}.approval");
             evaluation.push(Reason {
                 layer: Layer::ToolApproval,
                 decision,
-                rule: format!("tools.{}.approval: {}", tool.name(), decision.as_str()),
-                source: self.source.clone(),
+                source: self.source.at(&key),
+                rule: format!("{key}: {}", decision.as_str()),
                 text: format!("the config sets `{}` to {}", tool.name(), decision.as_str()),
             });
         }
@@ -197,61 +259,80 @@ impl Policy {
     }
 
     fn enabled(&self, tool: &Tool, evaluation: &mut Evaluation) {
-        if self.is_off(tool) {
-            evaluation.push(Reason {
-                layer: Layer::Enabled,
-                decision: Decision::Deny,
-                rule: format!("tools.{}.enabled: false", tool.name()),
-                source: self.source.clone(),
-                text: format!("`{}` is switched off in the config", tool.name()),
-            });
+        for (name, settings) in self.named_settings(tool) {
+            if settings.enabled == Some(false) {
+                let key = format!("tools.{name}.enabled");
+                evaluation.push(Reason {
+                    layer: Layer::Enabled,
+                    decision: Decision::Deny,
+                    source: self.source.at(&key),
+                    rule: format!("{key}: false"),
+                    text: format!("`{}` is switched off in the config", tool.name()),
+                });
+            }
         }
     }
 
-    fn lists(&self, tool: &Tool, evaluation: &mut Evaluation) {
-        let group = tool.definition.group;
-        let mut deny = |rule: String, text: String| {
-            evaluation.push(Reason {
-                layer: Layer::ToolPolicy,
-                decision: Decision::Deny,
-                rule,
-                source: self.source.clone(),
-                text,
-            });
-        };
-        if let Some(name) = self.deny.iter().find(|name| tool.answers_to(name)) {
-            deny(
-                format!("policy.deny: [{name}]"),
-                format!("`{}` is in the deny list", tool.name()),
-            );
-        }
-        if !self.allow.is_empty() && !self.allow.iter().any(|name| tool.answers_to(name)) {
-            deny(
-                format!("policy.allow: [{}]", self.allow.join(", ")),
-                format!("`{}` is not in the allow list", tool.name()),
-            );
-        }
-        if self.deny_groups.contains(&group) {
-            deny(
-                format!("policy.groups.deny: [{}]", group.as_str()),
-                format!("tools of the group `{}` are denied", group.as_str()),
-            );
-        }
-        if !self.allow_groups.is_empty() && !self.allow_groups.contains(&group) {
-            let names: Vec<_> = self
-                .allow_groups
-                .iter()
-                .map(|group| group.as_str())
-                .collect();
-            deny(
-                format!("policy.groups.allow: [{}]", names.join(", ")),
-                format!(
-                    "tools of the group `{}` are not among the allowed groups",
-                    group.as_str()
-                ),
-            );
-        }
+    fn named_settings<'a>(
+        &'a self,
+        tool: &'a Tool,
+    ) -> impl Iterator<Item = (&'a str, &'a ToolSettings)> {
+        let names = std::iter::once(tool.name()).chain(&tool.aliases);
+        names.filter_map(|name| Some((name.as_str(), self.tools.get(name.as_str())?)))
     }
+
+    /// What in the rules can never come true, one line each, given the tools that are here.
+    pub fn idle(&self, tools: &[&Tool]) -> Vec<String> {
+        let mut idle = Vec::new();
+        for file in self.voices() {
+            idle.extend(file.lists.idle(tools, &file.source));
+            idle.extend(file.rules.idle(tools));
+            for name in file.tools.keys() {
+                if !tools.iter().any(|tool| tool.answers_to(name)) {
+                    let names = tools.iter().map(|tool| tool.name().as_str());
+                    let near = crate::names::did_you_mean(name, names);
+                    let key = format!("tools.{name}");
+                    let place = file.source.at(&key);
+                    idle.push(format!(
+                        "{place}: {key} is about no tool that is here.{near}"
+                    ));
+                }
+            }
+        }
+        idle
+    }
+
+    /// How many examples of argument rules were checked when the files were read.
+    pub fn examples(&self) -> usize {
+        self.voices().iter().map(|file| file.rules.examples()).sum()
+    }
+}
+
+/// Checks the path rules of a tool, so that a fault is told with its file.
+fn check_paths(tool: &str, settings: &ToolSettings, source: &Source) -> Result<(), PolicyError> {
+    let key = format!("tools.{tool}.deny");
+    if let Some(glob) = settings.deny.iter().find(|glob| glob.starts_with('!')) {
+        return Err(PolicyError::Exception {
+            place: source.at(&key),
+            glob: glob.clone(),
+        });
+    }
+    let fault = |key: &str| {
+        let place = source.at(key);
+        move |error| PolicyError::Pattern { place, error }
+    };
+    if !settings.deny.is_empty() {
+        PathRules::none()
+            .deny(&settings.deny)
+            .map_err(fault(&key))?;
+    }
+    if !settings.reveal.is_empty() {
+        let key = format!("tools.{tool}.reveal");
+        PathRules::none()
+            .reveal(&settings.reveal)
+            .map_err(fault(&key))?;
+    }
+    Ok(())
 }
 
 /// What the tool itself says, as far as it is trusted. A person's word replaces it.

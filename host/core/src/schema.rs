@@ -58,6 +58,18 @@ impl Schema {
         serde_json::from_str(&self.text).unwrap_or_else(|_| json!({}))
     }
 
+    /// Whether a member of this name could be there: only a schema that closes its object says no.
+    pub fn takes(&self, name: &str) -> bool {
+        let value = self.to_value();
+        let named = value["properties"].get(name).is_some();
+        let closed = value["additionalProperties"] == Value::Bool(false)
+            && value.get("patternProperties").is_none()
+            && !["allOf", "anyOf", "oneOf", "$ref"]
+                .iter()
+                .any(|key| value.get(key).is_some());
+        named || !closed
+    }
+
     fn validator(&self) -> Result<&Validator, BadSchema> {
         self.compiled
             .get_or_init(|| {

@@ -41,8 +41,10 @@ pub(crate) fn is_ignorable(c: char) -> bool {
 /// What stands before a character.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Before {
-    /// Nothing that anything can be joined to.
+    /// Nothing at all: a byte order mark may follow.
     #[default]
+    Start,
+    /// Nothing that anything can be joined to.
     Nothing,
     /// Something visible.
     Base,
@@ -57,7 +59,7 @@ impl Before {
         let fate = fate(c);
         let keeps = match fate {
             Fate::Plain => true,
-            Fate::Escape => false,
+            Fate::Escape => *self == Before::Start && c == '\u{feff}',
             Fate::Once => *self == Before::Base || (*self == Before::Selector && joiner),
         };
         // Of ASCII only key caps are written with a selector.
@@ -241,11 +243,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_written_out() {
-        for plain in ["👩‍💻 ❤️‍🔥 1️⃣ 葛󠄀 می‌خواهم ä", "a\tb\nc\r\nd"]
+        for plain in ["\u{feff}x", "👩‍💻 ❤️‍🔥 1️⃣ 葛󠄀 می‌خواهم ä", "a\tb\nc\r\nd"]
         {
             assert_eq!(sanitize(plain.to_owned()), plain);
             assert_eq!(escape(plain.to_owned()), plain);
         }
+        assert_eq!(sanitize("a\u{feff}".to_owned()), r"a\u{feff}");
         let hidden = "x\u{e0101}\u{fe00}\u{ad}\u{3164}\u{115f}\u{61c}\u{e0041}";
         assert_eq!(
             sanitize(hidden.to_owned()),

@@ -239,6 +239,8 @@ pub struct Tool {
     pub origin: Arc<Origin>,
     /// How far it is trusted.
     pub trust: Trust,
+    /// What of its needs a person has granted for good.
+    pub granted: Needs,
     /// Whether its plugin judges its own calls.
     pub assessed: bool,
     /// What runs it.

@@ -46,7 +46,7 @@ pub(super) async fn evaluate(
 ) -> Result<(Evaluation, Option<Assessment>), ToolError> {
     let tool = &checked.tool;
     let mut evaluation = Evaluation::default();
-    let set = policy.evaluate(tool, &mut evaluation);
+    let set = policy.evaluate(tool, checked.arguments(), &mut evaluation);
     let denied = !evaluation.reasons().is_empty() && evaluation.decision() == Decision::Deny;
     if denied {
         return Ok((evaluation, None));

@@ -100,6 +100,7 @@ fn with(name: &str, backend: Fake) -> Tool {
             imports: vec![],
         }),
         trust: Trust::Harmless,
+        granted: Needs::default(),
         assessed: backend.assess.is_some(),
         backend: Arc::new(backend),
     }

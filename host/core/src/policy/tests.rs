@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::pipeline::tests::tool;
+use crate::tool::Group;
 
 fn policy(config: serde_json::Value) -> Policy {
     let config: Config = serde_json::from_value(config).unwrap();
@@ -10,7 +11,7 @@ fn policy(config: serde_json::Value) -> Policy {
 
 fn decision(policy: &Policy, tool: &Tool) -> Decision {
     let mut evaluation = Evaluation::default();
-    if !policy.evaluate(tool, &mut evaluation) {
+    if !policy.evaluate(tool, &json!({}), &mut evaluation) {
         own_word(tool, None, &mut evaluation);
     }
     trust(tool, &mut evaluation);

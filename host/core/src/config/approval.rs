@@ -1,0 +1,90 @@
+//! What a person may set about the approval of a tool's calls: one word, or the seeds' block.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+
+use crate::decision::Decision;
+
+/// `approval: ask`, or a block with a level, danger patterns and conditions.
+#[derive(Debug, Clone, Default, PartialEq, JsonSchema)]
+#[schemars(untagged)]
+pub enum ApprovalSetting {
+    /// Nothing is set.
+    #[default]
+    Unset,
+    /// One word for every call.
+    Word(#[schemars(with = "String")] Decision),
+    /// The block.
+    Block(ApprovalBlock),
+}
+
+/// `approval:` with more than a word.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct ApprovalBlock {
+    /// What happens to its calls, in place of its own default.
+    #[schemars(with = "Option<String>")]
+    pub level: Option<Decision>,
+    /// Regular expressions over the arguments; a call that one matches is asked about.
+    pub danger_patterns: Vec<String>,
+    /// Calls that are asked about.
+    pub conditions: Conditions,
+}
+
+/// Calls that are asked about because of what they would do.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Conditions {
+    /// Calls whose argument `method` is one of these.
+    pub method_requires_approval: Vec<String>,
+    /// Calls whose argument `url` names a host that the tool was not granted.
+    pub unknown_host_requires_approval: bool,
+}
+
+impl ApprovalSetting {
+    /// The word for every call, if there is one.
+    pub fn level(&self) -> Option<Decision> {
+        match self {
+            Self::Unset => None,
+            Self::Word(decision) => Some(*decision),
+            Self::Block(block) => block.level,
+        }
+    }
+
+    /// The block, if it is one.
+    pub fn block(&self) -> Option<&ApprovalBlock> {
+        match self {
+            Self::Block(block) => Some(block),
+            Self::Unset | Self::Word(_) => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ApprovalSetting {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct WordOrBlock;
+        impl<'de> Visitor<'de> for WordOrBlock {
+            type Value = ApprovalSetting;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "allow, ask, deny, or a block with level, dangerPatterns and conditions",
+                )
+            }
+            fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+                Ok(ApprovalSetting::Unset)
+            }
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Self::Value, E> {
+                Decision::deserialize(de::value::StrDeserializer::new(word))
+                    .map(ApprovalSetting::Word)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                ApprovalBlock::deserialize(de::value::MapAccessDeserializer::new(map))
+                    .map(ApprovalSetting::Block)
+            }
+        }
+        from.deserialize_any(WordOrBlock)
+    }
+}

@@ -1,0 +1,59 @@
+//! What a person may set about a tool's results and its standing towards content of strangers.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::outcome::{DataClass, TrustLevel};
+
+/// `tools.NAME.labels`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct LabelSettings {
+    /// Who stands behind its results: untrusted, verified or user.
+    #[schemars(with = "Option<String>")]
+    #[serde(deserialize_with = "not_system")]
+    pub output_trust: Option<TrustLevel>,
+    /// How far its results may travel: public, internal, sensitive or secret.
+    #[schemars(with = "Option<String>")]
+    pub output_data_class: Option<DataClass>,
+    /// `false`: a session that has read content of strangers asks before it calls this tool.
+    pub accepts_untrusted: Option<bool>,
+}
+
+/// `system` is mimir's own word, which no tool has.
+fn not_system<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<TrustLevel>, D::Error> {
+    match Option::<TrustLevel>::deserialize(from)? {
+        Some(TrustLevel::System) => Err(serde::de::Error::custom(
+            "unknown variant `system`, expected one of `user`, `verified`, `untrusted`",
+        )),
+        other => Ok(other),
+    }
+}
+
+/// `tools.NAME.redaction`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct RedactionSettings {
+    /// Ids of rules that do not apply to this tool's results.
+    pub exceptions: Vec<String>,
+}
+
+/// `tools.NAME.audit`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct ToolAudit {
+    /// Whether the arguments of its calls are kept, in place of `audit.logArgs`.
+    pub log_args: Option<bool>,
+    /// Results are never kept; only `false` is accepted.
+    #[serde(deserialize_with = "never")]
+    pub log_output: bool,
+}
+
+fn never<'de, D: serde::Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    match bool::deserialize(from)? {
+        false => Ok(false),
+        true => Err(serde::de::Error::custom(
+            "the audit log never keeps results; leave `logOutput` out",
+        )),
+    }
+}

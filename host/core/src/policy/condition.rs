@@ -1,0 +1,134 @@
+//! One condition of an argument rule: a place among the arguments, and what the value there must be.
+
+use globset::{Glob, GlobBuilder};
+use regex::RegexBuilder;
+use serde_json::Value;
+
+use crate::config::{MatcherSettings, RuleSettings};
+use crate::decision::Decision;
+
+use super::place::Place;
+use super::spelling;
+
+/// A place and a test.
+#[derive(Debug, Clone)]
+pub(super) struct Condition {
+    pub(super) place: Place,
+    pub(super) test: Test,
+    pub(super) negated: bool,
+}
+
+/// What a value must be.
+#[derive(Debug, Clone)]
+pub(super) enum Test {
+    Glob(Glob),
+    Regex(String),
+    Equals(Value),
+    Range { min: f64, max: f64 },
+    Inside(String),
+    Exists,
+}
+
+/// The most memory that a compiled regular expression of a policy may take. Those that people write take
+/// some kilobytes; `(a{1000}){1000}` would take hundreds of megabytes.
+pub(super) const REGEX_SIZE: usize = 1 << 20;
+
+/// Checks a regular expression. The error is one line.
+pub(super) fn check_regex(text: &str) -> Result<(), String> {
+    match RegexBuilder::new(text).size_limit(REGEX_SIZE).build() {
+        Ok(_) => Ok(()),
+        Err(regex::Error::CompiledTooBig(_)) => Err(format!(
+            "the regular expression `{}` would take more than 1 MB; bound its repetitions",
+            shown(text)
+        )),
+        Err(error) => {
+            let error = error.to_string();
+            let last = error.lines().last().unwrap_or_default();
+            let why = last.strip_prefix("error: ").unwrap_or(last);
+            Err(format!("`{}` is no regular expression: {why}", shown(text)))
+        }
+    }
+}
+
+/// As much of a pattern as a message can carry.
+fn shown(text: &str) -> String {
+    crate::text::visible(crate::text::prefix(text, 100))
+}
+
+/// The conditions of a rule. The error says which is wrong, and what.
+pub(super) fn read(rule: &RuleSettings) -> Result<Vec<Condition>, String> {
+    let mut conditions = Vec::new();
+    for (key, matcher) in &rule.when {
+        let place = Place::parse(key).map_err(|why| format!("when.`{}`: {why}", shown(key)))?;
+        let before = conditions.len();
+        let mut add = |test, negated| {
+            conditions.push(Condition {
+                place: place.clone(),
+                test,
+                negated,
+            });
+        };
+        let fault = |why: String| format!("when.`{}`: {why}", shown(key));
+        for test in tests(matcher, rule.decision).map_err(fault)? {
+            add(test, false);
+        }
+        match matcher.exists {
+            Some(exists) => add(Test::Exists, !exists),
+            None => {}
+        }
+        if let Some(not) = &matcher.not {
+            if not.not.is_some() || not.exists.is_some() {
+                return Err(fault(
+                    "`not` holds one of glob, regex, equals, min, max, inside".into(),
+                ));
+            }
+            let inner = tests(not, rule.decision).map_err(fault)?;
+            let [test] = <[Test; 1]>::try_from(inner).map_err(|_| {
+                fault("`not` holds exactly one condition; write one rule for each".into())
+            })?;
+            add(test, true);
+        }
+        if conditions.len() == before {
+            return Err(fault("nothing is asked of it".into()));
+        }
+    }
+    Ok(conditions)
+}
+
+fn tests(matcher: &MatcherSettings, decision: Decision) -> Result<Vec<Test>, String> {
+    let mut tests = Vec::new();
+    if let Some(text) = &matcher.glob {
+        let glob = GlobBuilder::new(text)
+            .literal_separator(true)
+            // What forbids holds on file systems that know no case; what allows says exactly what.
+            .case_insensitive(decision != Decision::Allow)
+            .build()
+            .map_err(|error| format!("`{}` is no glob: {}", shown(text), error.kind()))?;
+        tests.push(Test::Glob(glob));
+    }
+    if let Some(text) = &matcher.regex {
+        check_regex(text)?;
+        tests.push(Test::Regex(text.clone()));
+    }
+    if let Some(value) = &matcher.equals {
+        tests.push(Test::Equals(value.clone()));
+    }
+    if matcher.min.is_some() || matcher.max.is_some() {
+        let min = matcher.min.unwrap_or(f64::NEG_INFINITY);
+        let max = matcher.max.unwrap_or(f64::INFINITY);
+        if !(min <= max) {
+            return Err(format!("no number is at least {min} and at most {max}"));
+        }
+        tests.push(Test::Range { min, max });
+    }
+    if let Some(text) = &matcher.inside {
+        let Some(folder) = spelling::lexical(text) else {
+            return Err(format!(
+                "`{}` leads out of the workspace; folders count from its root",
+                shown(text)
+            ));
+        };
+        tests.push(Test::Inside(folder.into_owned()));
+    }
+    Ok(tests)
+}

@@ -1,0 +1,223 @@
+//! Danger patterns and conditions: calls that are asked about because of what they would do.
+
+use regex::{RegexSet, RegexSetBuilder};
+use serde_json::Value;
+
+use crate::config::{ApprovalBlock, Conditions};
+use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::tool::Tool;
+
+use super::condition::{REGEX_SIZE, check_regex};
+use super::error::PolicyError;
+use super::source::Source;
+
+/// The patterns and conditions of one tool's block.
+#[derive(Debug, Clone)]
+pub(super) struct Danger {
+    /// The key of the block.
+    key: String,
+    patterns: Vec<String>,
+    set: RegexSet,
+    conditions: Conditions,
+}
+
+impl Danger {
+    /// Reads a block that stands at `key`.
+    pub(super) fn new(
+        key: String,
+        block: &ApprovalBlock,
+        source: &Source,
+    ) -> Result<Self, PolicyError> {
+        let patterns: Vec<String> = block
+            .danger_patterns
+            .iter()
+            .map(|text| from_javascript(text))
+            .collect();
+        for (at, pattern) in patterns.iter().enumerate() {
+            let key = format!("{key}.dangerPatterns[{at}]");
+            check_regex(pattern).map_err(|text| PolicyError::Rule {
+                place: source.at(&key),
+                text: format!("{key}: {text}"),
+            })?;
+        }
+        let set = RegexSetBuilder::new(&patterns)
+            .size_limit(REGEX_SIZE.saturating_mul(patterns.len().max(1)))
+            .build()
+            .map_err(|error| PolicyError::Rule {
+                place: source.at(&key),
+                text: error.to_string(),
+            })?;
+        Ok(Self {
+            key,
+            patterns,
+            set,
+            conditions: block.conditions.clone(),
+        })
+    }
+
+    /// Asks about a call that a pattern or a condition speaks of.
+    pub(super) fn evaluate(
+        &self,
+        tool: &Tool,
+        arguments: &Value,
+        source: &Source,
+        evaluation: &mut Evaluation,
+    ) {
+        let mut ask = |layer, key: String, text: String| {
+            evaluation.push(Reason {
+                layer,
+                decision: Decision::Ask,
+                source: source.at(&key),
+                rule: key,
+                text,
+            });
+        };
+        for at in self.matches(arguments) {
+            let key = format!("{}.dangerPatterns[{at}]", self.key);
+            let pattern = self.patterns.get(at).map_or("", String::as_str);
+            ask(
+                Layer::Danger,
+                key,
+                format!("the arguments match the danger pattern `{pattern}`"),
+            );
+        }
+        if let Some(method) = arguments["method"].as_str() {
+            let asked = &self.conditions.method_requires_approval;
+            if asked.iter().any(|asked| asked.eq_ignore_ascii_case(method)) {
+                let key = format!("{}.conditions.methodRequiresApproval", self.key);
+                let method = method.to_ascii_uppercase();
+                ask(
+                    Layer::Condition,
+                    key,
+                    format!("requests with {method} are asked about"),
+                );
+            }
+        }
+        if self.conditions.unknown_host_requires_approval
+            && let Some(url) = arguments["url"].as_str()
+            && !is_known(url, tool)
+        {
+            let key = format!("{}.conditions.unknownHostRequiresApproval", self.key);
+            let text = format!("`{}` was not granted the host of this address", tool.name());
+            ask(Layer::Condition, key, text);
+        }
+    }
+
+    /// The patterns that match: each text among the arguments as it is, and the whole as JSON.
+    fn matches(&self, arguments: &Value) -> Vec<usize> {
+        if self.patterns.is_empty() {
+            return Vec::new();
+        }
+        let whole = arguments.to_string();
+        let mut hit: Vec<bool> = vec![false; self.patterns.len()];
+        let mut look = |text: &str| {
+            for at in &self.set.matches(text) {
+                hit[at] = true;
+            }
+        };
+        look(&whole);
+        each_text(arguments, &mut look);
+        (0..hit.len()).filter(|&at| hit[at]).collect()
+    }
+}
+
+fn each_text(value: &Value, look: &mut impl FnMut(&str)) {
+    match value {
+        Value::String(text) => look(text),
+        Value::Array(items) => items.iter().for_each(|item| each_text(item, look)),
+        Value::Object(map) => map.values().for_each(|item| each_text(item, look)),
+        _ => {}
+    }
+}
+
+/// `/…/i` as the seeds write it, or the bare expression.
+fn from_javascript(text: &str) -> String {
+    let slashed = text
+        .strip_prefix('/')
+        .and_then(|rest| rest.rsplit_once('/'))
+        .filter(|(_, flags)| flags.chars().all(|flag| "gimsuy".contains(flag)));
+    match slashed {
+        Some((body, flags)) => {
+            let kept: String = flags.chars().filter(|flag| "ims".contains(*flag)).collect();
+            let body = body.replace("\\/", "/");
+            if kept.is_empty() {
+                body
+            } else {
+                format!("(?{kept}){body}")
+            }
+        }
+        None => text.to_owned(),
+    }
+}
+
+/// Whether the tool names the host of `url` among its needs. An address that cannot be read has none.
+fn is_known(url: &str, tool: &Tool) -> bool {
+    let Some(host) = host(url) else {
+        return false;
+    };
+    tool.granted.hosts.iter().any(|need| {
+        let pattern = need
+            .host
+            .split(':')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        match pattern.strip_prefix("*.") {
+            Some(parent) => host
+                .strip_suffix(parent)
+                .is_some_and(|sub| sub.len() > 1 && sub.ends_with('.')),
+            None => host == pattern,
+        }
+    })
+}
+
+/// The host of an address, in lower case. Anything unusual in it has no host that is known: a name and a
+/// password, a backslash, a character outside of ASCII.
+fn host(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    if !scheme.eq_ignore_ascii_case("https") && !scheme.eq_ignore_ascii_case("http") {
+        return None;
+    }
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host,
+        Some(_) => return None,
+        None => authority,
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'-' || c == b'.';
+    (!host.is_empty() && host.bytes().all(plain)).then(|| host.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_read_as_the_seeds_write_them() {
+        assert_eq!(from_javascript("rm\\s+-rf"), "rm\\s+-rf");
+        assert_eq!(from_javascript("/curl.*\\|\\s*sh/i"), "(?i)curl.*\\|\\s*sh");
+        assert_eq!(from_javascript("/>\\s*\\/dev\\/sd/g"), ">\\s*/dev/sd");
+        assert_eq!(from_javascript("/etc/passwd"), "/etc/passwd");
+    }
+
+    #[test]
+    fn only_a_plain_address_has_a_known_host() {
+        assert_eq!(
+            host("https://API.example.com:443/x"),
+            Some("api.example.com".into())
+        );
+        assert_eq!(host("https://example.com./"), Some("example.com".into()));
+        for odd in [
+            "https://good.com@evil.com/",
+            "https://good.com\\@evil.com",
+            "ftp://good.com/",
+            "good.com",
+            "https://",
+            "https://[::1]/",
+            "https://gооd.com/",
+        ] {
+            assert_eq!(host(odd), None, "{odd}");
+        }
+    }
+}

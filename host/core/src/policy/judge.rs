@@ -1,0 +1,295 @@
+//! All rules about one tool, compiled so that a thousand of them are judged in one pass over each argument.
+//!
+//! A rule that forbids or asks speaks when *any* value at its place fits, in any spelling; a rule that allows
+//! speaks only when *every* value does. What is not there fits nothing.
+
+use std::collections::{BTreeMap, HashMap};
+
+use globset::{Candidate, GlobSet, GlobSetBuilder};
+use regex::{RegexSet, RegexSetBuilder};
+use serde_json::Value;
+
+use crate::decision::Decision;
+use crate::paths::fold_path;
+
+use super::condition::{Condition, REGEX_SIZE, Test};
+use super::place::Place;
+use super::spelling;
+
+/// A condition's number in its judge.
+type Id = u32;
+
+/// The rules of one tool.
+#[derive(Debug, Default)]
+pub(super) struct Judge {
+    columns: Vec<Column>,
+    /// The column of each condition.
+    places: Vec<u32>,
+    rules: Vec<Ready>,
+}
+
+#[derive(Debug)]
+struct Ready {
+    rule: u32,
+    lowers: bool,
+    needs: Vec<(Id, Need)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Need {
+    Fits,
+    Fails,
+    Absent,
+}
+
+/// Everything that is asked of the values at one place.
+#[derive(Debug)]
+struct Column {
+    place: Place,
+    globs: GlobSet,
+    glob_ids: Vec<Id>,
+    regexes: RegexSet,
+    regex_ids: Vec<Id>,
+    equals: HashMap<String, Vec<Id>>,
+    ranges: Vec<(f64, f64, Id)>,
+    inside: HashMap<String, Vec<Id>>,
+    inside_folded: HashMap<String, Vec<Id>>,
+    exists: Vec<Id>,
+}
+
+/// The whole set may take this much per expression in it: each of them was bounded by itself.
+fn set_size(count: usize) -> usize {
+    REGEX_SIZE.saturating_mul(count.max(1))
+}
+
+impl Judge {
+    /// Compiles rules, each with its number, its decision and its conditions.
+    pub(super) fn new<'a>(
+        rules: impl IntoIterator<Item = (u32, Decision, &'a [Condition])>,
+    ) -> Result<Self, String> {
+        let mut judge = Self::default();
+        let mut columns: BTreeMap<&Place, Vec<(Id, &Test, bool)>> = BTreeMap::new();
+        let mut next: Id = 0;
+        for (rule, decision, conditions) in rules {
+            let lowers = decision == Decision::Allow;
+            let mut needs = Vec::with_capacity(conditions.len());
+            for condition in conditions {
+                let need = match (&condition.test, condition.negated) {
+                    (_, false) => Need::Fits,
+                    (Test::Exists, true) => Need::Absent,
+                    (_, true) => Need::Fails,
+                };
+                needs.push((next, need));
+                let column = columns.entry(&condition.place).or_default();
+                column.push((next, &condition.test, lowers));
+                next += 1;
+            }
+            judge.rules.push(Ready {
+                rule,
+                lowers,
+                needs,
+            });
+        }
+        judge.places = vec![0; next as usize];
+        for (place, tests) in columns {
+            let at = judge.columns.len() as u32;
+            for (id, ..) in &tests {
+                judge.places[*id as usize] = at;
+            }
+            judge.columns.push(Column::new(place.clone(), &tests)?);
+        }
+        Ok(judge)
+    }
+
+    /// Hands the number of every rule that speaks of these arguments to `speaks`, in order.
+    pub(super) fn judge(&self, arguments: &Value, mut speaks: impl FnMut(u32)) {
+        if self.rules.is_empty() {
+            return;
+        }
+        let mut hits = vec![0_u32; self.places.len()];
+        let mut values = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            values.push(column.count(arguments, &mut hits));
+        }
+        for ready in &self.rules {
+            let holds = |&(id, need): &(Id, Need)| {
+                let (hit, all) = (hits[id as usize], values[self.places[id as usize] as usize]);
+                match (need, ready.lowers) {
+                    (Need::Absent, _) => all == 0,
+                    (Need::Fits, false) => hit > 0,
+                    (Need::Fits, true) => all > 0 && hit == all,
+                    (Need::Fails, false) => all == 0 || hit < all,
+                    (Need::Fails, true) => all > 0 && hit == 0,
+                }
+            };
+            if ready.needs.iter().all(holds) {
+                speaks(ready.rule);
+            }
+        }
+    }
+}
+
+impl Column {
+    fn new(place: Place, tests: &[(Id, &Test, bool)]) -> Result<Self, String> {
+        let mut globs = GlobSetBuilder::new();
+        let mut regexes = Vec::new();
+        let mut column = Self {
+            place,
+            globs: GlobSet::empty(),
+            glob_ids: Vec::new(),
+            regexes: RegexSet::empty(),
+            regex_ids: Vec::new(),
+            equals: HashMap::new(),
+            ranges: Vec::new(),
+            inside: HashMap::new(),
+            inside_folded: HashMap::new(),
+            exists: Vec::new(),
+        };
+        for &(id, test, lowers) in tests {
+            match test {
+                Test::Glob(glob) => {
+                    globs.add(glob.clone());
+                    column.glob_ids.push(id);
+                }
+                Test::Regex(text) => {
+                    regexes.push(text.as_str());
+                    column.regex_ids.push(id);
+                }
+                Test::Equals(value) => column.equals.entry(key(value)).or_default().push(id),
+                Test::Range { min, max } => column.ranges.push((*min, *max, id)),
+                Test::Inside(folder) if lowers => {
+                    column.inside.entry(folder.clone()).or_default().push(id);
+                }
+                Test::Inside(folder) => {
+                    let folded = fold_path(folder);
+                    column.inside_folded.entry(folded).or_default().push(id);
+                }
+                Test::Exists => column.exists.push(id),
+            }
+        }
+        column.globs = globs.build().map_err(|error| error.to_string())?;
+        let size = set_size(regexes.len());
+        column.regexes = RegexSetBuilder::new(regexes)
+            .size_limit(size)
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(column)
+    }
+
+    /// Counts for each condition how many values fit, and returns how many there are.
+    fn count(&self, arguments: &Value, hits: &mut [u32]) -> u32 {
+        let mut all = 0;
+        let mut matched = Vec::new();
+        self.place.values(arguments, &mut |value| match value {
+            Value::String(text) => spelling::spellings(text, &mut |text| {
+                all += 1;
+                if let Some(text) = text {
+                    self.text(text, hits, &mut matched);
+                }
+            }),
+            value => {
+                all += 1;
+                self.plain(value, hits);
+            }
+        });
+        all
+    }
+
+    fn text(&self, text: &str, hits: &mut [u32], matched: &mut Vec<usize>) {
+        let mut hit = |id: Id| hits[id as usize] += 1;
+        if !self.glob_ids.is_empty() {
+            self.globs
+                .matches_candidate_into(&Candidate::new(text), matched);
+            matched.iter().for_each(|&at| hit(self.glob_ids[at]));
+        }
+        if !self.regex_ids.is_empty() {
+            let found = self.regexes.matches(text);
+            found.iter().for_each(|at| hit(self.regex_ids[at]));
+        }
+        if !self.equals.is_empty() {
+            let same = self.equals.get(&text_key(text));
+            same.into_iter().flatten().for_each(|&id| hit(id));
+        }
+        for (folders, folded) in [(&self.inside, false), (&self.inside_folded, true)] {
+            if folders.is_empty() {
+                continue;
+            }
+            let Some(path) = spelling::lexical(text) else {
+                continue;
+            };
+            let path = if folded {
+                fold_path(&path)
+            } else {
+                path.into_owned()
+            };
+            for folder in ancestors(&path) {
+                folders
+                    .get(folder)
+                    .into_iter()
+                    .flatten()
+                    .for_each(|&id| hit(id));
+            }
+        }
+        self.exists.iter().for_each(|&id| hit(id));
+    }
+
+    fn plain(&self, value: &Value, hits: &mut [u32]) {
+        let mut hit = |id: Id| hits[id as usize] += 1;
+        if !self.equals.is_empty() {
+            let same = self.equals.get(&key(value));
+            same.into_iter().flatten().for_each(|&id| hit(id));
+        }
+        if let Some(number) = value.as_f64() {
+            for &(min, max, id) in &self.ranges {
+                if min <= number && number <= max {
+                    hit(id);
+                }
+            }
+        }
+        self.exists.iter().for_each(|&id| hit(id));
+    }
+}
+
+/// A path and the folders around it, up to the root, which is empty.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('/').map(|(at, _)| at);
+    let folders = ends.chain([path.len()]).map(|end| &path[..end]);
+    std::iter::once("").chain(folders.filter(|folder| !folder.is_empty()))
+}
+
+/// Equal values have equal keys, and only they: `1` and `1.0` are one number, the order of members is none.
+fn key(value: &Value) -> String {
+    match value {
+        Value::String(text) => text_key(text),
+        Value::Number(number) => match number.as_f64() {
+            // Whole numbers that a float cannot hold are told apart by their digits.
+            Some(float) if number.is_f64() || float.abs() < 9e15 => format!("n{float}"),
+            _ => format!("n{number}"),
+        },
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(inner_key).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Object(map) => {
+            let member = |(name, item): (&String, &Value)| {
+                format!("{}:{}", Value::from(name.as_str()), inner_key(item))
+            };
+            let mut members: Vec<String> = map.iter().map(member).collect();
+            members.sort();
+            format!("{{{}}}", members.join(","))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Inside a list or an object, quotes keep a text apart from what is around it.
+fn inner_key(value: &Value) -> String {
+    match value {
+        Value::String(_) => value.to_string(),
+        other => key(other),
+    }
+}
+
+fn text_key(text: &str) -> String {
+    format!("s{text}")
+}

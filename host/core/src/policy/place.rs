@@ -1,0 +1,143 @@
+//! Where in the arguments a rule looks: `path`, `options.mode`, `items[0].name`, `items[*].name`, `$.a["b.c"]`.
+
+use serde_json::Value;
+
+/// A path into a JSON value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Place(Vec<Step>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Step {
+    Key(Box<str>),
+    Index(usize),
+    Each,
+}
+
+impl Place {
+    /// Reads a path. The error says what is wrong with it.
+    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut rest = text.strip_prefix('$').map_or(text, |rest| rest);
+        rest = rest.strip_prefix('.').unwrap_or(rest);
+        let mut steps = Vec::new();
+        while !rest.is_empty() {
+            rest = match rest.strip_prefix('[') {
+                Some(inner) => {
+                    let (step, after) = bracket(inner)?;
+                    steps.push(step);
+                    after
+                }
+                None => {
+                    let end = rest.find(['.', '[']).unwrap_or(rest.len());
+                    match &rest[..end] {
+                        "" => return Err("a name is missing"),
+                        "*" => steps.push(Step::Each),
+                        name => steps.push(Step::Key(name.into())),
+                    }
+                    &rest[end..]
+                }
+            };
+            if let Some(after) = rest.strip_prefix('.') {
+                if after.is_empty() {
+                    return Err("a name is missing after the dot");
+                }
+                rest = after;
+            }
+        }
+        if steps.is_empty() {
+            return Err("it names no argument");
+        }
+        Ok(Self(steps))
+    }
+
+    /// The first name, if the path begins with one.
+    pub(super) fn argument(&self) -> Option<&str> {
+        match self.0.first() {
+            Some(Step::Key(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Hands every value at this place to `each`.
+    pub(super) fn values<'a>(&self, value: &'a Value, each: &mut impl FnMut(&'a Value)) {
+        walk(&self.0, value, each);
+    }
+}
+
+/// What stands between brackets, and what follows them.
+fn bracket(inner: &str) -> Result<(Step, &str), &'static str> {
+    if let Some(quoted) = inner.strip_prefix(['"', '\'']) {
+        let quote = &inner[..1];
+        let (name, after) = quoted.split_once(quote).ok_or("a quote is not closed")?;
+        let after = after.strip_prefix(']').ok_or("a bracket is not closed")?;
+        return Ok((Step::Key(name.into()), after));
+    }
+    let (index, after) = inner.split_once(']').ok_or("a bracket is not closed")?;
+    let step = match index {
+        "*" => Step::Each,
+        index => Step::Index(index.parse().map_err(|_| "an index is a number or `*`")?),
+    };
+    Ok((step, after))
+}
+
+fn walk<'a>(steps: &[Step], value: &'a Value, each: &mut impl FnMut(&'a Value)) {
+    let Some((step, rest)) = steps.split_first() else {
+        return each(value);
+    };
+    match (step, value) {
+        (Step::Key(name), Value::Object(map)) => {
+            if let Some(inner) = map.get(&**name) {
+                walk(rest, inner, each);
+            }
+        }
+        (Step::Index(at), Value::Array(items)) => {
+            if let Some(inner) = items.get(*at) {
+                walk(rest, inner, each);
+            }
+        }
+        (Step::Each, Value::Array(items)) => items.iter().for_each(|item| walk(rest, item, each)),
+        (Step::Each, Value::Object(map)) => map.values().for_each(|item| walk(rest, item, each)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_form_finds_its_values() {
+        let value = json!({
+            "path": "a", "options": {"mode": "x"}, "a.b": 1,
+            "items": [{"n": 1}, {"n": 2}, {}, 7],
+        });
+        for (place, expected) in [
+            ("path", json!(["a"])),
+            ("$.path", json!(["a"])),
+            ("options.mode", json!(["x"])),
+            ("items[0].n", json!([1])),
+            ("items[*].n", json!([1, 2])),
+            ("items.*.n", json!([1, 2])),
+            ("['a.b']", json!([1])),
+            ("$[\"a.b\"]", json!([1])),
+            ("options.*", json!(["x"])),
+            ("missing.deep", json!([])),
+            ("path.deep", json!([])),
+        ] {
+            let mut found = Vec::new();
+            Place::parse(place)
+                .unwrap()
+                .values(&value, &mut |value| found.push(value.clone()));
+            assert_eq!(Value::Array(found), expected, "{place}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_place_is_refused() {
+        for bad in [
+            "", "$", "$.", "a.", "a..b", "a[", "a[x]", "a['b]", "a['b'", "[-1]",
+        ] {
+            assert!(Place::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

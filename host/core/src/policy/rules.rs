@@ -1,0 +1,276 @@
+//! Argument rules: which calls with which arguments are allowed, asked about or denied.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use crate::config::RuleSettings;
+use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::names::did_you_mean;
+use crate::text;
+use crate::tool::{Group, Source as ToolSource, Tool, ToolName};
+
+use super::condition::{self, Condition};
+use super::error::PolicyError;
+use super::judge::Judge;
+use super::source::Source;
+
+/// The argument rules of one file. A judge for a tool is compiled when the tool is first called.
+#[derive(Debug, Default)]
+pub(super) struct RuleBook {
+    rules: Vec<Rule>,
+    judges: Mutex<HashMap<ToolKey, Arc<Judge>>>,
+}
+
+/// What of a tool decides which rules speak of it.
+type ToolKey = (ToolName, ToolSource, Group);
+
+#[derive(Debug)]
+struct Rule {
+    name: String,
+    source: String,
+    reason: String,
+    decision: Decision,
+    tools: Vec<String>,
+    groups: Vec<Group>,
+    sources: Vec<ToolSource>,
+    conditions: Vec<Condition>,
+    examples: Vec<Value>,
+    counterexamples: Vec<Value>,
+}
+
+/// The most rules of one file: more than anybody reads.
+const RULES_MAX: usize = 10_000;
+
+/// The longest example in a message, in characters.
+const EXAMPLE_MAX: usize = 200;
+
+impl RuleBook {
+    /// Reads rules, each with the key under which it stands and the tool whose block it is in.
+    pub(super) fn new<'a>(
+        settings: impl IntoIterator<Item = (String, Option<&'a str>, &'a RuleSettings)>,
+        source: &Source,
+    ) -> Result<Self, PolicyError> {
+        let mut rules = Vec::new();
+        for (key, owner, settings) in settings {
+            let rule = Rule::read(&key, owner, settings, source)?;
+            rule.keep_word(settings, source.at(&key))?;
+            rules.push(rule);
+            if rules.len() > RULES_MAX {
+                return Err(PolicyError::Rule {
+                    place: source.at(&key),
+                    text: format!("a file has at most {RULES_MAX} argument rules"),
+                });
+            }
+        }
+        Ok(Self {
+            rules,
+            judges: Mutex::default(),
+        })
+    }
+
+    /// What the rules say of this call, and whether one of them allows it.
+    pub(super) fn evaluate(
+        &self,
+        tool: &Tool,
+        arguments: &Value,
+        evaluation: &mut Evaluation,
+    ) -> bool {
+        if self.rules.is_empty() {
+            return false;
+        }
+        let mut allowed = false;
+        let mut speak = |rule: &Rule| {
+            allowed |= rule.decision == Decision::Allow;
+            evaluation.push(Reason {
+                layer: Layer::ArgumentRule,
+                decision: rule.decision,
+                rule: rule.name.clone(),
+                source: rule.source.clone(),
+                text: rule.reason.clone(),
+            });
+        };
+        match self.judge(tool) {
+            Ok(judge) => judge.judge(arguments, |at| {
+                if let Some(rule) = self.rules.get(at as usize) {
+                    speak(rule);
+                }
+            }),
+            // Each rule was compiled by itself; that all of them together cannot be is no reason to skip them.
+            Err(why) => evaluation.push(Reason {
+                layer: Layer::ArgumentRule,
+                decision: Decision::Deny,
+                rule: "rules".to_owned(),
+                source: String::new(),
+                text: format!("the argument rules cannot be judged together: {why}"),
+            }),
+        }
+        allowed
+    }
+
+    fn judge(&self, tool: &Tool) -> Result<Arc<Judge>, String> {
+        let key = (tool.name().clone(), tool.source, tool.definition.group);
+        let mut judges = self.judges.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(judge) = judges.get(&key) {
+            return Ok(Arc::clone(judge));
+        }
+        let applying = self
+            .rules
+            .iter()
+            .enumerate()
+            .filter(|(_, rule)| rule.is_about(tool));
+        let judge = Judge::new(
+            applying.map(|(at, rule)| (at as u32, rule.decision, rule.conditions.as_slice())),
+        )?;
+        let judge = Arc::new(judge);
+        judges.insert(key, Arc::clone(&judge));
+        Ok(judge)
+    }
+
+    /// What in these rules can never come true for any of these tools, one line each.
+    pub(super) fn idle(&self, tools: &[&Tool]) -> Vec<String> {
+        let rules = self.rules.iter();
+        rules
+            .filter_map(|rule| {
+                let why = rule.idle(tools)?;
+                Some(format!("{}: {} {why}", rule.source, rule.name))
+            })
+            .collect()
+    }
+
+    /// How many examples were checked when the rules were read.
+    pub(super) fn examples(&self) -> usize {
+        let count = |rule: &Rule| rule.examples.len() + rule.counterexamples.len();
+        self.rules.iter().map(count).sum()
+    }
+}
+
+impl Rule {
+    fn read(
+        key: &str,
+        owner: Option<&str>,
+        settings: &RuleSettings,
+        source: &Source,
+    ) -> Result<Self, PolicyError> {
+        let name = match &settings.name {
+            Some(name) => format!("{key} ({})", text::visible(text::prefix(name, 64))),
+            None => key.to_owned(),
+        };
+        let fault = |text: String| PolicyError::Rule {
+            place: source.at(key),
+            text: format!("{name}: {text}"),
+        };
+        if let Some(bad) = settings
+            .tools
+            .iter()
+            .find(|name| ToolName::new(name).is_err())
+        {
+            return Err(fault(format!(
+                "tools: `{}` is no tool name",
+                text::visible(bad)
+            )));
+        }
+        let mut tools = settings.tools.clone();
+        if let Some(owner) = owner {
+            if !tools.is_empty() {
+                return Err(fault(
+                    "a rule in a tool's block is about that tool; leave `tools` out".into(),
+                ));
+            }
+            tools.push(owner.to_owned());
+        }
+        let reason = match &settings.reason {
+            Some(reason) => text::visible(text::prefix(reason, 500)),
+            None => format!("the rule `{name}` says {}", settings.decision.as_str()),
+        };
+        Ok(Self {
+            source: source.at(key),
+            reason,
+            decision: settings.decision,
+            tools,
+            groups: settings.groups.clone(),
+            sources: settings.sources.clone(),
+            conditions: condition::read(settings).map_err(fault)?,
+            examples: settings.matches.clone(),
+            counterexamples: settings.no_match.clone(),
+            name,
+        })
+    }
+
+    /// Holds the rule to its examples.
+    fn keep_word(&self, settings: &RuleSettings, place: String) -> Result<(), PolicyError> {
+        if settings.matches.is_empty() && settings.no_match.is_empty() {
+            return Ok(());
+        }
+        let judge =
+            Judge::new([(0, self.decision, self.conditions.as_slice())]).map_err(|why| {
+                PolicyError::Rule {
+                    place: place.clone(),
+                    text: format!("{}: {why}", self.name),
+                }
+            })?;
+        let speaks = |arguments: &Value| {
+            let mut spoke = false;
+            judge.judge(arguments, |_| spoke = true);
+            spoke
+        };
+        let broken = |fault, example: &Value| PolicyError::Example {
+            place: place.clone(),
+            rule: self.name.clone(),
+            fault,
+            example: text::visible(text::prefix(&example.to_string(), EXAMPLE_MAX)),
+        };
+        for example in self.examples.iter().chain(&self.counterexamples) {
+            if !example.is_object() {
+                return Err(broken(
+                    "has an example that is no object of arguments",
+                    example,
+                ));
+            }
+        }
+        if let Some(example) = self.examples.iter().find(|example| !speaks(example)) {
+            return Err(broken("does not speak of its `match` example", example));
+        }
+        if let Some(example) = self.counterexamples.iter().find(|example| speaks(example)) {
+            return Err(broken("speaks of its `noMatch` example", example));
+        }
+        Ok(())
+    }
+
+    fn is_about(&self, tool: &Tool) -> bool {
+        let among = |tools: &[String]| tools.iter().any(|name| tool.answers_to(name));
+        (self.tools.is_empty() || among(&self.tools))
+            && (self.groups.is_empty() || self.groups.contains(&tool.definition.group))
+            && (self.sources.is_empty() || self.sources.contains(&tool.source))
+    }
+
+    /// Why the rule never speaks of any of these tools.
+    fn idle(&self, tools: &[&Tool]) -> Option<String> {
+        let about: Vec<_> = tools.iter().filter(|tool| self.is_about(tool)).collect();
+        if about.is_empty() {
+            let names = tools.iter().map(|tool| tool.name().as_str());
+            let near = self
+                .tools
+                .first()
+                .map_or_else(String::new, |name| did_you_mean(name, names));
+            return Some(format!("is about no tool that is here.{near}"));
+        }
+        let places = self
+            .conditions
+            .iter()
+            .filter(|condition| !condition.negated);
+        let missing = places
+            .filter_map(|condition| condition.place.argument())
+            .find(|argument| {
+                let takes = |tool: &&&Tool| tool.definition.input_schema.takes(argument);
+                !about.iter().any(|tool| takes(&tool))
+            })?;
+        Some(format!(
+            "can never speak: none of its tools takes an argument `{missing}`."
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests;

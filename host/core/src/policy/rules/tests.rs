@@ -1,0 +1,248 @@
+use serde_json::json;
+
+use super::*;
+use crate::config::Config;
+use crate::pipeline::tests::tool;
+use crate::policy::Policy;
+
+fn book(rules: Value) -> Result<Policy, PolicyError> {
+    let config = json!({"policy": {"rules": rules}});
+    let config: Config = serde_json::from_value(config).unwrap();
+    Policy::new(&config, "config.yml")
+}
+
+/// What one rule with this `when` says of the arguments.
+fn speaks(decision: &str, when: Value, arguments: Value) -> bool {
+    let policy = book(json!([{"when": when, "decision": decision}])).unwrap();
+    let mut evaluation = Evaluation::default();
+    policy.evaluate(&tool("sample"), &arguments, &mut evaluation);
+    !evaluation.reasons().is_empty()
+}
+
+#[test]
+fn every_matcher_matches() {
+    for (when, yes, no) in [
+        (
+            json!({"path": {"glob": "src/*.rs"}}),
+            json!({"path": "src/a.rs"}),
+            json!({"path": "src/b/a.rs"}),
+        ),
+        (
+            json!({"url": {"regex": "^http:"}}),
+            json!({"url": "http://x"}),
+            json!({"url": "https://x"}),
+        ),
+        (
+            json!({"n": {"equals": 1}}),
+            json!({"n": 1.0}),
+            json!({"n": "1"}),
+        ),
+        (
+            json!({"o": {"equals": {"a": 1, "b": ["x"]}}}),
+            json!({"o": {"b": ["x"], "a": 1}}),
+            json!({"o": {"a": 1}}),
+        ),
+        (
+            json!({"n": {"min": 2, "max": 4}}),
+            json!({"n": 3}),
+            json!({"n": 5}),
+        ),
+        (json!({"n": {"min": 2}}), json!({"n": 2}), json!({"n": "3"})),
+        (
+            json!({"path": {"inside": "docs"}}),
+            json!({"path": "docs/a/b"}),
+            json!({"path": "docs2/a"}),
+        ),
+        (
+            json!({"path": {"inside": "."}}),
+            json!({"path": "any/where"}),
+            json!({"path": "/etc/passwd"}),
+        ),
+        (
+            json!({"force": {"exists": true}}),
+            json!({"force": null}),
+            json!({}),
+        ),
+        (
+            json!({"force": {"exists": false}}),
+            json!({}),
+            json!({"force": 1}),
+        ),
+        (
+            json!({"path": {"not": {"inside": "docs"}}}),
+            json!({"path": "src"}),
+            json!({"path": "docs"}),
+        ),
+        (
+            json!({"a": {"exists": true}, "b.c": {"equals": true}}),
+            json!({"a": 1, "b": {"c": true}}),
+            json!({"a": 1}),
+        ),
+    ] {
+        for decision in ["deny", "ask", "allow"] {
+            assert!(
+                speaks(decision, when.clone(), yes.clone()),
+                "{decision} {when} {yes}"
+            );
+            assert!(
+                !speaks(decision, when.clone(), no.clone()),
+                "{decision} {when} {no}"
+            );
+        }
+    }
+}
+
+#[test]
+fn another_spelling_of_a_path_is_no_way_round() {
+    let secrets = json!({"path": {"glob": "secrets/**"}});
+    for path in [
+        "./secrets/a",
+        "secrets//a",
+        "x/../secrets/a",
+        "SECRETS/a",
+        "secrets/./a",
+    ] {
+        let arguments = json!({"path": path});
+        assert!(speaks("deny", secrets.clone(), arguments.clone()), "{path}");
+        assert!(
+            speaks("deny", json!({"path": {"inside": "secrets"}}), arguments),
+            "{path}"
+        );
+    }
+    // What allows says exactly what: no other spelling, no other case.
+    let docs = json!({"path": {"glob": "docs/**"}});
+    for path in ["docs/../src/a", "./docs/a", "DOCS/a", "docs/../../etc"] {
+        assert!(
+            !speaks("allow", docs.clone(), json!({"path": path})),
+            "{path}"
+        );
+    }
+    assert!(!speaks(
+        "allow",
+        json!({"path": {"inside": "docs"}}),
+        json!({"path": "DOCS/a"})
+    ));
+    assert!(!speaks(
+        "allow",
+        json!({"path": {"not": {"inside": "docs"}}}),
+        json!({})
+    ));
+    assert!(speaks(
+        "deny",
+        json!({"path": {"not": {"inside": "docs"}}}),
+        json!({})
+    ));
+}
+
+#[test]
+fn of_many_values_one_is_enough_to_deny_and_all_are_needed_to_allow() {
+    let when = json!({"paths[*]": {"inside": "docs"}});
+    let mixed = json!({"paths": ["docs/a", "src/b"]});
+    assert!(speaks("deny", when.clone(), mixed.clone()));
+    assert!(!speaks("allow", when.clone(), mixed));
+    assert!(speaks(
+        "allow",
+        when.clone(),
+        json!({"paths": ["docs/a", "docs/b"]})
+    ));
+    assert!(!speaks("allow", when, json!({"paths": []})));
+    // A text with control characters is no list.
+    let when = json!({"a": {"equals": ["x", "y"]}});
+    assert!(!speaks("allow", when, json!({"a": ["x\",\"y"]})));
+}
+
+#[test]
+fn rules_are_about_tools_groups_and_sources() {
+    let denied = |rule: Value| {
+        let policy = book(json!([rule])).unwrap();
+        let mut evaluation = Evaluation::default();
+        policy.evaluate(&tool("sample"), &json!({}), &mut evaluation);
+        evaluation.decision() == Decision::Deny
+    };
+    assert!(denied(json!({"decision": "deny"})));
+    assert!(denied(
+        json!({"tools": ["sample"], "groups": ["system"], "sources": ["custom"], "decision": "blocked"})
+    ));
+    assert!(!denied(json!({"tools": ["other"], "decision": "deny"})));
+    assert!(!denied(json!({"groups": ["net"], "decision": "deny"})));
+    assert!(!denied(
+        json!({"sources": ["built-in"], "decision": "deny"})
+    ));
+}
+
+#[test]
+fn an_example_that_fails_refuses_the_file_and_is_shown() {
+    let rule = |key: &str, example: Value| {
+        let mut rule = json!({"name": "no secrets", "when": {"path": {"inside": "secrets"}}, "decision": "deny"});
+        rule[key] = json!([example]);
+        book(json!([rule]))
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(rule("match", json!({"path": "secrets/a"})), Ok(()));
+    assert_eq!(rule("noMatch", json!({"path": "src"})), Ok(()));
+    assert_eq!(
+        rule("match", json!({"path": "src"})).unwrap_err(),
+        r#"config.yml: policy.rules[0] (no secrets) does not speak of its `match` example: {"path":"src"}"#
+    );
+    assert!(
+        rule("noMatch", json!({"path": "secrets"}))
+            .unwrap_err()
+            .contains("`noMatch`")
+    );
+    assert!(
+        rule("match", json!("secrets"))
+            .unwrap_err()
+            .contains("no object")
+    );
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused() {
+    for (when, why) in [
+        (
+            json!({"path": {"regex": "(a{1000}){1000}"}}),
+            "more than 1 MB",
+        ),
+        (json!({"path": {"regex": "("}}), "no regular expression"),
+        (json!({"path": {"glob": "a[", }}), "no glob"),
+        (json!({"path": {"min": 2, "max": 1}}), "no number"),
+        (json!({"path": {}}), "nothing is asked"),
+        (json!({"a..b": {"equals": 1}}), "a name is missing"),
+        (json!({"path": {"inside": "../x"}}), "leads out"),
+        (
+            json!({"path": {"not": {"glob": "a", "equals": 1}}}),
+            "exactly one",
+        ),
+        (
+            json!({"path": {"not": {"not": {"equals": 1}}}}),
+            "holds one of",
+        ),
+    ] {
+        let error = book(json!([{"when": when, "decision": "ask"}])).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    let twice = json!({"tools": {"a": {"rules": [{"tools": ["b"], "decision": "ask"}]}}});
+    let twice: Config = serde_json::from_value(twice).unwrap();
+    assert!(Policy::new(&twice, "x").is_err());
+    assert!(book(json!([{"tools": ["no-name"], "decision": "ask"}])).is_err());
+}
+
+#[test]
+fn rules_that_never_speak_are_named() {
+    let mut closed = tool("sample");
+    closed.definition.input_schema = crate::schema::Schema::parse(
+        r#"{"type":"object","properties":{"path":{}},"additionalProperties":false}"#,
+    )
+    .unwrap();
+    let policy = book(json!([
+        {"tools": ["smaple"], "decision": "deny"},
+        {"tools": ["sample"], "when": {"file": {"exists": true}}, "decision": "deny"},
+        {"tools": ["sample"], "when": {"path": {"exists": true}}, "decision": "deny"},
+    ]))
+    .unwrap();
+    let idle = policy.idle(&[&closed]);
+    assert_eq!(idle.len(), 2, "{idle:?}");
+    assert!(idle[0].contains("Did you mean `sample`?"));
+    assert!(idle[1].contains("none of its tools takes an argument `file`"));
+}

@@ -1,0 +1,66 @@
+//! Where a rule is written, so that a person finds it.
+
+use std::collections::BTreeMap;
+
+/// A file and the lines of its keys.
+#[derive(Debug, Clone, Default)]
+pub struct Source {
+    file: String,
+    lines: BTreeMap<String, u64>,
+}
+
+impl Source {
+    /// A file whose keys (`policy.deny[0]`, `tools.git.approval`) stand in these lines, counted from 1.
+    pub fn new(file: impl Into<String>, lines: BTreeMap<String, u64>) -> Self {
+        Self {
+            file: file.into(),
+            lines,
+        }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// `file:line` of a key, or of the nearest key around it whose line is known.
+    pub fn at(&self, key: &str) -> String {
+        let mut key = key;
+        loop {
+            if let Some(line) = self.lines.get(key) {
+                return format!("{}:{line}", self.file);
+            }
+            match key.rfind(['.', '[']) {
+                Some(end) => key = &key[..end],
+                None => return self.file.clone(),
+            }
+        }
+    }
+}
+
+impl From<&str> for Source {
+    fn from(file: &str) -> Self {
+        Self::new(file, BTreeMap::new())
+    }
+}
+
+impl From<String> for Source {
+    fn from(file: String) -> Self {
+        Self::new(file, BTreeMap::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_line_is_named() {
+        let lines = [("policy", 3), ("policy.deny[1]", 6)];
+        let lines = lines.map(|(key, line)| (key.to_owned(), line)).into();
+        let source = Source::new("config.yml", lines);
+        assert_eq!(source.at("policy.deny[1]"), "config.yml:6");
+        assert_eq!(source.at("policy.deny[0]"), "config.yml:3");
+        assert_eq!(source.at("tools.git"), "config.yml");
+    }
+}
