@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use mimir_core::approval::NoLedger;
 use mimir_core::audit::FileAudit;
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Ports, World};
@@ -71,6 +72,7 @@ impl Subject {
         };
         let ports = Ports {
             approver: Arc::new(Nobody),
+            ledger: Arc::new(NoLedger),
             audit: Arc::new(FileAudit::new(
                 folder.path().join("audit.jsonl"),
                 config.audit,

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+mod gates;
 mod typed;
 
+pub use gates::{AddWish, ApprovalsWish, PolicyWish, TrustWish};
 pub use typed::{Command, Globals, Invocation, UndoWish, Unread};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
@@ -75,10 +77,15 @@ Examples:
         #[arg(value_name = "TOOL")]
         tools: Vec<String>,
     },
-    /// Ask what the rules say about a call
+    /// Ask what the rules say about a call, check them, or accept the project's settings
     Policy {
         #[command(subcommand)]
-        command: RawPolicy,
+        command: gates::RawPolicy,
+    },
+    /// List and revoke what was approved for good
+    Approvals {
+        #[command(subcommand)]
+        command: Option<gates::RawApprovals>,
     },
     /// Take back what a file tool changed
     #[command(after_help = "\
@@ -151,19 +158,15 @@ enum RawTools {
         #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
         dir: PathBuf,
     },
-}
-
-#[derive(Debug, Subcommand)]
-enum RawPolicy {
-    /// Say what would be decided about a call, and why, without running it
-    #[command(after_help = "Example: mimir policy explain delete_file path=notes.md")]
-    Explain {
-        /// Name or alias
-        #[arg(value_name = "TOOL")]
-        tool: String,
-        /// JSON, `-`, or key=value words, as in `mimir call`
-        #[arg(value_name = "ARGS")]
-        arguments: Vec<String>,
+    /// Put a component into .mimir/tools
+    Add(gates::RawAdd),
+    /// Grant a plugin what it needs
+    Trust(gates::RawTrust),
+    /// Take back what a plugin was granted
+    Revoke {
+        /// Name or alias of one of its tools, or its file name
+        #[arg(value_name = "NAME")]
+        name: String,
     },
 }
 

@@ -1,19 +1,24 @@
 //! The commands, one file each. A command finds out and does; `output` prints.
 
-use crate::args::{Command, Globals, Invocation};
+use crate::args::{Command, Globals, Invocation, PolicyWish};
 use crate::exit::{Exit, Failure};
 use crate::output::Printer;
 
+mod approvals;
 mod call;
 mod completions;
 mod definitions;
 mod doctor;
 mod explain;
 mod init;
+mod policy_accept;
+mod policy_check;
+mod tools_add;
 mod tools_build;
 mod tools_info;
 mod tools_list;
 mod tools_new;
+mod tools_trust;
 mod undo;
 
 /// Carries out an invocation.
@@ -49,7 +54,15 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::Schema { format, tools } => {
             definitions::run(globals, printer, format, &tools).await
         }
-        Command::Explain { tool, words } => explain::run(globals, printer, &tool, words).await,
+        Command::ToolsAdd(wish) => tools_add::run(globals, printer, wish).await,
+        Command::ToolsTrust(wish) => tools_trust::trust(globals, printer, wish).await,
+        Command::ToolsRevoke { name } => tools_trust::revoke(globals, printer, &name).await,
+        Command::Policy(PolicyWish::Explain { tool, words }) => {
+            explain::run(globals, printer, &tool, words).await
+        }
+        Command::Policy(PolicyWish::Check) => policy_check::run(globals, printer).await,
+        Command::Policy(PolicyWish::Accept { yes }) => policy_accept::run(globals, printer, yes),
+        Command::Approvals(wish) => approvals::run(globals, printer, &wish),
         Command::Undo(wish) => undo::run(globals, printer, wish),
         Command::Doctor => doctor::run(globals, printer).await,
         Command::Completions(shell) => completions::run(shell),

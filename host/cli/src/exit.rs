@@ -94,6 +94,12 @@ impl Failure {
     }
 }
 
+impl From<mimir_core::approval::LedgerError> for Failure {
+    fn from(error: mimir_core::approval::LedgerError) -> Self {
+        ToolError::new(Code::Unavailable, error.to_string()).into()
+    }
+}
+
 impl From<ToolError> for Failure {
     fn from(error: ToolError) -> Self {
         let exit = error.code.into();

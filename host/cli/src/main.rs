@@ -7,6 +7,7 @@ mod args;
 mod arguments;
 mod commands;
 mod exit;
+mod ledger;
 mod output;
 mod places;
 mod sdk;

@@ -12,8 +12,10 @@ use serde_json::json;
 
 use crate::exit::Failure;
 
+pub mod approvals;
 pub mod definitions;
 pub mod doctor;
+pub mod grant;
 pub mod info;
 pub mod outcome;
 pub mod tools;

@@ -2,17 +2,22 @@
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::config::Config;
 use mimir_core::{Code, Policy, Tool, ToolError};
 use serde_yaml::Value;
+use sha2::{Digest, Sha256};
 
 use crate::exit::file_error;
+use crate::ledger::UserLedger;
+use crate::output::warn;
 use crate::places::Places;
 use crate::workspace::Workspace;
 
 mod faults;
+mod lines;
 mod merge;
 
 /// One config file that was read.
@@ -25,6 +30,11 @@ pub struct ConfigFile {
     /// What it says by itself.
     pub config: Config,
     value: Value,
+    text: Arc<str>,
+    /// Whether it may have come with a checkout, and nobody has accepted it.
+    unaccepted: bool,
+    /// Whether it is the workspace's.
+    own: bool,
 }
 
 /// All config files together.
@@ -34,6 +44,7 @@ pub struct Settings {
     pub config: Config,
     /// The files, the user's before the workspace's.
     pub files: Vec<ConfigFile>,
+    withheld: Vec<String>,
 }
 
 /// A longer file is no config.
@@ -45,14 +56,30 @@ impl Settings {
         let user = places.config.as_ref().map(|dir| dir.join("config.yml"));
         let own = workspace.config();
         let mut files = Vec::new();
-        for path in user.into_iter().chain([own]) {
+        for path in user.into_iter().chain([own.clone()]) {
             let shown = workspace.shown(&path);
             if let Some(text) = text(&path, &shown)? {
                 files.push(ConfigFile::parse(path, shown, &text)?);
             }
         }
+        let withheld = accepted(&mut files, &own, places, workspace)?;
         let config = merge::layers(&files)?;
-        Ok(Self { config, files })
+        Ok(Self {
+            config,
+            files,
+            withheld,
+        })
+    }
+
+    /// The workspace's own file, if it is there.
+    pub fn project(&self) -> Option<&ConfigFile> {
+        let mut files = self.files.iter();
+        files.find(|file| file.own)
+    }
+
+    /// The keys of the workspace's file that do not count, because nobody has accepted it as it is now.
+    pub fn withheld(&self) -> &[String] {
+        &self.withheld
     }
 
     /// Bounds the wall clock of calls of `tool`, in place of what the files say. `maxExecutionTime` still holds.
@@ -71,7 +98,41 @@ impl Settings {
     }
 }
 
+/// Looks at whether the workspace's file lowers a bar, and if so, whether this user has accepted it. Gives
+/// the keys that do not count.
+fn accepted(
+    files: &mut [ConfigFile],
+    own: &Path,
+    places: &Places,
+    workspace: &Workspace,
+) -> Result<Vec<String>, ToolError> {
+    let Some((file, below)) = files.split_last_mut().filter(|(file, _)| file.path == own) else {
+        return Ok(Vec::new());
+    };
+    file.own = true;
+    let withheld = file.config.lowering(&merge::layers(below)?);
+    if withheld.is_empty() {
+        return Ok(withheld);
+    }
+    let book = UserLedger::new(places, workspace).map(|ledger| ledger.book());
+    let accepted = match book {
+        Some(Ok(book)) => book.settings.contains(&file.digest()),
+        Some(Err(error)) => {
+            warn(error);
+            false
+        }
+        None => false,
+    };
+    file.unaccepted = !accepted;
+    Ok(if accepted { Vec::new() } else { withheld })
+}
+
 impl ConfigFile {
+    /// sha256 of the file, in lower-case hex.
+    pub fn digest(&self) -> String {
+        format!("{:x}", Sha256::digest(self.text.as_bytes()))
+    }
+
     fn parse(path: PathBuf, shown: String, text: &str) -> Result<Self, ToolError> {
         let fault = |error: serde_yaml::Error| faults::explain(&shown, &error);
         let value: Value = serde_yaml::from_str(text).map_err(fault)?;
@@ -85,6 +146,9 @@ impl ConfigFile {
             shown,
             config,
             value,
+            text: text.into(),
+            unaccepted: false,
+            own: false,
         })
     }
 }

@@ -2,13 +2,18 @@
 //! pipeline.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use mimir_core::approval::{Chain, Ledger, NoLedger};
 use mimir_core::audit::FileAudit;
+use mimir_core::grants;
 use mimir_core::pipeline::{Ports, World};
-use mimir_core::{Approver, Code, Pipeline, Registry, ToolError};
+use mimir_core::tool::Trust;
+use mimir_core::{Approver, Clock, Code, Pipeline, Registry, Tool, ToolError};
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 
 use crate::args::Globals;
+use crate::ledger::UserLedger;
 use crate::output::warn;
 use crate::places::Places;
 use crate::settings::Settings;
@@ -54,10 +59,36 @@ impl Setup {
         Toolbox::new(host, bundled(), custom.then_some(folder))
     }
 
-    /// The tools as they are now.
+    /// The tools as they are now, with what was granted to them.
     pub async fn registry(&self) -> Registry {
-        let loaded = self.toolbox(self.host()).load().await;
+        let mut loaded = self.toolbox(self.host()).load().await;
+        self.grant(&mut loaded.tools);
         Registry::new(loaded.tools, loaded.quarantined)
+    }
+
+    /// Puts in force what this person has granted. A lock that cannot be read grants nothing.
+    fn grant(&self, tools: &mut [Tool]) {
+        if tools.iter().all(|tool| tool.trust != Trust::Untrusted) {
+            return;
+        }
+        let Some(ledger) = self.ledger() else { return };
+        let granted = ledger
+            .lock()
+            .read()
+            .and_then(|lock| Ok((lock, ledger.book()?)));
+        match granted {
+            Ok((lock, book)) => {
+                for line in grants::apply(&lock, tools, |id| book.grants.contains(id)) {
+                    warn(line);
+                }
+            }
+            Err(error) => warn(error),
+        }
+    }
+
+    /// What this user has said about the workspace.
+    pub fn ledger(&self) -> Option<UserLedger> {
+        UserLedger::new(&self.places, &self.workspace)
     }
 
     /// The tools and the rules as they are now.
@@ -68,13 +99,35 @@ impl Setup {
         })
     }
 
+    /// What this user has said about the workspace, for commands that are about that.
+    pub fn own_ledger(&self) -> Result<UserLedger, ToolError> {
+        self.ledger().ok_or_else(|| {
+            ToolError::new(
+                Code::Unavailable,
+                "there is no folder for your own settings, where this is kept; set MIMIR_CONFIG_DIR",
+            )
+        })
+    }
+
     /// A pipeline over this world that keeps its record in the workspace.
     pub fn pipeline(&self, world: World, approver: Arc<dyn Approver>) -> Pipeline {
         let audit = FileAudit::new(self.workspace.audit(), self.settings.config.audit);
+        let settings = self.settings.config.approvals;
+        let timeout = Duration::from_millis(settings.timeout_ms);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let ledger: Arc<dyn Ledger> = match self.ledger() {
+            Some(ledger) => Arc::new(ledger),
+            None => Arc::new(NoLedger),
+        };
         let ports = Ports {
-            approver,
+            approver: Arc::new(Chain::new(
+                vec![approver],
+                Some(timeout),
+                Arc::clone(&clock),
+            )),
+            ledger,
             audit: Arc::new(audit),
-            clock: Arc::new(SystemClock),
+            clock,
         };
         Pipeline::new(world, ports)
     }

@@ -4,6 +4,7 @@
 mod approver;
 mod card;
 mod compiling;
+mod edit;
 mod watcher;
 
 pub use approver::approver;
@@ -15,6 +16,20 @@ use std::io::IsTerminal;
 /// Whether a person can be asked: stdin to answer on and stderr to ask on are terminals.
 pub fn has_person() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks the person at the terminal a question that can be answered with yes. Without one the answer is no.
+pub fn confirm(question: &str) -> std::io::Result<bool> {
+    use std::io::{BufRead as _, Write as _};
+    if !has_person() {
+        return Ok(false);
+    }
+    let mut to = anstream::stderr();
+    write!(to, "{question} [y/N] > ")?;
+    to.flush()?;
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Columns to use where the terminal does not tell.

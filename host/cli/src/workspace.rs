@@ -101,6 +101,11 @@ impl Workspace {
         self.dot().join("tools")
     }
 
+    /// `.mimir/tools.lock`
+    pub fn lock(&self) -> PathBuf {
+        self.dot().join("tools.lock")
+    }
+
     /// `.mimir/state`
     pub fn state(&self) -> PathBuf {
         self.dot().join("state")

@@ -1,17 +1,37 @@
-//! The port to a person: what is shown, and what can be answered.
+//! The port to a person: what is shown, what can be answered, and what of it is remembered.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::backend::BoxFuture;
 use crate::decision::Reason;
 use crate::tool::{Risk, Source};
 
+mod chain;
+mod desk;
+mod fingerprint;
+mod lease;
+mod pattern;
+
+pub use chain::Chain;
+pub use fingerprint::Fingerprint;
+pub use lease::{Lease, Ledger, LedgerError, NoLedger};
+pub use pattern::Pattern;
+
+pub(crate) use desk::Desk;
+pub(crate) use lease::{covering, timestamp};
+
 /// Everything that a person needs in order to answer. All text is safe to print.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Card {
+    /// What exactly is asked about: the tool, its digest and the arguments.
+    pub fingerprint: Fingerprint,
     /// The tool's canonical name.
     pub tool: String,
+    /// The tool in the middle of whose call this one was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
     /// Where it comes from.
     pub source: Source,
     /// The file, or `built-in`.
@@ -30,13 +50,21 @@ pub struct Card {
     pub grants: Vec<String>,
     /// Why the person is asked.
     pub reasons: Vec<Reason>,
+    /// What the answer "always" would cover, in words; nothing more is ever stored.
+    pub always: String,
 }
 
 /// What a person answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// Yes, this once.
     Once,
+    /// Yes, and to all that the card's "always" covers until the session ends.
+    Session,
+    /// Yes, and to all that the card's "always" covers until it is revoked or has expired.
+    Always,
+    /// With these arguments instead; they are judged like any others.
+    Edit(Value),
     /// No.
     No,
     /// Nobody is there to answer; says how someone could be.
@@ -44,6 +72,20 @@ pub enum Answer {
         /// One sentence that names the way out.
         way_out: String,
     },
+}
+
+impl Answer {
+    /// The word for the record.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Answer::Once => "once",
+            Answer::Session => "session",
+            Answer::Always => "always",
+            Answer::Edit(_) => "edit",
+            Answer::No => "no",
+            Answer::Nobody { .. } => "nobody",
+        }
+    }
 }
 
 /// Asks a person over a channel that no model can speak on.

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::clock::Deadline;
 use crate::paths::PathRules;
+use crate::pipeline::Floor;
 
 /// Names one call. Sorts by time, and is unique on a machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -146,4 +147,6 @@ pub struct Parent {
     pub deadline: Deadline,
     /// What the calling tool may not reach or change; the nested call may not either.
     pub paths: PathRules,
+    /// What the nested calls have brought in; the calling tool's result is no better than that.
+    pub floor: Arc<Floor>,
 }

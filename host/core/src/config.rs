@@ -14,6 +14,7 @@ use crate::tool::Group;
 mod approval;
 mod commands;
 mod labels;
+mod lowering;
 mod rules;
 
 pub use approval::{ApprovalBlock, ApprovalSetting, Conditions};
@@ -35,6 +36,8 @@ pub struct Config {
     pub exec_approvals: ExecApprovals,
     /// Bounds of every call.
     pub limits: LimitSettings,
+    /// How a person is asked.
+    pub approvals: ApprovalSettings,
     /// What the audit log keeps.
     pub audit: AuditSettings,
 }
@@ -211,6 +214,46 @@ impl LimitSettings {
             open_files: self.open_files.unwrap_or(base.open_files),
             concurrent_per_plugin: self.concurrent.unwrap_or(base.concurrent_per_plugin).max(1),
             calls_per_minute: self.calls_per_minute.or(base.calls_per_minute),
+        }
+    }
+}
+
+impl From<Limits> for LimitSettings {
+    fn from(limits: Limits) -> Self {
+        Self {
+            time_ms: Some(u64::try_from(limits.wall.as_millis()).unwrap_or(u64::MAX)),
+            fuel: Some(limits.fuel),
+            memory_mb: Some(limits.memory >> 20),
+            table_elements: Some(limits.table_elements),
+            instances: Some(limits.instances),
+            output_bytes: Some(limits.output_bytes),
+            output_chars: Some(limits.output_chars),
+            log_lines: Some(limits.log_lines),
+            log_line_bytes: Some(limits.log_line_bytes),
+            open_files: Some(limits.open_files),
+            concurrent: Some(limits.concurrent_per_plugin),
+            calls_per_minute: limits.calls_per_minute,
+        }
+    }
+}
+
+/// How a person is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct ApprovalSettings {
+    /// How long a question stands before it counts as a no, in milliseconds.
+    pub timeout_ms: u64,
+    /// How long the answer "always" counts, in days.
+    pub lease_days: u32,
+}
+
+impl Default for ApprovalSettings {
+    fn default() -> Self {
+        Self {
+            // Long enough to come back from the next room, short enough that no client waits for ever.
+            timeout_ms: 600_000,
+            // A season: what nobody has looked at for longer is asked about again.
+            lease_days: 90,
         }
     }
 }

@@ -84,8 +84,22 @@ impl Evaluation {
         self.reasons.push(reason);
     }
 
+    /// Says of each `allow` from the one numbered `from` that it does not count, and why.
+    pub(crate) fn withhold(&mut self, from: usize, why: &str) {
+        for reason in self.reasons.iter_mut().skip(from) {
+            if reason.decision == Decision::Allow {
+                reason.text = format!("{} ({why})", reason.text);
+            }
+        }
+    }
+
+    /// Adds what others have said after this.
+    pub(crate) fn append(&mut self, mut later: Evaluation) {
+        self.reasons.append(&mut later.reasons);
+    }
+
     /// Says that the reasons from the one numbered `from` are a team's.
-    pub(crate) fn from_team(&mut self, from: usize) {
+    pub(crate) fn sign_team(&mut self, from: usize) {
         for reason in self.reasons.iter_mut().skip(from) {
             reason.layer = Layer::TeamPolicy;
         }

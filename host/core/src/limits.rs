@@ -38,6 +38,30 @@ impl Limits {
     pub const CALL_DEPTH: u32 = 8;
 }
 
+impl Limits {
+    /// Of each bound the tighter one.
+    #[must_use]
+    pub fn tightest(self, other: Self) -> Self {
+        Self {
+            wall: self.wall.min(other.wall),
+            fuel: self.fuel.min(other.fuel),
+            memory: self.memory.min(other.memory),
+            table_elements: self.table_elements.min(other.table_elements),
+            instances: self.instances.min(other.instances),
+            output_bytes: self.output_bytes.min(other.output_bytes),
+            output_chars: self.output_chars.min(other.output_chars),
+            log_lines: self.log_lines.min(other.log_lines),
+            log_line_bytes: self.log_line_bytes.min(other.log_line_bytes),
+            open_files: self.open_files.min(other.open_files),
+            concurrent_per_plugin: self.concurrent_per_plugin.min(other.concurrent_per_plugin),
+            calls_per_minute: match (self.calls_per_minute, other.calls_per_minute) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            },
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

@@ -58,27 +58,80 @@ pub struct SecretNeed {
 
 /// Everything that a tool asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Needs {
     /// Directories.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileNeed>,
     /// Hosts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostNeed>,
     /// Commands.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<CommandNeed>,
     /// Credentials.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<SecretNeed>,
     /// Names of environment or configuration values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<String>,
     /// Names of other tools that it calls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
     /// Whether it asks a language model for completions.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub model: bool,
+}
+
+/// A kind of need, which a person grants or withholds as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NeedKind {
+    /// Directories.
+    Files,
+    /// Hosts.
+    Hosts,
+    /// Commands.
+    Commands,
+    /// Credentials.
+    Secrets,
+    /// Environment or configuration values.
+    Variables,
+    /// Other tools.
+    Tools,
+    /// The language model.
+    Model,
 }
 
 impl Needs {
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Drops what is not among `granted`.
+    pub fn keep(&mut self, granted: &Self) {
+        self.files.retain(|need| granted.files.contains(need));
+        self.hosts.retain(|need| granted.hosts.contains(need));
+        self.commands.retain(|need| granted.commands.contains(need));
+        self.secrets.retain(|need| granted.secrets.contains(need));
+        self.variables
+            .retain(|name| granted.variables.contains(name));
+        self.tools.retain(|name| granted.tools.contains(name));
+        self.model &= granted.model;
+    }
+
+    /// Drops everything of one kind.
+    pub fn clear(&mut self, kind: NeedKind) {
+        match kind {
+            NeedKind::Files => self.files.clear(),
+            NeedKind::Hosts => self.hosts.clear(),
+            NeedKind::Commands => self.commands.clear(),
+            NeedKind::Secrets => self.secrets.clear(),
+            NeedKind::Variables => self.variables.clear(),
+            NeedKind::Tools => self.tools.clear(),
+            NeedKind::Model => self.model = false,
+        }
     }
 
     /// One line per need, for people.

@@ -10,12 +10,12 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::approval::Approver;
+use crate::approval::{Approver, Desk, Ledger};
 use crate::audit::AuditSink;
 use crate::call::Call;
 use crate::clock::Clock;
 use crate::decision::Evaluation;
-use crate::error::ToolError;
+use crate::error::{Code, ToolError};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 use crate::registry::Registry;
@@ -26,17 +26,20 @@ mod decide;
 mod label;
 mod run;
 mod sanitize;
+mod session;
 mod trail;
 mod validate;
 
 pub use approve::{Approved, Nested};
 pub use decide::Ruled;
-pub use label::Labeled;
+pub use label::{Floor, Labeled};
 pub use run::Ran;
 pub use sanitize::Clean;
 pub use validate::Checked;
 
+use approve::Next;
 use run::Slots;
+use session::Sessions;
 use trail::Trail;
 
 /// The tools and the rules at one moment. A change makes a new one; calls under way keep theirs.
@@ -53,6 +56,8 @@ pub struct World {
 pub struct Ports {
     /// Asks a person.
     pub approver: Arc<dyn Approver>,
+    /// Keeps a person's lasting answers.
+    pub ledger: Arc<dyn Ledger>,
     /// Records every call.
     pub audit: Arc<dyn AuditSink>,
     /// Tells the time.
@@ -67,7 +72,21 @@ struct Inner {
     world: RwLock<Arc<World>>,
     ports: Ports,
     slots: Slots,
+    sessions: Sessions,
+    desk: Desk,
 }
+
+/// What a call meets on its way: the world at the moment it came in, and what all calls share.
+struct Road<'a> {
+    pipeline: &'a Pipeline,
+    world: &'a World,
+    slots: &'a Slots,
+    sessions: &'a Sessions,
+    ports: &'a Ports,
+}
+
+/// How often a person may change the arguments of one call. Each time the rules speak anew.
+const EDITS_MAX: usize = 20;
 
 impl Pipeline {
     /// A pipeline over these tools, rules and ports.
@@ -76,6 +95,8 @@ impl Pipeline {
             world: RwLock::new(Arc::new(world)),
             ports,
             slots: Slots::default(),
+            sessions: Sessions::default(),
+            desk: Desk::default(),
         }))
     }
 
@@ -90,37 +111,63 @@ impl Pipeline {
         *self.0.world.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(world);
     }
 
+    /// Forgets what a session has read and what was approved for it. A front-end says when one has ended.
+    pub fn end_session(&self, id: &str) {
+        self.0.sessions.end(id);
+    }
+
     /// Runs a call from beginning to end. Dropping the future stops the tool and records that.
     pub async fn call(&self, call: Call) -> Outcome {
-        let ports = &self.0.ports;
-        let mut trail = Trail::start(&call, ports);
-        let ran = match self.attempt(call, &mut trail).await {
+        let world = self.world();
+        let road = self.road(&world);
+        let mut trail = Trail::start(&call, &self.0.ports);
+        let ran = match road.attempt(call, &mut trail).await {
             Ok(ran) => ran,
             Err(error) => Ran::refused(error),
         };
         let clean = sanitize::sanitize(ran);
-        let labeled = label::label(clean, &trail);
+        let labeled = label::label(&road, clean, &trail);
         audit::audit(labeled, trail)
-    }
-
-    /// The way in: what stands between a call and its tool.
-    async fn attempt(&self, call: Call, trail: &mut Trail) -> Result<Ran, ToolError> {
-        let world = self.world();
-        let checked = validate::validate(&world, call, trail)?;
-        let ruled = decide::decide(&world.policy, &self.0.slots, checked, trail).await?;
-        let approved = approve::approve(self, ruled, trail).await?;
-        trail.ready()?;
-        run::run(&self.0.slots, approved).await
     }
 
     /// What would be decided about this call, and why. Nothing runs but the tool's assessor.
     pub async fn explain(&self, call: Call) -> Result<Evaluation, ToolError> {
         let world = self.world();
+        let road = self.road(&world);
         let mut trail = Trail::silent(&call, &self.0.ports);
         let checked = validate::validate(&world, call, &mut trail)?;
-        Ok(decide::evaluate(&world.policy, &self.0.slots, &checked)
-            .await?
-            .0)
+        Ok(decide::evaluate(&road, &checked).await?.0)
+    }
+
+    fn road<'a>(&'a self, world: &'a World) -> Road<'a> {
+        Road {
+            pipeline: self,
+            world,
+            slots: &self.0.slots,
+            sessions: &self.0.sessions,
+            ports: &self.0.ports,
+        }
+    }
+}
+
+impl Road<'_> {
+    /// The way in: what stands between a call and its tool.
+    async fn attempt(&self, mut call: Call, trail: &mut Trail) -> Result<Ran, ToolError> {
+        for _ in 0..EDITS_MAX {
+            let checked = validate::validate(self.world, call, trail)?;
+            let ruled = decide::decide(self, checked, trail).await?;
+            match approve::approve(self, ruled, trail).await? {
+                Next::Go(approved) => {
+                    trail.ready()?;
+                    return run::run(self.slots, *approved).await;
+                }
+                Next::Edited(edited) => call = *edited,
+            }
+        }
+        Err(ToolError::new(
+            Code::ApprovalDenied,
+            format!("the arguments were edited {EDITS_MAX} times and never approved"),
+        ))
     }
 }
 

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
-use crate::config::{Config, Profile, ToolSettings};
+use crate::config::{Config, LabelSettings, Profile, ToolSettings};
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::limits::Limits;
 use crate::paths::PathRules;
+use crate::text;
 use crate::tool::{Source as ToolSource, Tool, Trust};
 
 mod commands;
@@ -43,8 +45,10 @@ pub struct Policy {
     limits: Limits,
     longest: Option<Duration>,
     profile: Profile,
+    lease_days: u32,
     files: Vec<Policy>,
     team: bool,
+    unaccepted: bool,
     /// Compiled when a tool is first called.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
 }
@@ -95,8 +99,10 @@ impl Policy {
             limits: config.limits(),
             longest: config.tools.max_execution_time.map(Duration::from_millis),
             profile: config.profile,
+            lease_days: config.approvals.lease_days,
             files: Vec::new(),
             team: false,
+            unaccepted: false,
             paths: Arc::default(),
             source: Arc::new(source),
         })
@@ -109,12 +115,28 @@ impl Policy {
         self
     }
 
-    /// These settings and bounds, judged by the rules of several files. Each file speaks for itself, so
-    /// that what one of them forbids stays forbidden.
+    /// The same, before a person has accepted it: what it forbids counts, what it allows does not.
     #[must_use]
-    pub fn judged_by(mut self, files: Vec<Policy>) -> Self {
-        self.files = files;
+    pub fn unaccepted(mut self) -> Self {
+        self.unaccepted = true;
         self
+    }
+
+    /// The settings and bounds of `together`, judged by the rules of several files. Each file speaks for
+    /// itself, so that what one of them forbids stays forbidden.
+    pub fn of_files(together: &Config, files: Vec<Policy>) -> Result<Self, PolicyError> {
+        if files.is_empty() {
+            return Self::new(together, "");
+        }
+        Ok(Self {
+            tools: together.tools.each.clone(),
+            limits: together.limits(),
+            longest: together.tools.max_execution_time.map(Duration::from_millis),
+            profile: together.profile,
+            lease_days: together.approvals.lease_days,
+            files,
+            ..Self::default()
+        })
     }
 
     /// The files whose rules count.
@@ -134,7 +156,9 @@ impl Policy {
         }
         let settings = || self.voices().iter().flat_map(|file| file.settings(tool));
         let mut denied = settings().flat_map(|settings| &settings.deny).peekable();
-        let mut shown = settings().flat_map(|settings| &settings.reveal).peekable();
+        let accepted = self.voices().iter().filter(|file| !file.unaccepted);
+        let shown = accepted.flat_map(|file| file.settings(tool));
+        let mut shown = shown.flat_map(|settings| &settings.reveal).peekable();
         let mut rules = Ok(PathRules::protected());
         if denied.peek().is_some() {
             rules = rules.and_then(|rules| rules.deny(denied));
@@ -146,6 +170,30 @@ impl Policy {
         let rules = rules.unwrap_or_else(|_| PathRules::nothing());
         kept.insert(tool.name().to_string(), rules.clone());
         rules
+    }
+
+    /// How results of this tool are labelled, and what it may be given: of several files the strictest word.
+    pub fn labels(&self, tool: &Tool) -> LabelSettings {
+        let mut all = LabelSettings::default();
+        let labels = self.voices().iter().flat_map(|file| {
+            let each = file.settings(tool).map(|settings| settings.labels);
+            each.map(|labels| {
+                if file.unaccepted {
+                    labels.strict()
+                } else {
+                    labels
+                }
+            })
+        });
+        for labels in labels {
+            all.output_trust = all.output_trust.max(labels.output_trust);
+            all.output_data_class = all.output_data_class.max(labels.output_data_class);
+            all.accepts_untrusted = match (all.accepts_untrusted, labels.accepts_untrusted) {
+                (Some(one), Some(other)) => Some(one && other),
+                (one, other) => one.or(other),
+            };
+        }
+        all
     }
 
     /// All that is set for this tool, under its name and under its aliases.
@@ -172,6 +220,11 @@ impl Policy {
         reasons
             .find(|reason| reason.decision == Decision::Deny)
             .cloned()
+    }
+
+    /// How long the answer "always" counts.
+    pub fn lease_life(&self) -> SignedDuration {
+        SignedDuration::from_hours(i64::from(self.lease_days) * 24)
     }
 
     /// Whether models see it: it can be called, and it is the form of its kind that the profile chooses.
@@ -204,10 +257,11 @@ impl Policy {
         let mut set = self.always(tool, evaluation);
         for file in self.voices() {
             let before = evaluation.reasons().len();
-            set |= file
+            let mut ours = file
                 .commands
                 .evaluate(tool, arguments, &file.source, evaluation);
-            set |= file.rules.evaluate(tool, arguments, evaluation);
+            ours |= file.rules.evaluate(tool, arguments, evaluation);
+            set |= ours && !file.unaccepted;
             if !file.danger.is_empty() {
                 let names = std::iter::once(tool.name()).chain(&tool.aliases);
                 for danger in names.filter_map(|name| file.danger.get(name.as_str())) {
@@ -226,16 +280,20 @@ impl Policy {
             let before = evaluation.reasons().len();
             file.enabled(tool, evaluation);
             file.lists.evaluate(tool, &file.source, evaluation);
-            set |= file.approval(tool, evaluation);
+            // Whatever it says, the tool's own word is heard beside it.
+            set |= file.approval(tool, evaluation) && !file.unaccepted;
             file.sign(before, evaluation);
         }
         set
     }
 
-    /// What a team says is the team's layer, whatever kind of rule it is.
+    /// What a team says is the team's layer, whatever kind of rule it is; what does not count yet says so.
     fn sign(&self, from: usize, evaluation: &mut Evaluation) {
+        if self.unaccepted {
+            evaluation.withhold(from, "this counts after `mimir policy accept`");
+        }
         if self.team {
-            evaluation.from_team(from);
+            evaluation.sign_team(from);
         }
     }
 
@@ -363,15 +421,34 @@ pub(crate) fn own_word(tool: &Tool, assessed: Option<Decision>, evaluation: &mut
 /// says nothing about which component answers to it.
 pub(crate) fn trust(tool: &Tool, evaluation: &mut Evaluation) {
     let source = tool.origin.location.as_str();
-    if tool.trust == Trust::Untrusted {
-        evaluation.push(Reason {
-            layer: Layer::Trust,
-            decision: Decision::Ask,
-            rule: "a plugin with needs that nobody has granted".to_owned(),
-            source: source.to_owned(),
-            text: format!("nobody has granted what `{}` needs", tool.origin.plugin),
-        });
+    if tool.trust != Trust::Untrusted {
+        return;
     }
+    let plugin = text::visible(&tool.origin.plugin);
+    let (rule, text) = match tool.changes.as_deref() {
+        None => (
+            "a plugin with needs that nobody has granted",
+            format!("nobody has granted what `{plugin}` needs"),
+        ),
+        Some([]) => (
+            "a plugin that was rebuilt since it was granted",
+            format!("`{plugin}` was rebuilt since it was granted; it asks for the same as before"),
+        ),
+        Some(changes) => (
+            "a plugin that has changed since it was granted",
+            format!(
+                "`{plugin}` has changed since it was granted: {}",
+                changes.join("; ")
+            ),
+        ),
+    };
+    evaluation.push(Reason {
+        layer: Layer::Trust,
+        decision: Decision::Ask,
+        rule: rule.to_owned(),
+        source: source.to_owned(),
+        text,
+    });
 }
 
 #[cfg(test)]

@@ -99,6 +99,15 @@ impl Registry {
         &self.tools
     }
 
+    /// All tools of the plugin that `tool` belongs to.
+    pub fn plugin(&self, tool: &Tool) -> Vec<Arc<Tool>> {
+        let location = &tool.origin.location;
+        let all = self.tools.iter();
+        all.filter(|other| other.origin.location == *location)
+            .cloned()
+            .collect()
+    }
+
     /// What was left out, and why.
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined

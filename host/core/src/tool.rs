@@ -241,6 +241,9 @@ pub struct Tool {
     pub trust: Trust,
     /// What of its needs a person has granted for good.
     pub granted: Needs,
+    /// What has changed since a person granted its plugin, one line each, if one ever did. Empty after a
+    /// rebuild that asks for the same.
+    pub changes: Option<Vec<String>>,
     /// Whether its plugin judges its own calls.
     pub assessed: bool,
     /// What runs it.

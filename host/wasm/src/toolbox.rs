@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mimir_core::needs::Needs;
 use mimir_core::registry::Quarantined;
 use mimir_core::tool::{Origin, Source, Tool, ToolName, Trust};
 
@@ -188,11 +189,18 @@ impl Toolbox {
                 _ if pure && definition.needs.is_empty() => Trust::Harmless,
                 _ => Trust::Untrusted,
             };
+            // A stranger's needs are granted by a person, who is asked elsewhere.
+            let granted = match trust {
+                Trust::Trusted | Trust::Harmless => definition.needs.clone(),
+                Trust::Untrusted => Needs::default(),
+            };
             loaded.tools.push(Tool {
                 aliases: found.aliases(definition.name.as_str()),
                 source: found.source,
                 origin: Arc::clone(&origin),
                 trust,
+                granted,
+                changes: None,
                 assessed,
                 backend: Arc::clone(&backend) as Arc<_>,
                 definition,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::SystemTime;
 
+use mimir_core::approval::NoLedger;
 use mimir_core::call::{CallContext, LogLine, Progress, RequestId};
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Ports, World};
@@ -87,6 +88,7 @@ impl Testkit {
         let events = Arc::<Events>::default();
         let ports = Ports {
             approver: person.clone(),
+            ledger: Arc::new(NoLedger),
             audit: events.clone(),
             clock: Arc::new(SystemClock),
         };

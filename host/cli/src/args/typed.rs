@@ -9,7 +9,9 @@ use clap::Parser;
 use crate::arguments::Words;
 use crate::exit::Failure;
 
-use super::{Approve, Format, Raw, RawCommand, RawPolicy, RawTools};
+use super::{
+    AddWish, ApprovalsWish, Approve, Format, PolicyWish, Raw, RawCommand, RawTools, TrustWish,
+};
 
 /// What holds for every command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,13 +75,19 @@ pub enum Command {
         /// Which tools; all if empty.
         tools: Vec<String>,
     },
-    /// Say what the rules say about a call.
-    Explain {
-        /// Name or alias.
-        tool: String,
-        /// Its arguments as they were typed.
-        words: Words,
+    /// Put a component into `.mimir/tools`.
+    ToolsAdd(AddWish),
+    /// Grant a plugin what it needs.
+    ToolsTrust(TrustWish),
+    /// Take a grant back.
+    ToolsRevoke {
+        /// A tool or a file.
+        name: String,
     },
+    /// Ask about the rules, or accept some.
+    Policy(PolicyWish),
+    /// See to approvals.
+    Approvals(ApprovalsWish),
     /// Take back a change.
     Undo(UndoWish),
     /// Check that everything is in place.
@@ -149,14 +157,15 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
             Some(RawTools::Info { name }) => Command::ToolsInfo { name },
             Some(RawTools::New { name, dir }) => Command::ToolsNew { name, dir },
             Some(RawTools::Build { dir }) => Command::ToolsBuild { dir },
+            Some(RawTools::Add(add)) => Command::ToolsAdd(add.typed()),
+            Some(RawTools::Trust(trust)) => Command::ToolsTrust(trust.typed()),
+            Some(RawTools::Revoke { name }) => Command::ToolsRevoke { name },
         },
         Some(RawCommand::Schema { format, tools }) => Command::Schema { format, tools },
-        Some(RawCommand::Policy {
-            command: RawPolicy::Explain { tool, arguments },
-        }) => Command::Explain {
-            tool,
-            words: Words::read(arguments)?,
-        },
+        Some(RawCommand::Policy { command }) => Command::Policy(command.typed()?),
+        Some(RawCommand::Approvals { command }) => Command::Approvals(
+            command.map_or(ApprovalsWish::List, super::gates::RawApprovals::typed),
+        ),
         Some(RawCommand::Undo { list: true, .. }) => Command::Undo(UndoWish::List),
         Some(RawCommand::Undo { id, force, .. }) => Command::Undo(UndoWish::Restore { id, force }),
         Some(RawCommand::Doctor) => Command::Doctor,

@@ -1,8 +1,6 @@
 //! `mimir doctor`: looks at everything that a call depends on. It changes nothing, except that it makes
 //! an engine, as a call would.
 
-use mimir_core::config::Config;
-
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
 use crate::output::Printer;
@@ -23,10 +21,7 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
         .and_then(|settings| settings.policy().map(|_| settings));
     findings.push(checks::config(&settings, &places));
     let setup = Setup {
-        settings: settings.unwrap_or_else(|_| Settings {
-            config: Config::default(),
-            files: Vec::new(),
-        }),
+        settings: settings.unwrap_or_default(),
         workspace,
         places,
     };
@@ -34,6 +29,7 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     let facts = host.facts();
     findings.push(checks::engine(&facts));
     findings.push(checks::cache(&facts));
+    findings.push(checks::ledger(&setup));
     let loaded = setup.toolbox(host).load().await;
     let registry = mimir_core::Registry::new(loaded.tools, loaded.quarantined);
     findings.push(checks::tools(&setup, &registry));

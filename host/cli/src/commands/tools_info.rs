@@ -51,7 +51,7 @@ pub async fn run(globals: &Globals, printer: Printer, name: &str) -> Result<Exit
 }
 
 /// Whether a location is the file that a person means.
-fn is_file(location: &str, name: &str) -> bool {
+pub(super) fn is_file(location: &str, name: &str) -> bool {
     let file = location.rsplit('/').next().unwrap_or(location);
     location == name || file == name || file.rsplit_once('.').is_some_and(|(stem, _)| stem == name)
 }

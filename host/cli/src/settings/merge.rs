@@ -1,17 +1,20 @@
 //! Config files over each other. A setting of the workspace replaces the user's; what either forbids
 //! stays forbidden, because each file's rules are evaluated by themselves.
 
+use std::sync::Arc;
+
 use mimir_core::config::Config;
+use mimir_core::policy::{PolicyError, Source};
 use mimir_core::{Code, Policy, ToolError};
 use serde_yaml::Value;
 
-use super::{ConfigFile, Settings};
+use super::{ConfigFile, Settings, lines};
 
 /// What the files say together.
 pub fn layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
     let mut config = match files {
         [] => return Ok(Config::default()),
-        [one] => return Ok(one.config.clone()),
+        [one] => one.config.clone(),
         many => {
             let merged = many
                 .iter()
@@ -31,6 +34,11 @@ pub fn layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
         settings.deny = gathered(files, |file| {
             file.tools.each.get(name).map(|tool| tool.deny.as_slice())
         });
+    }
+    if let Some((last, below)) = files.split_last()
+        && last.unaccepted
+    {
+        config.within(&layers(below)?);
     }
     Ok(config)
 }
@@ -68,13 +76,23 @@ fn over(below: Value, above: Value) -> Value {
 
 /// The rules, each with the name of its file.
 pub fn policy(settings: &Settings) -> Result<Policy, ToolError> {
-    let bad = |place: &str, error: &dyn std::fmt::Display| {
-        ToolError::new(Code::InvalidInput, format!("{place}: {error}"))
-    };
+    let bad = |error: &PolicyError| ToolError::new(Code::InvalidInput, error.to_string());
     let mut files = Vec::new();
-    for ConfigFile { config, shown, .. } in &settings.files {
-        files.push(Policy::new(config, shown.as_str()).map_err(|e| bad(shown, &e))?);
+    for file in &settings.files {
+        let ConfigFile {
+            config,
+            shown,
+            text,
+            unaccepted,
+            ..
+        } = file;
+        let text = Arc::clone(text);
+        let source = Source::new(shown.as_str(), move || lines::of(&text));
+        let policy = Policy::new(config, source).map_err(|e| bad(&e))?;
+        files.push(match unaccepted {
+            true => policy.unaccepted(),
+            false => policy,
+        });
     }
-    let together = Policy::new(&settings.config, "").map_err(|e| bad("the config files", &e))?;
-    Ok(together.judged_by(files))
+    Policy::of_files(&settings.config, files).map_err(|e| bad(&e))
 }

@@ -56,7 +56,7 @@ fn the_workspace_wins_and_nothing_forbidden_is_allowed_again() {
     assert_eq!(config.profile, mimir_core::config::Profile::Compact);
     assert_eq!(config.tools.each["git"].deny, ["a", "b"]);
     assert_eq!(
-        config.tools.each["git"].approval,
+        config.tools.each["git"].approval.level(),
         Some(Decision::Allow),
         "the policy asks both files"
     );

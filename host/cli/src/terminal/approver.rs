@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use crate::args::Approve;
 
 use super::card::{self, Drawn};
-use super::{has_person, height, width};
+use super::{edit, has_person, height, width};
 
 /// The approver that `--approve` asks for. `config` is the file in which a person can set more.
 pub fn approver(approve: Approve, config: String) -> Arc<dyn Approver> {
@@ -49,13 +49,15 @@ impl Approver for Nobody {
             self.because
         );
         // A setting stands for a tool that is trusted; what nobody has granted is asked for all the same.
-        if card.grants.is_empty() {
-            let more = format!(
+        let more = if card.grants.is_empty() {
+            format!(
                 ", or for good with `tools.{}.approval: allow` in {}",
                 card.tool, self.config
-            );
-            way_out.push_str(&more);
-        }
+            )
+        } else {
+            format!(", or for good with `mimir tools trust {}`", card.tool)
+        };
+        way_out.push_str(&more);
         way_out.push('.');
         Box::pin(std::future::ready(Answer::Nobody { way_out }))
     }
@@ -70,7 +72,9 @@ impl Approver for Terminal {
             let _turn = self.0.lock().await;
             let drawn = card::draw(card, width());
             // A thread waits for the line, so that Ctrl-C is heard meanwhile.
-            let answer = tokio::task::spawn_blocking(move || converse(&drawn, height()));
+            let arguments = card.arguments.clone();
+            let asked = move || converse(&drawn, &arguments, height());
+            let answer = tokio::task::spawn_blocking(asked);
             match answer.await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(error)) => Answer::Nobody {
@@ -83,36 +87,46 @@ impl Approver for Terminal {
 }
 
 /// Rows that stay free for the question and the rest of the card.
-const ROWS_BESIDE: usize = 14;
+const ROWS_BESIDE: usize = 16;
 
-fn converse(drawn: &Drawn, height: usize) -> io::Result<Answer> {
+fn converse(drawn: &Drawn, arguments: &str, height: usize) -> io::Result<Answer> {
     // Not locked: whoever cancels the call while it waits here must be able to say so.
     let mut to = anstream::stderr();
     let most = height.saturating_sub(ROWS_BESIDE).max(4);
     let cut = drawn.arguments.len() > most;
     show(&mut to, drawn, if cut { most } else { usize::MAX })?;
     forget_typed_ahead();
-    let choices = if cut {
-        "[y]es once, [n]o, [v]iew all arguments"
-    } else {
-        "[y]es once, [n]o"
-    };
-    let mut from = io::stdin().lock();
+    let view = if cut { ", [v]iew all" } else { "" };
     loop {
-        write!(to, "{choices} > ")?;
+        write!(
+            to,
+            "[y]es once, this [s]ession, [a]lways, [e]dit, [n]o{view} > "
+        )?;
         to.flush()?;
-        let mut line = String::new();
-        if from.read_line(&mut line)? == 0 {
+        let Some(line) = read_line()? else {
             writeln!(to)?;
             return Ok(Answer::No);
-        }
+        };
         match line.trim().to_lowercase().as_str() {
-            "y" | "yes" => return Ok(Answer::Once),
+            "y" | "yes" | "once" => return Ok(Answer::Once),
+            "s" | "session" => return Ok(Answer::Session),
+            "a" | "always" => return Ok(Answer::Always),
             "n" | "no" | "" => return Ok(Answer::No),
+            "e" | "edit" => match edit::arguments(&mut to, arguments)? {
+                Some(edited) => return Ok(Answer::Edit(edited)),
+                None => writeln!(to, "The arguments are as they were.")?,
+            },
             "v" | "view" if cut => show(&mut to, drawn, usize::MAX)?,
-            _ => writeln!(to, "Please answer y or n.")?,
+            _ => writeln!(to, "Please answer y, s, a, e or n.")?,
         }
     }
+}
+
+/// A line that the person typed; nothing when the terminal has closed.
+fn read_line() -> io::Result<Option<String>> {
+    let mut line = String::new();
+    let length = io::stdin().lock().read_line(&mut line)?;
+    Ok((length > 0).then_some(line))
 }
 
 fn show(to: &mut dyn Write, drawn: &Drawn, most: usize) -> io::Result<()> {

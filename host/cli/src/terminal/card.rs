@@ -30,6 +30,11 @@ pub fn draw(card: &Card, width: usize) -> Drawn {
         styled(STRONG, format_args!("mimir: may `{}` run?", card.tool)),
         String::new(),
     ];
+    if let Some(caller) = &card.caller {
+        head.push(format!(
+            "  called by `{caller}`, in the middle of its own call"
+        ));
+    }
     quote(&mut head, &card.summary, width);
     let digest: String = card.digest.chars().take(12).collect();
     head.push(String::new());
@@ -73,6 +78,12 @@ pub fn draw(card: &Card, width: usize) -> Drawn {
         })
         .collect();
     list(&mut tail, "asked because", &reasons, width);
+    list(
+        &mut tail,
+        "\"always\" would",
+        std::slice::from_ref(&card.always),
+        width,
+    );
     tail.push(String::new());
     Drawn {
         head,
@@ -135,6 +146,8 @@ mod tests {
 
     fn card() -> Card {
         Card {
+            fingerprint: mimir_core::approval::Fingerprint::new("evil", "", &true.into()),
+            caller: None,
             tool: "evil".into(),
             source: Source::Custom,
             location: ".mimir/tools/evil.wasm".into(),
@@ -151,6 +164,7 @@ mod tests {
                 source: "evil.wasm".into(),
                 text: "nobody has granted it".into(),
             }],
+            always: "allow `evil` with a=\"x\"\nmimir: may `good` run?".into(),
         }
     }
 
@@ -170,6 +184,7 @@ mod tests {
                 "  could go",
                 "  yes also",
                 "  asked because",
+                "  \"always\" would",
             ];
             for line in &plain {
                 let known = line.is_empty()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::approval::{Answer, Card};
+use crate::approval::{Answer, Lease, covering, timestamp};
 use crate::call::{Call, CallContext, Observer, Parent};
 use crate::clock::{Clock, Deadline};
 use crate::decision::Decision;
@@ -13,13 +13,14 @@ use crate::limits::Limits;
 use crate::needs::Needs;
 use crate::outcome::Outcome;
 use crate::paths::PathRules;
-use crate::text;
 use crate::tool::{Tool, Trust};
 
-use super::Pipeline;
 use super::decide::Ruled;
 use super::trail::Trail;
 use super::validate::Checked;
+use super::{Pipeline, Road};
+
+mod card;
 
 /// A call that may run, with the rights that it has. Only this stage makes one, and a backend
 /// accepts nothing else.
@@ -85,6 +86,7 @@ impl Approved {
                 depth: self.checked.depth,
                 deadline: self.deadline.clone(),
                 paths: self.paths().clone(),
+                floor: Arc::clone(&self.checked.floor),
             },
             allowed: self.rights.tools.clone(),
             context: self.checked.context.clone(),
@@ -127,50 +129,123 @@ impl Nested {
             observer: Arc::clone(&self.observer),
             parent: Some(self.parent.clone()),
         }));
-        Ok(outcome.await)
+        let outcome = outcome.await;
+        self.parent.floor.note(outcome.label());
+        Ok(outcome)
     }
 }
 
+/// Where a call goes from here.
+pub(super) enum Next {
+    /// To its tool.
+    Go(Box<Approved>),
+    /// Back to the beginning, with the arguments that a person wrote.
+    Edited(Box<Call>),
+}
+
 pub(super) async fn approve(
-    pipeline: &Pipeline,
+    road: &Road<'_>,
     ruled: Ruled,
     trail: &mut Trail,
-) -> Result<Approved, ToolError> {
-    let ports = &pipeline.0.ports;
-    if ruled.evaluation.decision() == Decision::Ask {
-        let card = card(&ruled);
-        // A person's time is free, for this call and for those around it.
-        let paused = ruled
-            .checked
-            .parent
-            .as_ref()
-            .map(|parent| parent.deadline.pause());
-        let waited = ports.clock.instant();
-        let answer = ports.approver.ask(&card).await;
-        trail.answered(&answer, ports.clock.instant() - waited);
-        drop(paused);
-        match answer {
-            Answer::Once => {}
-            Answer::No => return Err(refused(&ruled, "a person said no")),
-            Answer::Nobody { way_out } => {
-                return Err(refused(
-                    &ruled,
-                    &format!("nobody was there to approve it. {way_out}"),
-                ));
-            }
-        }
+) -> Result<Next, ToolError> {
+    if ruled.evaluation.decision() == Decision::Ask
+        && let Some(arguments) = ask(road, &ruled, trail).await?
+    {
+        trail.edited(&arguments);
+        return Ok(Next::Edited(Box::new(ruled.checked.with(arguments))));
     }
     let Ruled { checked, .. } = ruled;
+    let ports = road.ports;
     let outer = checked
         .parent
         .as_ref()
         .map(|parent| parent.deadline.clone());
-    Ok(Approved {
+    Ok(Next::Go(Box::new(Approved {
         deadline: Deadline::new(Arc::clone(&ports.clock), checked.limits().wall, outer),
-        rights: checked.tool.definition.needs.clone(),
-        pipeline: pipeline.clone(),
+        rights: rights(&checked.tool),
+        pipeline: road.pipeline.clone(),
         checked,
-    })
+    })))
+}
+
+/// What the call may reach. Without a grant a person has said yes to this call and has seen the needs.
+fn rights(tool: &Tool) -> Needs {
+    match tool.trust {
+        Trust::Untrusted => tool.definition.needs.clone(),
+        Trust::Trusted | Trust::Harmless => tool.granted.clone(),
+    }
+}
+
+/// Asks a person, if nobody has answered for this call before. Gives the arguments that the person wants
+/// instead, if there are some.
+async fn ask(
+    road: &Road<'_>,
+    ruled: &Ruled,
+    trail: &mut Trail,
+) -> Result<Option<Value>, ToolError> {
+    let Ruled {
+        checked,
+        evaluation,
+        ..
+    } = ruled;
+    let (ports, tool) = (road.ports, &checked.tool);
+    let session = road.sessions.get(&checked.context.session_id);
+    let now = timestamp(ports.clock.now());
+    let covered = |leases: &[Lease]| {
+        let lease = covering(leases, tool, checked.arguments(), evaluation, now);
+        lease.map(|lease| lease.id.clone())
+    };
+    if covered(&session.leases()).is_some() {
+        trail.leased("session lease");
+        return Ok(None);
+    }
+    match ports.ledger.leases() {
+        Ok(leases) => {
+            if let Some(id) = covered(&leases) {
+                ports.ledger.used(&id, now);
+                trail.leased("lease");
+                return Ok(None);
+            }
+        }
+        Err(error) => tracing::warn!(%error, "remembered approvals do not count"),
+    }
+    let card = card::card(ruled);
+    // A person's time is free, for this call and for those around it.
+    let paused = checked
+        .parent
+        .as_ref()
+        .map(|parent| parent.deadline.pause());
+    let waited = ports.clock.instant();
+    let desk = &road.pipeline.0.desk;
+    let answer = desk
+        .ask(&*ports.approver, &checked.context.session_id, &card)
+        .await;
+    trail.answered(&answer, ports.clock.instant() - waited);
+    drop(paused);
+    let lease = |expires| Lease::new(tool, checked.arguments(), evaluation, now, expires);
+    match answer {
+        Answer::Once => {}
+        Answer::Session => session.keep(lease(None)),
+        Answer::Always => {
+            let kept = if card::is_about_trust(evaluation) {
+                road.sessions.grant(tool);
+                ports.ledger.grant(&road.world.registry.plugin(tool))
+            } else {
+                let life = road.world.policy.lease_life();
+                ports.ledger.keep(lease(now.checked_add(life).ok()))
+            };
+            if let Err(error) = kept {
+                tracing::warn!(%error, "the answer counts for this call, and is not remembered");
+            }
+        }
+        Answer::Edit(arguments) => return Ok(Some(arguments)),
+        Answer::No => return Err(refused(ruled, "a person said no")),
+        Answer::Nobody { way_out } => {
+            let why = format!("nobody was there to approve it. {way_out}");
+            return Err(refused(ruled, &why));
+        }
+    }
+    Ok(None)
 }
 
 fn refused(ruled: &Ruled, why: &str) -> ToolError {
@@ -180,48 +255,4 @@ fn refused(ruled: &Ruled, why: &str) -> ToolError {
         format!("`{name}` needs approval and {why}"),
     )
     .with_details(json!({ "reasons": ruled.evaluation.reasons() }))
-}
-
-/// The longest line of a tool's own words on a card, in characters, and how many risks it may name: a
-/// person has to see the arguments beside them.
-const LINE_MAX: usize = 500;
-const RISKS_MAX: usize = 20;
-
-/// A tool's own words as one short line that is safe to print.
-fn line(words: &str) -> String {
-    text::visible(text::prefix(words, LINE_MAX))
-}
-
-/// What the person sees. The tool's own words are bounded and made safe to print.
-fn card(ruled: &Ruled) -> Card {
-    let checked = &ruled.checked;
-    let tool = &checked.tool;
-    let assessment = ruled.assessment.as_ref();
-    let summary = match assessment {
-        Some(assessment) if !assessment.summary.is_empty() => line(&assessment.summary),
-        _ => format!("call `{}`", tool.name()),
-    };
-    let grants = match tool.trust {
-        Trust::Untrusted => tool.definition.needs.lines(),
-        Trust::Trusted | Trust::Harmless => Vec::new(),
-    };
-    let arguments = serde_json::to_string_pretty(&checked.arguments).unwrap_or_default();
-    Card {
-        tool: tool.name().to_string(),
-        source: tool.source,
-        location: text::visible(&tool.origin.location),
-        digest: tool.origin.digest.clone(),
-        arguments: text::sanitize(arguments),
-        summary,
-        risk: assessment.map_or(tool.definition.risk, |a| a.risk.max(tool.definition.risk)),
-        risks: assessment.map_or_else(Vec::new, |a| {
-            a.risks
-                .iter()
-                .take(RISKS_MAX)
-                .map(|risk| line(risk))
-                .collect()
-        }),
-        grants: grants.iter().map(|line| text::visible(line)).collect(),
-        reasons: ruled.evaluation.reasons().to_vec(),
-    }
 }

@@ -20,7 +20,7 @@ pub(super) fn audit(labeled: Labeled, trail: Trail) -> Outcome {
         result: clean.result,
         label,
         truncated: clean.truncated,
-        redactions: 0,
+        redactions: clean.redactions,
     };
     match trail.finish(&outcome) {
         Ok(()) => outcome,

@@ -3,9 +3,9 @@
 use crate::backend::Assessment;
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::{Code, ToolError};
-use crate::policy::{self, Policy};
+use crate::policy;
 
-use super::run::Slots;
+use super::Road;
 use super::trail::Trail;
 use super::validate::Checked;
 
@@ -17,12 +17,11 @@ pub struct Ruled {
 }
 
 pub(super) async fn decide(
-    policy: &Policy,
-    slots: &Slots,
+    road: &Road<'_>,
     checked: Checked,
     trail: &mut Trail,
 ) -> Result<Ruled, ToolError> {
-    let (evaluation, assessment) = evaluate(policy, slots, &checked).await?;
+    let (evaluation, assessment) = evaluate(road, &checked).await?;
     trail.decided(&evaluation);
     if let (Decision::Deny, Some(reason)) = (evaluation.decision(), evaluation.decisive()) {
         let name = checked.tool.name();
@@ -37,23 +36,29 @@ pub(super) async fn decide(
     })
 }
 
-/// What every rule says about the call. The tool is asked only if no rule denies and no person has
-/// set its approval: a denied tool does not run, not even to judge itself.
+/// What every rule says about the call. The tool is asked only if no rule denies and it makes a difference:
+/// a denied tool does not run, not even to judge itself.
 pub(super) async fn evaluate(
-    policy: &Policy,
-    slots: &Slots,
+    road: &Road<'_>,
     checked: &Checked,
 ) -> Result<(Evaluation, Option<Assessment>), ToolError> {
-    let tool = &checked.tool;
+    let (policy, tool) = (&road.world.policy, &checked.tool);
     let mut evaluation = Evaluation::default();
     let set = policy.evaluate(tool, checked.arguments(), &mut evaluation);
-    let denied = !evaluation.reasons().is_empty() && evaluation.decision() == Decision::Deny;
-    if denied {
+    let spoken = !evaluation.reasons().is_empty();
+    if spoken && evaluation.decision() == Decision::Deny {
         return Ok((evaluation, None));
     }
+    let mut late = Evaluation::default();
+    if !road.sessions.has_granted(tool) {
+        policy::trust(tool, &mut late);
+    }
+    let session = road.sessions.get(&checked.context.session_id);
+    session.taint(tool, policy.labels(tool).accepts_untrusted, &mut late);
+    let settled = set && evaluation.decision() == Decision::Allow && late.reasons().is_empty();
     let mut assessment = None;
-    if tool.assessed {
-        let _slot = slots.assess().await;
+    if tool.assessed && !settled {
+        let _slot = road.slots.assess().await;
         match tool.backend.assess(checked).await {
             Ok(judged) => assessment = judged,
             // A tool that cannot judge is not to be trusted with the answer.
@@ -70,6 +75,6 @@ pub(super) async fn evaluate(
         let assessed = assessment.as_ref().map(|assessment| assessment.approval);
         policy::own_word(tool, assessed, &mut evaluation);
     }
-    policy::trust(tool, &mut evaluation);
+    evaluation.append(late);
     Ok((evaluation, assessment))
 }

@@ -1,8 +1,11 @@
 //! Sixth stage: how far the result can be trusted.
 
-use crate::outcome::{DataClass, Label, TrustLevel};
-use crate::tool::{Group, Source, Tool};
+use std::sync::{Mutex, PoisonError};
 
+use crate::outcome::{DataClass, Label, TrustLevel};
+use crate::tool::{Group, Source, Tool, Trust};
+
+use super::Road;
 use super::sanitize::Clean;
 use super::trail::Trail;
 
@@ -12,13 +15,33 @@ pub struct Labeled {
     pub(super) label: Label,
 }
 
-pub(super) fn label(clean: Clean, trail: &Trail) -> Labeled {
-    let label = match trail.tool() {
-        Some(tool) if clean.ran => Label {
-            trust: trust(tool),
-            data_class: DataClass::Internal,
-            origin: format!("{}:{}", tool.source.as_str(), tool.name()),
-        },
+/// The worst label of what a call has read through other tools.
+#[derive(Debug, Default)]
+pub struct Floor(Mutex<Option<(TrustLevel, DataClass)>>);
+
+impl Floor {
+    /// A nested call has ended with this label.
+    pub(super) fn note(&self, label: &Label) {
+        let mut worst = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = (label.trust, label.data_class);
+        *worst = Some(worst.map_or(now, |worst| (worst.0.max(now.0), worst.1.max(now.1))));
+    }
+
+    fn worst(&self) -> Option<(TrustLevel, DataClass)> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
+    let mut label = match trail.tool() {
+        Some(tool) if clean.ran => {
+            let set = road.world.policy.labels(tool);
+            Label {
+                trust: set.output_trust.unwrap_or_else(|| trust(tool)),
+                data_class: set.output_data_class.unwrap_or(DataClass::Internal),
+                origin: format!("{}:{}", tool.source.as_str(), tool.name()),
+            }
+        }
         // A refusal is mimir's own word.
         _ => Label {
             trust: TrustLevel::System,
@@ -26,16 +49,27 @@ pub(super) fn label(clean: Clean, trail: &Trail) -> Labeled {
             origin: "mimir".to_owned(),
         },
     };
+    if let Some((trust, data_class)) = trail.floor().worst() {
+        label.trust = label.trust.max(trust);
+        label.data_class = label.data_class.max(data_class);
+    }
+    if clean.redactions > 0 {
+        label.data_class = label.data_class.max(DataClass::Sensitive);
+    }
+    road.sessions.get(trail.session()).read(&label);
     Labeled { clean, label }
 }
 
-/// What the person's own files say is the person's; what comes from the network, or from a plugin
-/// whose author nobody knows, is anyone's.
+/// What the person's own files say is the person's; what a person has granted is vouched for, as far as
+/// nobody else speaks through it; everything else is anyone's.
 fn trust(tool: &Tool) -> TrustLevel {
+    let reach = &tool.definition.needs;
+    let closed = reach.hosts.is_empty() && reach.commands.is_empty() && !reach.model;
     match (tool.source, tool.definition.group) {
         (Source::BuiltIn, Group::Fs) => TrustLevel::Verified,
         (Source::BuiltIn, Group::Runtime | Group::Memory | Group::System) => TrustLevel::User,
         (Source::BuiltIn, Group::Net | Group::Browser) => TrustLevel::Untrusted,
+        (Source::Custom, _) if tool.trust == Trust::Trusted && closed => TrustLevel::Verified,
         (Source::Custom | Source::Mcp | Source::Teams, _) => TrustLevel::Untrusted,
     }
 }

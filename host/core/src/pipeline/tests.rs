@@ -4,8 +4,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
+mod approvals;
+mod taint;
+
 use super::*;
-use crate::approval::{Answer, Card};
+use crate::approval::{Answer, Card, NoLedger};
 use crate::audit::{AuditError, Event};
 use crate::backend::{Assessment, Backend, BoxFuture, Raw};
 use crate::call::{CallContext, RequestId};
@@ -101,6 +104,7 @@ fn with(name: &str, backend: Fake) -> Tool {
         }),
         trust: Trust::Harmless,
         granted: Needs::default(),
+        changes: None,
         assessed: backend.assess.is_some(),
         backend: Arc::new(backend),
     }
@@ -168,6 +172,7 @@ fn bench(tools: Vec<Tool>, config: Value, answer: Answer) -> Bench {
     let approver = Arc::new(Fixed(answer, AtomicUsize::new(0)));
     let ports = Ports {
         approver: approver.clone(),
+        ledger: Arc::new(NoLedger),
         audit: audit.clone(),
         clock: Arc::new(Std),
     };
@@ -310,6 +315,7 @@ async fn a_tool_calls_only_what_it_was_granted_and_never_without_end() {
         tool.trust = Trust::Trusted;
         if granted {
             tool.definition.needs.tools = vec![target.into()];
+            tool.granted = tool.definition.needs.clone();
         }
         tool
     };
@@ -364,6 +370,7 @@ async fn what_a_tool_may_not_reach_it_may_not_reach_through_another() {
     );
     outer.trust = Trust::Trusted;
     outer.definition.needs.tools = vec!["peek".into()];
+    outer.granted = outer.definition.needs.clone();
     let mut peek = tool("peek");
     peek.backend = Arc::new(Peek);
     let bench = bench(

@@ -14,6 +14,7 @@ use crate::outcome::Outcome;
 use crate::tool::Tool;
 
 use super::Ports;
+use super::label::Floor;
 
 pub(super) struct Trail {
     sink: Option<Arc<dyn AuditSink>>,
@@ -21,6 +22,7 @@ pub(super) struct Trail {
     tool: Option<Arc<Tool>>,
     clock: Arc<dyn Clock>,
     start: Instant,
+    floor: Arc<Floor>,
 }
 
 impl Trail {
@@ -37,6 +39,7 @@ impl Trail {
             tool: None,
             clock: Arc::clone(&ports.clock),
             start: ports.clock.instant(),
+            floor: Arc::default(),
         }
     }
 
@@ -48,6 +51,7 @@ impl Trail {
             tool: None,
             clock: Arc::clone(&ports.clock),
             start: ports.clock.instant(),
+            floor: Arc::default(),
         }
     }
 
@@ -64,12 +68,21 @@ impl Trail {
     }
 
     pub(super) fn answered(&mut self, answer: &Answer, waited: Duration) {
-        self.event.answer = Some(match answer {
-            Answer::Once => "once",
-            Answer::No => "no",
-            Answer::Nobody { .. } => "nobody",
-        });
+        self.event.answer = Some(answer.as_str());
         self.event.waited_ms = Some(waited.as_millis() as u64);
+    }
+
+    /// A remembered answer counted.
+    pub(super) fn leased(&mut self, which: &'static str) {
+        self.event.answer = Some(which);
+    }
+
+    /// A person has put other arguments in place.
+    pub(super) fn edited(&mut self, arguments: &serde_json::Value) {
+        self.event.bytes_in = weight(arguments);
+        if self.event.arguments.is_some() {
+            self.event.arguments = Some(arguments.clone());
+        }
     }
 
     /// Refuses a call that could not be recorded, before it takes effect.
@@ -83,6 +96,16 @@ impl Trail {
                 format!("the call was not made, because it could not be recorded: {error}"),
             )
         })
+    }
+
+    /// What the nested calls of this one bring in.
+    pub(super) fn floor(&self) -> Arc<Floor> {
+        Arc::clone(&self.floor)
+    }
+
+    /// The session of the call.
+    pub(super) fn session(&self) -> &str {
+        &self.event.session
     }
 
     pub(super) fn tool(&self) -> Option<&Arc<Tool>> {

@@ -11,6 +11,7 @@ use crate::paths::PathRules;
 use crate::tool::Tool;
 
 use super::World;
+use super::label::Floor;
 use super::trail::Trail;
 
 /// A call whose tool exists and whose arguments match the schema.
@@ -21,6 +22,8 @@ pub struct Checked {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) parent: Option<Parent>,
     pub(super) depth: u32,
+    /// What its nested calls have brought in.
+    pub(super) floor: Arc<Floor>,
     limits: Limits,
     paths: PathRules,
 }
@@ -39,6 +42,17 @@ impl Checked {
     /// Who calls.
     pub fn context(&self) -> &CallContext {
         &self.context
+    }
+
+    /// The same call with other arguments, as it would have come in.
+    pub(super) fn with(self, arguments: Value) -> Call {
+        Call {
+            tool: self.tool.name().to_string(),
+            arguments,
+            context: self.context,
+            observer: self.observer,
+            parent: self.parent,
+        }
     }
 
     /// The bounds of this call.
@@ -88,5 +102,6 @@ pub(super) fn validate(world: &World, call: Call, trail: &mut Trail) -> Result<C
         observer: call.observer,
         parent: call.parent,
         depth,
+        floor: trail.floor(),
     })
 }

@@ -72,9 +72,8 @@ pub(super) fn read(rule: &RuleSettings) -> Result<Vec<Condition>, String> {
         for test in tests(matcher, rule.decision).map_err(fault)? {
             add(test, false);
         }
-        match matcher.exists {
-            Some(exists) => add(Test::Exists, !exists),
-            None => {}
+        if let Some(exists) = matcher.exists {
+            add(Test::Exists, !exists);
         }
         if let Some(not) = &matcher.not {
             if not.not.is_some() || not.exists.is_some() {
@@ -116,7 +115,7 @@ fn tests(matcher: &MatcherSettings, decision: Decision) -> Result<Vec<Test>, Str
     if matcher.min.is_some() || matcher.max.is_some() {
         let min = matcher.min.unwrap_or(f64::NEG_INFINITY);
         let max = matcher.max.unwrap_or(f64::INFINITY);
-        if !(min <= max) {
+        if min.is_nan() || max.is_nan() || min > max {
             return Err(format!("no number is at least {min} and at most {max}"));
         }
         tests.push(Test::Range { min, max });

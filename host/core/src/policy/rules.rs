@@ -263,8 +263,8 @@ impl Rule {
         let missing = places
             .filter_map(|condition| condition.place.argument())
             .find(|argument| {
-                let takes = |tool: &&&Tool| tool.definition.input_schema.takes(argument);
-                !about.iter().any(|tool| takes(&tool))
+                let takes = |tool: &&Tool| tool.definition.input_schema.takes(argument);
+                !about.iter().any(|tool| takes(tool))
             })?;
         Some(format!(
             "can never speak: none of its tools takes an argument `{missing}`."

@@ -1,20 +1,27 @@
 //! Where a rule is written, so that a person finds it.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::LazyLock;
 
-/// A file and the lines of its keys.
-#[derive(Debug, Clone, Default)]
+/// The lines of the keys of a file.
+type Lines = BTreeMap<String, u64>;
+
+/// A file and the lines of its keys. The lines are looked for when a rule of the file first speaks.
 pub struct Source {
     file: String,
-    lines: BTreeMap<String, u64>,
+    lines: LazyLock<Lines, Box<dyn FnOnce() -> Lines + Send>>,
 }
 
 impl Source {
     /// A file whose keys (`policy.deny[0]`, `tools.git.approval`) stand in these lines, counted from 1.
-    pub fn new(file: impl Into<String>, lines: BTreeMap<String, u64>) -> Self {
+    pub fn new(
+        file: impl Into<String>,
+        lines: impl FnOnce() -> BTreeMap<String, u64> + Send + 'static,
+    ) -> Self {
         Self {
             file: file.into(),
-            lines,
+            lines: LazyLock::new(Box::new(lines)),
         }
     }
 
@@ -40,13 +47,25 @@ impl Source {
 
 impl From<&str> for Source {
     fn from(file: &str) -> Self {
-        Self::new(file, BTreeMap::new())
+        Self::new(file, BTreeMap::new)
     }
 }
 
 impl From<String> for Source {
     fn from(file: String) -> Self {
-        Self::new(file, BTreeMap::new())
+        Self::new(file, BTreeMap::new)
+    }
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::from("")
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Source").field(&self.file).finish()
     }
 }
 
@@ -57,8 +76,9 @@ mod tests {
     #[test]
     fn the_nearest_line_is_named() {
         let lines = [("policy", 3), ("policy.deny[1]", 6)];
-        let lines = lines.map(|(key, line)| (key.to_owned(), line)).into();
-        let source = Source::new("config.yml", lines);
+        let source = Source::new("config.yml", move || {
+            lines.map(|(key, line)| (key.to_owned(), line)).into()
+        });
         assert_eq!(source.at("policy.deny[1]"), "config.yml:6");
         assert_eq!(source.at("policy.deny[0]"), "config.yml:3");
         assert_eq!(source.at("tools.git"), "config.yml");

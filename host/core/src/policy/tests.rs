@@ -121,7 +121,7 @@ fn what_one_file_denies_no_other_lifts() {
     let file = |config| policy(config);
     let user = file(json!({"tools": {"alias": {"deny": ["secret.txt"]}}}));
     let workspace = file(json!({"tools": {"sample": {"deny": ["other.txt"]}}}));
-    let together = Policy::default().judged_by(vec![user, workspace]);
+    let together = Policy::of_files(&Config::default(), vec![user, workspace]).unwrap();
     assert!(
         together
             .paths(&sample())

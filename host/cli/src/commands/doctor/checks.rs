@@ -69,6 +69,14 @@ pub fn config(settings: &Result<Settings, ToolError>, places: &Places) -> Findin
         Ok(settings) if settings.files.is_empty() => {
             Finding::good("config", format!("no file, all defaults; {user}"))
         }
+        Ok(settings) if !settings.withheld().is_empty() => Finding::fair(
+            "config",
+            format!(
+                "what the project's settings allow does not count: {}",
+                settings.withheld().join(", ")
+            ),
+            "look at it, and run `mimir policy accept` if you want it",
+        ),
         Ok(settings) => {
             let files: Vec<String> = settings
                 .files
@@ -81,6 +89,37 @@ pub fn config(settings: &Result<Settings, ToolError>, places: &Places) -> Findin
             "config",
             error.message.as_str(),
             "mend the line; nothing can be called until then",
+        ),
+    }
+}
+
+/// Whether what this user has approved and granted can be kept and read.
+pub fn ledger(setup: &Setup) -> Finding {
+    let Some(ledger) = setup.ledger() else {
+        return Finding::fair(
+            "approvals",
+            "there is no folder to keep approvals and grants in",
+            "set MIMIR_CONFIG_DIR",
+        );
+    };
+    let read = ledger
+        .book()
+        .and_then(|book| Ok((book, ledger.lock().read()?)));
+    match read {
+        Ok((book, lock)) => Finding::good(
+            "approvals",
+            format!(
+                "{} approvals and {} grants, in {} and {}",
+                book.leases.len(),
+                lock.plugins.len(),
+                ledger.path().display(),
+                ledger.lock().path().display()
+            ),
+        ),
+        Err(error) => Finding::bad(
+            "approvals",
+            error.to_string(),
+            "mend or remove the file; until then nothing in it counts",
         ),
     }
 }

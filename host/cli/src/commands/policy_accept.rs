@@ -1,0 +1,47 @@
+//! `mimir policy accept`
+
+use mimir_core::{Code, ToolError};
+use serde_json::json;
+
+use crate::args::Globals;
+use crate::exit::{Exit, Failure};
+use crate::output::{Printer, note};
+use crate::setup::Setup;
+use crate::terminal;
+
+/// Lets the project's settings count in full, as they are now.
+pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let ledger = setup.own_ledger()?;
+    let Some(file) = setup.settings.project() else {
+        let place = setup.workspace.shown(&setup.workspace.config());
+        let error = ToolError::new(Code::NotFound, format!("there is no {place} to accept"));
+        return Err(error.into());
+    };
+    let withheld = setup.settings.withheld();
+    if !withheld.is_empty() && !yes {
+        note(format_args!("{} would be put in force:", file.shown));
+        for key in withheld {
+            note(format_args!("  {key}"));
+        }
+        if !terminal::confirm("Do you accept this?")? {
+            let error = ToolError::new(
+                Code::ApprovalDenied,
+                "the settings were not accepted; `mimir policy accept --yes` needs no terminal",
+            );
+            return Err(error.into());
+        }
+    }
+    let digest = file.digest();
+    ledger.change(|book| {
+        // One state of the file counts: an older one must not come back unseen.
+        book.settings.clear();
+        book.settings.insert(digest.clone())
+    })?;
+    if printer.is_json() {
+        printer.value(&json!({ "accepted": file.shown, "digest": digest, "keys": withheld }))?;
+    } else {
+        note(format_args!("{} counts in full, as it is now", file.shown));
+    }
+    Ok(Exit::Done)
+}

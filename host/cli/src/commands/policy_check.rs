@@ -1,0 +1,52 @@
+//! `mimir policy check`
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::args::Globals;
+use crate::exit::{Exit, Failure};
+use crate::output::{GOOD, Printer, WARN, styled};
+use crate::setup::Setup;
+
+/// Checks the rules: reading them runs their examples; then what can never come true is named.
+pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let world = setup.world().await?;
+    let tools: Vec<_> = world.registry.tools().iter().map(Arc::as_ref).collect();
+    let idle = world.policy.idle(&tools);
+    let withheld = setup.settings.withheld();
+    let examples = world.policy.examples();
+    let files: Vec<&str> = setup
+        .settings
+        .files
+        .iter()
+        .map(|file| file.shown.as_str())
+        .collect();
+    let report = json!({
+        "ok": true, "files": files, "examples": examples, "warnings": idle, "withheld": withheld,
+    });
+    printer.result(&report, |out| {
+        let count = files.len();
+        writeln!(
+            out,
+            "{} {count} file{}, {examples} example{} hold",
+            styled(GOOD, "ok"),
+            if count == 1 { "" } else { "s" },
+            if examples == 1 { "" } else { "s" },
+        )?;
+        for line in &idle {
+            let line = mimir_core::text::visible(line);
+            writeln!(out, "{} {line}", styled(WARN, "warning:"))?;
+        }
+        for key in withheld {
+            writeln!(
+                out,
+                "{} {key} does not count before `mimir policy accept`",
+                styled(WARN, "withheld:")
+            )?;
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,114 @@
+//! `mimir tools add`
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use mimir_core::{Code, ToolError};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::args::{AddWish, Globals};
+use crate::exit::{Exit, Failure, file_error};
+use crate::output::{Printer, note};
+use crate::setup::Setup;
+
+use super::tools_info::is_file;
+
+/// A larger component is refused by the loader too.
+const LONGEST: u64 = 256 << 20;
+
+/// Copies a component into `.mimir/tools`, if it is one and is the one that was meant.
+pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    if wish.file.to_string_lossy().contains("://") {
+        return Err(ToolError::new(
+            Code::Unavailable,
+            "mimir does not fetch tools by itself: download the file, look at where it comes from, and add it with --digest",
+        )
+        .into());
+    }
+    let bytes = read(&wish.file)?;
+    let digest = format!("{:x}", Sha256::digest(&bytes));
+    if let Some(meant) = wish.digest.as_ref().filter(|meant| **meant != digest) {
+        return Err(ToolError::new(
+            Code::PermissionDenied,
+            format!("the file has the digest {digest}, and not {meant}: nothing was added"),
+        )
+        .into());
+    }
+    let stem = wish.file.file_stem().and_then(|stem| stem.to_str());
+    let Some(stem) = stem.filter(|stem| !stem.starts_with('.')) else {
+        return Err(Failure::usage("the file needs a name that is UTF-8"));
+    };
+    let to = setup.workspace.tools().join(format!("{stem}.wasm"));
+    let shown = setup.workspace.shown(&to);
+    let old = std::fs::read(&to).ok();
+    if old.is_some() && !wish.force {
+        return Err(ToolError::new(
+            Code::AlreadyExists,
+            format!("{shown} is there already; --force replaces it"),
+        )
+        .into());
+    }
+    write(&to, &bytes)?;
+    // Loading it is the check; a file that is no tool does not stay.
+    let registry = setup.registry().await;
+    let name = format!("{stem}.wasm");
+    let whole = |left_out: &&mimir_core::Quarantined| {
+        !left_out.location.contains(" (") && is_file(&left_out.location, &name)
+    };
+    if let Some(left_out) = registry.quarantined().iter().find(whole) {
+        match old {
+            Some(old) => write(&to, &old)?,
+            None => std::fs::remove_file(&to).map_err(|e| file_error("remove", &to, &e))?,
+        }
+        let message = format!("nothing was added: {}", left_out.reason);
+        return Err(ToolError::new(left_out.code, message).into());
+    }
+    let tools: Vec<_> = registry
+        .tools()
+        .iter()
+        .filter(|tool| is_file(&tool.origin.location, &name))
+        .collect();
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
+    if printer.is_json() {
+        printer.value(&json!({ "added": shown, "digest": digest, "tools": names }))?;
+        return Ok(Exit::Done);
+    }
+    note(format_args!("{shown}: {}", names.join(", ")));
+    if let Some(tool) = tools.iter().find(|tool| !tool.definition.needs.is_empty()) {
+        let name = tool.name();
+        note(format_args!(
+            "It asks for something: `mimir tools trust {name}` shows and grants it."
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, ToolError> {
+    let failed = |error| file_error("read", path, &error);
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(ToolError::new(
+            Code::LimitExceeded,
+            "a component has at most 256 MB",
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Whole or not at all: whoever looks at the folder meanwhile sees no half of it.
+fn write(to: &Path, bytes: &[u8]) -> Result<(), ToolError> {
+    let folder = to.parent().map_or_else(PathBuf::new, Path::to_owned);
+    let wrote = std::fs::create_dir_all(&folder)
+        .and_then(|()| tempfile::NamedTempFile::new_in(&folder))
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.persist(to).map(drop).map_err(|error| error.error)
+        });
+    wrote.map_err(|error| file_error("write", to, &error))
+}

@@ -1,0 +1,116 @@
+//! `mimir tools trust` and `mimir tools revoke`
+
+use std::sync::Arc;
+
+use mimir_core::grants::Grant;
+use mimir_core::tool::Trust;
+use mimir_core::{Code, Registry, Source, Tool, ToolError};
+use serde_json::json;
+
+use crate::args::{Globals, TrustWish};
+use crate::exit::{Exit, Failure};
+use crate::output::{Printer, grant, note};
+use crate::setup::Setup;
+use crate::terminal;
+
+use super::tools_info::is_file;
+
+/// Grants a plugin what it needs, after a person has seen it.
+pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let ledger = setup.own_ledger()?;
+    let registry = setup.registry().await;
+    let plugin = plugin(&registry, &wish.name)?;
+    let Some(tool) = plugin.first() else {
+        return Err(Failure::usage("the plugin has no tools"));
+    };
+    if tool.source == Source::BuiltIn {
+        return Err(Failure::usage(format!(
+            "`{}` is built in and needs no grant; `tools.{}.approval` in the config decides when it asks",
+            tool.name(),
+            tool.name()
+        )));
+    }
+    if tool.trust == Trust::Harmless {
+        return Err(Failure::usage(format!(
+            "`{}` asks for nothing and can reach nothing: it needs no grant",
+            tool.name()
+        )));
+    }
+    match &wish.digest {
+        Some(digest) if *digest != tool.origin.digest => {
+            return Err(refused(format!(
+                "{} has the digest {}, and not the one that was named: nothing was granted",
+                tool.origin.location, tool.origin.digest
+            )));
+        }
+        Some(_) => {}
+        None => {
+            grant::show(&plugin, &wish.without);
+            if !terminal::confirm("Grant this?")? {
+                return Err(refused(format!(
+                    "nothing was granted; without a terminal, name the build that you mean: `mimir tools trust {} --digest {}`",
+                    tool.name(),
+                    tool.origin.digest
+                )));
+            }
+        }
+    }
+    let location = tool.origin.location.clone();
+    let Some(grant) = Grant::new(&plugin, wish.without) else {
+        return Err(Failure::usage("the plugin has no tools"));
+    };
+    // The bytes that were shown are the bytes that are granted: the digest is of what was described.
+    ledger.put(&location, grant)?;
+    if printer.is_json() {
+        printer.value(&json!({ "granted": location, "digest": tool.origin.digest }))?;
+    } else {
+        let lock = setup.workspace.shown(ledger.lock().path());
+        note(format_args!("{location} has its grant, in {lock}"));
+    }
+    Ok(Exit::Done)
+}
+
+/// Takes back what a plugin was granted.
+pub async fn revoke(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let ledger = setup.own_ledger()?;
+    let lock = ledger.lock().read()?;
+    // The file may be gone already, and its grant not.
+    let location = match lock.plugins.keys().find(|location| is_file(location, name)) {
+        Some(location) => location.clone(),
+        None => {
+            let registry = setup.registry().await;
+            plugin(&registry, name)?
+                .first()
+                .map_or_else(String::new, |tool| tool.origin.location.clone())
+        }
+    };
+    if !ledger.revoke(&location)? {
+        let error = ToolError::new(Code::NotFound, format!("{location} has no grant"));
+        return Err(error.into());
+    }
+    if printer.is_json() {
+        printer.value(&json!({ "revoked": location }))?;
+    } else {
+        note(format_args!("{location} has no grant any more"));
+    }
+    Ok(Exit::Done)
+}
+
+/// All tools of the plugin that a person means: by a tool's name, an alias, or the file.
+fn plugin(registry: &Registry, name: &str) -> Result<Vec<Arc<Tool>>, Failure> {
+    let tools = registry.tools().iter();
+    let mut of_file = tools.filter(|tool| is_file(&tool.origin.location, name));
+    let tool = match (registry.get(name), of_file.next()) {
+        (Some(tool), _) | (None, Some(tool)) => tool,
+        (None, None) => registry
+            .find(name)
+            .map_err(|error| Failure::ending(error, Exit::Usage))?,
+    };
+    Ok(registry.plugin(tool))
+}
+
+fn refused(message: String) -> Failure {
+    ToolError::new(Code::ApprovalDenied, message).into()
+}

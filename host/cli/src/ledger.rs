@@ -1,0 +1,150 @@
+//! What this user has said about a workspace and mimir remembers: approvals, grants, and which settings of the
+//! project count.
+//!
+//! It is kept in the user's own folder and not in the workspace: what comes with a checkout cannot speak for
+//! the person who checked it out. The grants themselves stand in `.mimir/tools.lock`, which is made to be
+//! reviewed; here is only which of them this person gave.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use mimir_core::Tool;
+use mimir_core::approval::{Fingerprint, Lease, Ledger, LedgerError};
+use mimir_core::grants::Grant;
+use sha2::{Digest, Sha256};
+
+use crate::places::Places;
+use crate::workspace::Workspace;
+
+mod book;
+mod lock;
+
+pub use book::{Book, Store};
+pub use lock::LockFile;
+
+/// What this user has said about one workspace.
+pub struct UserLedger {
+    store: Store,
+    lock: LockFile,
+}
+
+/// As much of a workspace's hash as names its file.
+const NAME: usize = 32;
+
+impl UserLedger {
+    /// The ledger of this workspace; nothing is read or made before it is needed. There is none where the
+    /// platform names no folder for the user's settings.
+    pub fn new(places: &Places, workspace: &Workspace) -> Option<Self> {
+        let root = workspace.root();
+        let hash = format!("{:x}", Sha256::digest(root.as_os_str().as_encoded_bytes()));
+        let folder = places.config.as_ref()?.join("workspaces");
+        let path = folder.join(format!("{}.json", &hash[..NAME]));
+        Some(Self {
+            store: Store::new(path, root),
+            lock: LockFile::new(workspace.lock()),
+        })
+    }
+
+    /// Where it is kept.
+    pub fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    /// All of it.
+    pub fn book(&self) -> Result<Book, LedgerError> {
+        self.store.read()
+    }
+
+    /// Changes it; another process may be doing the same.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Book) -> T) -> Result<T, LedgerError> {
+        self.store.change(change)
+    }
+
+    /// The grants that stand in the workspace.
+    pub fn lock(&self) -> &LockFile {
+        &self.lock
+    }
+
+    /// Grants a plugin, and remembers that this person did.
+    pub fn put(&self, location: &str, grant: Grant) -> Result<(), LedgerError> {
+        let id = grant.id(location);
+        self.lock
+            .change(|lock| lock.plugins.insert(location.to_owned(), grant))?;
+        self.store.change(|book| book.grants.insert(id))?;
+        Ok(())
+    }
+
+    /// Takes a grant back. Says whether there was one.
+    pub fn revoke(&self, location: &str) -> Result<bool, LedgerError> {
+        let gone = self.lock.change(|lock| lock.plugins.remove(location))?;
+        if let Some(grant) = &gone {
+            let id = grant.id(location);
+            self.store.change(|book| book.grants.remove(&id))?;
+        }
+        Ok(gone.is_some())
+    }
+}
+
+impl Ledger for UserLedger {
+    fn leases(&self) -> Result<Vec<Lease>, LedgerError> {
+        Ok(self.store.read()?.leases)
+    }
+
+    fn keep(&self, lease: Lease) -> Result<(), LedgerError> {
+        self.store.change(|book| {
+            book.leases.retain(|kept| kept.id != lease.id);
+            book.leases.push(lease);
+        })
+    }
+
+    fn used(&self, id: &Fingerprint, at: Timestamp) {
+        let noted = self.store.change(|book| {
+            let mut leases = book.leases.iter_mut();
+            if let Some(lease) = leases.find(|lease| lease.id == *id) {
+                lease.last_used = Some(at);
+            }
+        });
+        if let Err(error) = noted {
+            tracing::debug!(%error, "the use of an approval is not noted");
+        }
+    }
+
+    fn grant(&self, plugin: &[Arc<Tool>]) -> Result<(), LedgerError> {
+        match (plugin.first(), Grant::new(plugin, Vec::new())) {
+            (Some(tool), Some(grant)) => self.put(&tool.origin.location, grant),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An error that names the file.
+fn failed(path: &Path, text: impl std::fmt::Display) -> LedgerError {
+    LedgerError {
+        place: mimir_core::text::visible(&path.display().to_string()),
+        text: text.to_string(),
+    }
+}
+
+/// Writes a whole file, or leaves the old one: to a temporary name beside it first.
+fn replace(path: &Path, text: &str, private: bool) -> Result<(), LedgerError> {
+    use std::io::Write as _;
+    let folder: PathBuf = path.parent().map_or_else(PathBuf::new, Path::to_owned);
+    let wrote = tempfile::NamedTempFile::new_in(&folder).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_data()?;
+        #[cfg(unix)]
+        if !private {
+            use std::os::unix::fs::PermissionsExt as _;
+            // A file of the project, read by whoever reads the project.
+            file.as_file()
+                .set_permissions(std::fs::Permissions::from_mode(0o644))?;
+        }
+        file.persist(path).map(drop).map_err(|error| error.error)
+    });
+    let _ = private;
+    wrote.map_err(|error| failed(path, format_args!("cannot be written: {error}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+use std::collections::BTreeMap;
+
+use mimir_core::grants::ToolGrant;
+use serde_json::json;
+
+use super::*;
+
+fn ledger(folder: &Path) -> UserLedger {
+    let workspace = folder.join("workspace");
+    std::fs::create_dir_all(workspace.join(".mimir/state")).unwrap();
+    let places = Places {
+        config: Some(folder.join("config")),
+        cache: None,
+    };
+    UserLedger::new(&places, &Workspace::find(Some(&workspace)).unwrap()).unwrap()
+}
+
+fn grant(digest: &str) -> Grant {
+    let mut tools = BTreeMap::new();
+    tools.insert(
+        "count".to_owned(),
+        ToolGrant {
+            definition: "aa".into(),
+            needs: serde_json::from_value(
+                json!({"files": [{"path": "docs", "access": "read", "reason": "counts words"}]}),
+            )
+            .unwrap(),
+        },
+    );
+    Grant {
+        digest: digest.into(),
+        imports: vec!["wasi:cli/stdout@0.2.6".into()],
+        tools,
+        withheld: vec![],
+    }
+}
+
+#[test]
+fn a_grant_is_in_the_lock_and_in_the_book() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    assert_eq!(ledger.book().unwrap(), Book::default());
+    ledger.put(".mimir/tools/count.wasm", grant("00")).unwrap();
+    let lock = ledger.lock().read().unwrap();
+    let kept = &lock.plugins[".mimir/tools/count.wasm"];
+    assert!(
+        ledger
+            .book()
+            .unwrap()
+            .grants
+            .contains(&kept.id(".mimir/tools/count.wasm"))
+    );
+    let text = std::fs::read_to_string(ledger.lock().path()).unwrap();
+    let body: String = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect::<Vec<_>>()
+        .join("\n");
+    assert_eq!(
+        body,
+        "version: 1\nplugins:\n  .mimir/tools/count.wasm:\n    digest: '00'\n    imports:\n    - wasi:cli/stdout@0.2.6\n    tools:\n      count:\n        definition: aa\n        needs:\n          files:\n          - path: docs\n            access: read\n            reason: counts words"
+    );
+    assert!(ledger.revoke(".mimir/tools/count.wasm").unwrap());
+    assert!(!ledger.revoke(".mimir/tools/count.wasm").unwrap());
+    assert!(ledger.book().unwrap().grants.is_empty());
+}
+
+#[test]
+fn many_writers_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let ledger = &ledger;
+            scope.spawn(move || {
+                for n in 0..10 {
+                    let location = format!("{thread}-{n}.wasm");
+                    ledger
+                        .put(&location, grant(&format!("{thread}{n}")))
+                        .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(ledger.lock().read().unwrap().plugins.len(), 40);
+    assert_eq!(ledger.book().unwrap().grants.len(), 40);
+}
+
+#[test]
+fn what_cannot_be_trusted_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    ledger
+        .change(|book| book.grants.insert("x".into()))
+        .unwrap();
+    let good = std::fs::read_to_string(ledger.path()).unwrap();
+    for bad in ["{", "[]", r#"{"leases": [{"id": 1}]}"#, r#"{"more": 1}"#] {
+        std::fs::write(ledger.path(), bad).unwrap();
+        let error = ledger.book().unwrap_err().to_string();
+        assert!(error.contains("remove it to begin anew"), "{error}");
+    }
+    std::fs::write(ledger.path(), good).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(ledger.path())
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::set_permissions(ledger.path(), std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(
+            ledger
+                .book()
+                .unwrap_err()
+                .to_string()
+                .contains("somebody else can write it")
+        );
+    }
+    for bad in ["version: 2", "plugins: 3", "version: 1\nmore: x", "\0"] {
+        std::fs::write(ledger.lock().path(), bad).unwrap();
+        assert!(
+            ledger
+                .lock()
+                .read()
+                .unwrap_err()
+                .to_string()
+                .contains("no grant counts"),
+            "{bad}"
+        );
+    }
+}

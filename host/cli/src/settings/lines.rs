@@ -1,0 +1,108 @@
+//! The line of every key of a config file, so that a reason can say where its rule is written.
+
+use std::collections::BTreeMap;
+
+use saphyr_parser::{Event, Parser};
+
+/// Keys as `policy.deny[0]` with their lines, counted from 1. What cannot be read has no lines.
+pub fn of(text: &str) -> BTreeMap<String, u64> {
+    let mut lines = BTreeMap::new();
+    let mut open: Vec<Level> = Vec::new();
+    for event in Parser::new_from_str(text) {
+        let Ok((event, span)) = event else { break };
+        let line = span.start.line() as u64;
+        match event {
+            Event::Scalar(text, ..) => match open.last_mut() {
+                Some(Level::Mapping {
+                    prefix,
+                    key: key @ None,
+                }) => {
+                    let path = join(prefix, &text);
+                    lines.insert(path.clone(), line);
+                    *key = Some(path);
+                }
+                Some(level) => {
+                    let path = level.value();
+                    lines.entry(path).or_insert(line);
+                }
+                None => {}
+            },
+            Event::MappingStart(..) => {
+                let prefix = value(&mut open, &mut lines, line);
+                open.push(Level::Mapping { prefix, key: None });
+            }
+            Event::SequenceStart(..) => {
+                let prefix = value(&mut open, &mut lines, line);
+                open.push(Level::Sequence { prefix, next: 0 });
+            }
+            Event::MappingEnd | Event::SequenceEnd => {
+                open.pop();
+            }
+            Event::Alias(_) => {
+                value(&mut open, &mut lines, line);
+            }
+            _ => {}
+        }
+    }
+    lines
+}
+
+/// What the parser is inside of.
+enum Level {
+    /// A mapping; the key whose value comes next.
+    Mapping { prefix: String, key: Option<String> },
+    /// A list; the number of its next item.
+    Sequence { prefix: String, next: usize },
+}
+
+impl Level {
+    /// The path of the value that comes next.
+    fn value(&mut self) -> String {
+        match self {
+            // A mapping as a key has no path of its own.
+            Level::Mapping { prefix, key } => key.take().unwrap_or_else(|| prefix.clone()),
+            Level::Sequence { prefix, next } => {
+                *next += 1;
+                format!("{prefix}[{}]", *next - 1)
+            }
+        }
+    }
+}
+
+fn value(open: &mut [Level], lines: &mut BTreeMap<String, u64>, line: u64) -> String {
+    let path = open.last_mut().map_or_else(String::new, Level::value);
+    lines.entry(path.clone()).or_insert(line);
+    path
+}
+
+fn join(prefix: &str, key: &str) -> String {
+    if prefix.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{prefix}.{key}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_and_item_has_its_line() {
+        let text = "# first\npolicy:\n  deny: [a, b]\n  rules:\n    - name: x\n      when: {path: {glob: 'a'}}\n    - decision: ask\ntools:\n  git: &g {enabled: false}\n  other: *g\n";
+        let lines = of(text);
+        for (key, line) in [
+            ("policy", 2),
+            ("policy.deny", 3),
+            ("policy.deny[1]", 3),
+            ("policy.rules[0]", 5),
+            ("policy.rules[0].when.path.glob", 6),
+            ("policy.rules[1].decision", 7),
+            ("tools.git.enabled", 9),
+            ("tools.other", 10),
+        ] {
+            assert_eq!(lines.get(key), Some(&line), "{key}");
+        }
+        assert!(of("a: [").contains_key("a"));
+    }
+}

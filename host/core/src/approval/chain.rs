@@ -1,0 +1,69 @@
+//! Several approvers in a row, and an end to waiting.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::BoxFuture;
+use crate::clock::Clock;
+
+use super::{Answer, Approver, Card};
+
+/// Asks one approver after the other until somebody is there. Whoever does not answer in time has said no.
+pub struct Chain {
+    approvers: Vec<Arc<dyn Approver>>,
+    timeout: Option<Duration>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Chain {
+    /// A chain, first asked first.
+    pub fn new(
+        approvers: Vec<Arc<dyn Approver>>,
+        timeout: Option<Duration>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            approvers,
+            timeout,
+            clock,
+        }
+    }
+
+    async fn first(&self, card: &Card) -> Answer {
+        let mut last = Answer::Nobody {
+            way_out: "No way to ask a person is set up.".to_owned(),
+        };
+        for approver in &self.approvers {
+            match approver.ask(card).await {
+                nobody @ Answer::Nobody { .. } => last = nobody,
+                answer => return answer,
+            }
+        }
+        last
+    }
+}
+
+impl Approver for Chain {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            // A time too far away to be told is no end.
+            let end = self.timeout.and_then(|timeout| {
+                let at = self.clock.instant().checked_add(timeout)?;
+                Some((timeout, self.clock.sleep_until(at)))
+            });
+            let Some((timeout, end)) = end else {
+                return self.first(card).await;
+            };
+            tokio::select! {
+                biased;
+                answer = self.first(card) => answer,
+                () = end => Answer::Nobody {
+                    way_out: format!(
+                        "Nobody answered within {} s (approvals.timeoutMs); call it again when somebody is there.",
+                        timeout.as_secs_f64()
+                    ),
+                },
+            }
+        })
+    }
+}

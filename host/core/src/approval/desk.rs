@@ -1,0 +1,49 @@
+//! Where cards lie while a person thinks: identical calls of one session share one card.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OnceCell;
+
+use super::fingerprint::Fingerprint;
+use super::{Answer, Approver, Card};
+
+type Open = Arc<OnceCell<Answer>>;
+
+/// The cards that are open now.
+#[derive(Default)]
+pub(crate) struct Desk {
+    open: Mutex<HashMap<(String, Fingerprint), Open>>,
+}
+
+impl Desk {
+    /// The answer to a card. If the same is being asked in this session, it is the answer to that. Whoever asks
+    /// may go away: then the next one asks.
+    pub(crate) async fn ask(&self, approver: &dyn Approver, session: &str, card: &Card) -> Answer {
+        let key = (session.to_owned(), card.fingerprint.clone());
+        loop {
+            let cell = Arc::clone(self.lock().entry(key.clone()).or_default());
+            let mut asked = false;
+            let answer = cell
+                .get_or_init(|| {
+                    asked = true;
+                    approver.ask(card)
+                })
+                .await
+                .clone();
+            let mut open = self.lock();
+            if open.get(&key).is_some_and(|now| Arc::ptr_eq(now, &cell)) {
+                open.remove(&key);
+            }
+            drop(open);
+            // Other arguments are an answer to the one call that they were written for.
+            if asked || !matches!(answer, Answer::Edit(_)) {
+                return answer;
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, Fingerprint), Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,108 @@
+//! What an approval is bound to.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// sha256 over a tool's name, the digest of what runs it, and the arguments, in lower-case hex.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fingerprint(String);
+
+/// As much of a fingerprint as tells two of them apart in a list that a person reads.
+const SHORT: usize = 12;
+
+impl Fingerprint {
+    /// The fingerprint of a call.
+    pub fn new(tool: &str, digest: &str, arguments: &Value) -> Self {
+        let mut hash = Sha256::new();
+        for part in [tool, digest] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        feed(&mut hash, arguments);
+        Self(format!("{:x}", hash.finalize()))
+    }
+
+    /// All of it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its first characters, for people.
+    pub fn short(&self) -> &str {
+        crate::text::prefix_bytes(&self.0, SHORT)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The same value in another order of members is the same.
+fn feed(hash: &mut Sha256, value: &Value) {
+    match value {
+        Value::Object(map) => {
+            let mut members: Vec<_> = map.iter().collect();
+            members.sort_by_key(|(name, _)| name.as_str());
+            hash.update([b'{']);
+            hash.update((members.len() as u64).to_le_bytes());
+            for (name, item) in members {
+                hash.update((name.len() as u64).to_le_bytes());
+                hash.update(name);
+                feed(hash, item);
+            }
+        }
+        Value::Array(items) => {
+            hash.update([b'[']);
+            hash.update((items.len() as u64).to_le_bytes());
+            items.iter().for_each(|item| feed(hash, item));
+        }
+        Value::String(text) => {
+            hash.update([b'"']);
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        }
+        plain => {
+            let text = plain.to_string();
+            hash.update([b'=']);
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_differs_has_another_fingerprint() {
+        let base = Fingerprint::new("a", "d", &json!({"x": "1", "y": [1, 2]}));
+        assert_eq!(
+            base,
+            Fingerprint::new("a", "d", &json!({"y": [1, 2], "x": "1"}))
+        );
+        for (tool, digest, arguments) in [
+            ("b", "d", json!({"x": "1", "y": [1, 2]})),
+            ("a", "e", json!({"x": "1", "y": [1, 2]})),
+            ("ad", "", json!({"x": "1", "y": [1, 2]})),
+            ("a", "d", json!({"x": 1, "y": [1, 2]})),
+            ("a", "d", json!({"x": "1", "y": [2, 1]})),
+            ("a", "d", json!({"x": "1", "y": [[1], 2]})),
+            ("a", "d", json!({"x": "1"})),
+        ] {
+            assert_ne!(
+                base,
+                Fingerprint::new(tool, digest, &arguments),
+                "{tool} {arguments}"
+            );
+        }
+        assert_eq!(base.as_str().len(), 64);
+    }
+}

@@ -1,0 +1,212 @@
+//! An answer that is remembered, what it covers, and the port to where it is kept.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::decision::{Decision, Evaluation, Reason};
+use crate::tool::Tool;
+
+use super::fingerprint::Fingerprint;
+use super::pattern::Pattern;
+
+/// A person's yes to calls of one tool that are like the one that was shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Lease {
+    /// Names it: the fingerprint of the call that was shown.
+    pub id: Fingerprint,
+    /// The tool's canonical name.
+    pub tool: String,
+    /// sha256 of what runs it.
+    pub digest: String,
+    /// Which calls.
+    pub pattern: Pattern,
+    /// Why the person was asked. Another reason is another question.
+    pub reasons: Vec<String>,
+    /// Who said yes.
+    pub added_by: String,
+    /// When.
+    pub added_at: Timestamp,
+    /// When it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// When it last let a call through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used: Option<Timestamp>,
+}
+
+/// Why a person is asked, in a form that can be compared.
+fn asked(evaluation: &Evaluation) -> Vec<String> {
+    let asks = |reason: &&Reason| reason.decision == Decision::Ask;
+    let reasons = evaluation.reasons().iter().filter(asks);
+    reasons
+        .map(|reason| format!("{}: {}", reason.rule, reason.text))
+        .collect()
+}
+
+impl Lease {
+    /// What a yes to this call is worth from now on.
+    pub(crate) fn new(
+        tool: &Tool,
+        arguments: &Value,
+        evaluation: &Evaluation,
+        now: Timestamp,
+        expires_at: Option<Timestamp>,
+    ) -> Self {
+        let digest = &tool.origin.digest;
+        Self {
+            id: Fingerprint::new(tool.name().as_str(), digest, arguments),
+            tool: tool.name().to_string(),
+            digest: digest.clone(),
+            pattern: Pattern::of(tool, arguments),
+            reasons: asked(evaluation),
+            added_by: "user".to_owned(),
+            added_at: now,
+            expires_at,
+            last_used: None,
+        }
+    }
+
+    /// Whether it is in force. One from the future was given under another clock: it is asked about anew.
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.added_at <= now && self.expires_at.is_none_or(|end| now < end)
+    }
+
+    fn covers(&self, tool: &Tool, arguments: &Value, reasons: &[String]) -> bool {
+        self.tool == tool.name().as_str()
+            && self.digest == tool.origin.digest
+            && reasons.iter().all(|reason| self.reasons.contains(reason))
+            && self.pattern.covers(arguments)
+    }
+}
+
+/// The lease that answers for a person, if there is one.
+pub(crate) fn covering<'a>(
+    leases: impl IntoIterator<Item = &'a Lease>,
+    tool: &Tool,
+    arguments: &Value,
+    evaluation: &Evaluation,
+    now: Timestamp,
+) -> Option<&'a Lease> {
+    let reasons = asked(evaluation);
+    let mut leases = leases.into_iter();
+    leases.find(|lease| lease.is_live(now) && lease.covers(tool, arguments, &reasons))
+}
+
+/// The time as leases keep it. A clock outside of what can be written gives the beginning of time, at which
+/// no lease is in force.
+pub(crate) fn timestamp(now: SystemTime) -> Timestamp {
+    Timestamp::try_from(now).unwrap_or(Timestamp::MIN)
+}
+
+/// What a person has said for good could not be kept.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {text}")]
+pub struct LedgerError {
+    /// Where it would be kept.
+    pub place: String,
+    /// Why it is not.
+    pub text: String,
+}
+
+/// Where a person's lasting answers are kept. No tool can reach it.
+pub trait Ledger: Send + Sync {
+    /// The leases that are kept, live or not.
+    fn leases(&self) -> Result<Vec<Lease>, LedgerError>;
+
+    /// Keeps a lease; one of the same id is replaced.
+    fn keep(&self, lease: Lease) -> Result<(), LedgerError>;
+
+    /// Notes that a lease let a call through.
+    fn used(&self, id: &Fingerprint, at: Timestamp);
+
+    /// Grants a plugin, as it is now, what all its tools need. These are its tools.
+    fn grant(&self, plugin: &[Arc<Tool>]) -> Result<(), LedgerError>;
+}
+
+/// Remembers nothing.
+pub struct NoLedger;
+
+impl Ledger for NoLedger {
+    fn leases(&self) -> Result<Vec<Lease>, LedgerError> {
+        Ok(Vec::new())
+    }
+
+    fn keep(&self, _: Lease) -> Result<(), LedgerError> {
+        Err(nowhere())
+    }
+
+    fn used(&self, _: &Fingerprint, _: Timestamp) {}
+
+    fn grant(&self, _: &[Arc<Tool>]) -> Result<(), LedgerError> {
+        Err(nowhere())
+    }
+}
+
+fn nowhere() -> LedgerError {
+    LedgerError {
+        place: "approvals".to_owned(),
+        text: "there is nowhere to keep them".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::Layer;
+    use crate::pipeline::tests::tool;
+    use serde_json::json;
+
+    fn evaluation(rules: &[&str]) -> Evaluation {
+        let mut evaluation = Evaluation::default();
+        for rule in rules {
+            evaluation.push(Reason {
+                layer: Layer::ToolDefault,
+                decision: Decision::Ask,
+                rule: (*rule).to_owned(),
+                source: String::new(),
+                text: String::new(),
+            });
+        }
+        evaluation
+    }
+
+    #[test]
+    fn a_lease_is_for_the_same_tool_and_the_same_question() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let sample = tool("sample");
+        let arguments = json!({"n": 1});
+        let asked = evaluation(&["default", "rule"]);
+        let lease = Lease::new(&sample, &arguments, &asked, at(100), Some(at(200)));
+        let covered = |tool: &Tool, arguments: &Value, asked: &Evaluation, now| {
+            covering([&lease], tool, arguments, asked, at(now)).is_some()
+        };
+        assert!(covered(&sample, &arguments, &asked, 100));
+        assert!(
+            covered(&sample, &arguments, &evaluation(&["rule"]), 150),
+            "fewer questions"
+        );
+        assert!(
+            !covered(&sample, &arguments, &evaluation(&["taint"]), 150),
+            "another question"
+        );
+        assert!(!covered(&sample, &json!({"n": 2}), &asked, 150));
+        assert!(!covered(&tool("other"), &arguments, &asked, 150));
+        assert!(!covered(&sample, &arguments, &asked, 200), "expired");
+        assert!(
+            !covered(&sample, &arguments, &asked, 99),
+            "the clock was set back"
+        );
+        let mut rebuilt = tool("sample");
+        let mut origin = (*rebuilt.origin).clone();
+        origin.digest = "01".to_owned();
+        rebuilt.origin = origin.into();
+        assert!(!covered(&rebuilt, &arguments, &asked, 150));
+        let text = serde_json::to_string(&lease).unwrap();
+        assert_eq!(serde_json::from_str::<Lease>(&text).unwrap(), lease);
+    }
+}

@@ -1,0 +1,213 @@
+//! What in a file lowers a bar, and so counts only after a person has accepted the file.
+//!
+//! A project's settings may have come with a checkout: what they forbid counts at once, what they allow does not.
+
+use crate::decision::Decision;
+use crate::limits::Limits;
+use crate::outcome::{DataClass, TrustLevel};
+
+use super::{Config, ExecMode, LimitSettings, RuleSettings, ToolSettings};
+
+impl Config {
+    /// The keys of this file that lower a bar which `below` has set, each with its value where that is short.
+    pub fn lowering(&self, below: &Config) -> Vec<String> {
+        let mut keys = Vec::new();
+        for (name, tool) in &self.tools.each {
+            tool.lowering(&format!("tools.{name}"), &mut keys);
+            let base = below.tool_limits(name);
+            if tool.limits.over(base) != tool.limits.over(base).tightest(base) {
+                keys.push(format!("tools.{name}.limits"));
+            }
+        }
+        rules("policy.rules", &self.policy.rules, &mut keys);
+        match self.exec_approvals.mode {
+            Some(ExecMode::Full) => keys.push("execApprovals.mode: full".to_owned()),
+            Some(ExecMode::Allowlist) => keys.push("execApprovals.approvals".to_owned()),
+            Some(ExecMode::Deny) | None => {}
+        }
+        let base = below.limits();
+        if self.limits.over(base) != self.limits.over(base).tightest(base) {
+            keys.push("limits".to_owned());
+        }
+        if self.approvals != Config::default().approvals && self.approvals != below.approvals {
+            keys.push("approvals".to_owned());
+        }
+        if self.audit != Config::default().audit && self.audit != below.audit {
+            keys.push("audit".to_owned());
+        }
+        keys
+    }
+
+    /// Takes back what lowers a bar of `below`, where that is a setting and not a rule: rules are judged file
+    /// by file.
+    pub fn within(&mut self, below: &Config) {
+        let base = below.limits();
+        for (name, tool) in &mut self.tools.each {
+            let limits = tool.limits.over(self.limits.over(base));
+            tool.limits = LimitSettings::from(limits.tightest(below.tool_limits(name)));
+        }
+        self.limits = LimitSettings::from(self.limits.over(base).tightest(base));
+        self.tools.auto_load_custom_tools &= below.tools.auto_load_custom_tools;
+        self.tools.max_execution_time = match (
+            self.tools.max_execution_time,
+            below.tools.max_execution_time,
+        ) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        self.approvals = below.approvals;
+        self.audit = below.audit;
+    }
+
+    fn tool_limits(&self, name: &str) -> Limits {
+        let base = self.limits();
+        let tool = self.tools.each.get(name);
+        tool.map_or(base, |tool| tool.limits.over(base))
+    }
+}
+
+impl ToolSettings {
+    fn lowering(&self, place: &str, keys: &mut Vec<String>) {
+        if self.approval.level() == Some(Decision::Allow) {
+            keys.push(format!("{place}.approval: allow"));
+        }
+        rules(&format!("{place}.rules"), &self.rules, keys);
+        if !self.reveal.is_empty() {
+            keys.push(format!("{place}.reveal: [{}]", self.reveal.join(", ")));
+        }
+        if !self.redaction.exceptions.is_empty() {
+            let exceptions = self.redaction.exceptions.join(", ");
+            keys.push(format!("{place}.redaction.exceptions: [{exceptions}]"));
+        }
+        if self.labels != self.labels.strict() {
+            keys.push(format!("{place}.labels"));
+        }
+        if self.audit.log_args == Some(true) {
+            keys.push(format!("{place}.audit.logArgs: true"));
+        }
+    }
+}
+
+impl super::LabelSettings {
+    /// As much of it as only makes things stricter.
+    #[must_use]
+    pub fn strict(self) -> Self {
+        Self {
+            output_trust: self
+                .output_trust
+                .filter(|trust| *trust == TrustLevel::Untrusted),
+            output_data_class: self
+                .output_data_class
+                .filter(|class| *class >= DataClass::Sensitive),
+            accepts_untrusted: self.accepts_untrusted.filter(|accepts| !accepts),
+        }
+    }
+}
+
+fn rules(place: &str, rules: &[RuleSettings], keys: &mut Vec<String>) {
+    for (at, rule) in rules.iter().enumerate() {
+        if rule.decision == Decision::Allow {
+            keys.push(format!("{place}[{at}]: allow"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn config(value: serde_json::Value) -> Config {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_lowers_a_bar_is_named() {
+        let below = config(json!({"limits": {"timeMs": 1000}}));
+        for (file, key) in [
+            (
+                json!({"tools": {"a": {"approval": "auto"}}}),
+                "tools.a.approval: allow",
+            ),
+            (
+                json!({"tools": {"a": {"approval": {"level": "allow"}}}}),
+                "tools.a.approval: allow",
+            ),
+            (
+                json!({"tools": {"a": {"reveal": [".env"]}}}),
+                "tools.a.reveal: [.env]",
+            ),
+            (
+                json!({"tools": {"a": {"redaction": {"exceptions": ["x"]}}}}),
+                "tools.a.redaction.exceptions: [x]",
+            ),
+            (
+                json!({"tools": {"a": {"labels": {"outputTrust": "user"}}}}),
+                "tools.a.labels",
+            ),
+            (
+                json!({"tools": {"a": {"labels": {"acceptsUntrusted": true}}}}),
+                "tools.a.labels",
+            ),
+            (
+                json!({"tools": {"a": {"labels": {"outputDataClass": "public"}}}}),
+                "tools.a.labels",
+            ),
+            (
+                json!({"tools": {"a": {"audit": {"logArgs": true}}}}),
+                "tools.a.audit.logArgs: true",
+            ),
+            (
+                json!({"tools": {"a": {"limits": {"timeMs": 2000}}}}),
+                "tools.a.limits",
+            ),
+            (
+                json!({"tools": {"a": {"rules": [{"decision": "allow"}]}}}),
+                "tools.a.rules[0]: allow",
+            ),
+            (
+                json!({"policy": {"rules": [{"decision": "ask"}, {"decision": "allow"}]}}),
+                "policy.rules[1]: allow",
+            ),
+            (
+                json!({"execApprovals": {"mode": "full"}}),
+                "execApprovals.mode: full",
+            ),
+            (
+                json!({"execApprovals": {"mode": "allowlist"}}),
+                "execApprovals.approvals",
+            ),
+            (json!({"limits": {"memoryMb": 512}}), "limits"),
+            (json!({"approvals": {"leaseDays": 900}}), "approvals"),
+            (json!({"audit": {"logArgs": true}}), "audit"),
+        ] {
+            assert_eq!(config(file.clone()).lowering(&below), [key], "{file}");
+        }
+        let strict = config(json!({
+            "tools": {"a": {
+                "approval": {"level": "ask", "dangerPatterns": ["x"]}, "enabled": true, "deny": ["x"],
+                "limits": {"timeMs": 500}, "rules": [{"decision": "deny"}],
+                "labels": {"outputTrust": "untrusted", "outputDataClass": "secret", "acceptsUntrusted": false},
+            }},
+            "policy": {"deny": ["b"], "allow": ["a"]}, "execApprovals": {"mode": "deny"},
+            "limits": {"fuel": 5, "timeMs": 900},
+        }));
+        assert_eq!(strict.lowering(&below), Vec::<String>::new());
+    }
+
+    #[test]
+    fn settings_are_held_within_those_below() {
+        let below = config(json!({"limits": {"timeMs": 1000}, "tools": {"maxExecutionTime": 800}}));
+        let mut file = config(json!({
+            "limits": {"timeMs": 5000, "fuel": 5}, "audit": {"logArgs": true},
+            "approvals": {"timeoutMs": 1}, "tools": {"a": {"limits": {"memoryMb": 9999, "fuel": 3}}},
+        }));
+        file.within(&below);
+        assert_eq!(file.limits().wall.as_millis(), 800);
+        assert_eq!(file.limits().fuel, 5);
+        let tool = file.tools.each["a"].limits.over(file.limits());
+        assert_eq!((tool.memory, tool.fuel), (Limits::default().memory, 3));
+        assert_eq!(file.audit, below.audit);
+        assert_eq!(file.approvals, below.approvals);
+    }
+}

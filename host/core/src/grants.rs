@@ -1,0 +1,229 @@
+//! What a person has granted to plugins, and whether it still fits what they are now.
+//!
+//! A grant is bound to the bytes of a plugin. When these change, the imports, the needs and the definitions of
+//! its tools say whether the new build asks for anything else. Never here: reading or writing the file.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::needs::{NeedKind, Needs};
+use crate::text;
+use crate::tool::{Definition, Tool, Trust};
+
+/// `.mimir/tools.lock`: the grants of a workspace, by the place of the plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lock {
+    /// The form of the file.
+    pub version: u32,
+    /// The grants.
+    #[serde(default)]
+    pub plugins: BTreeMap<String, Grant>,
+}
+
+/// The form of the lock that this version writes and reads.
+pub const LOCK_VERSION: u32 = 1;
+
+impl Default for Lock {
+    fn default() -> Self {
+        Self {
+            version: LOCK_VERSION,
+            plugins: BTreeMap::new(),
+        }
+    }
+}
+
+/// What a person has granted to one build of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// sha256 of the file in lower-case hex.
+    pub digest: String,
+    /// The interfaces that it imports, sorted.
+    pub imports: Vec<String>,
+    /// Its tools, by name.
+    pub tools: BTreeMap<String, ToolGrant>,
+    /// Kinds of needs that were not granted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<NeedKind>,
+}
+
+/// What was granted to one tool of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolGrant {
+    /// sha256 over its name, title, description, schemas, default approval and risk, in lower-case hex.
+    pub definition: String,
+    /// What it asked for.
+    #[serde(default, skip_serializing_if = "Needs::is_empty")]
+    pub needs: Needs,
+}
+
+/// How a plugin stands to its grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It is what was granted.
+    Granted,
+    /// It is another build; what is different, one line each. Nothing, if it asks for the same.
+    Changed(Vec<String>),
+}
+
+impl Grant {
+    /// The grant of these tools, which are all tools of one plugin, without the kinds that are withheld.
+    pub fn new(tools: &[Arc<Tool>], withheld: Vec<NeedKind>) -> Option<Self> {
+        let origin = &tools.first()?.origin;
+        let each = tools.iter().map(|tool| {
+            let grant = ToolGrant {
+                definition: definition_hash(&tool.definition),
+                needs: tool.definition.needs.clone(),
+            };
+            (tool.name().to_string(), grant)
+        });
+        Some(Self {
+            digest: origin.digest.clone(),
+            imports: sorted(&origin.imports),
+            tools: each.collect(),
+            withheld,
+        })
+    }
+
+    /// Names the grant of the plugin at `location`: sha256 over all of it, in lower-case hex. A person's word
+    /// is remembered by this name, so that a lock which somebody else has written grants nothing.
+    pub fn id(&self, location: &str) -> String {
+        let mut hash = Sha256::new();
+        hash.update((location.len() as u64).to_le_bytes());
+        hash.update(location);
+        // Maps are sorted and fields are in order: equal grants are equal texts.
+        hash.update(serde_json::to_vec(self).unwrap_or_default());
+        format!("{:x}", hash.finalize())
+    }
+
+    /// How the plugin that has these tools now stands to this grant.
+    pub fn standing(&self, tools: &[Arc<Tool>]) -> Standing {
+        match tools.first() {
+            Some(tool) if tool.origin.digest == self.digest => Standing::Granted,
+            Some(_) => Standing::Changed(self.changes(tools)),
+            None => Standing::Changed(Vec::new()),
+        }
+    }
+
+    /// What of a tool's needs is granted.
+    pub fn granted(&self, tool: &Tool) -> Needs {
+        let Some(grant) = self.tools.get(tool.name().as_str()) else {
+            return Needs::default();
+        };
+        let mut needs = tool.definition.needs.clone();
+        needs.keep(&grant.needs);
+        self.withheld.iter().for_each(|kind| needs.clear(*kind));
+        needs
+    }
+
+    fn changes(&self, tools: &[Arc<Tool>]) -> Vec<String> {
+        let mut changes = Vec::new();
+        let imports = tools
+            .first()
+            .map_or_else(Vec::new, |tool| sorted(&tool.origin.imports));
+        differences("imports", &self.imports, &imports, &mut changes);
+        for tool in tools {
+            let name = tool.name().as_str();
+            let Some(before) = self.tools.get(name) else {
+                changes.push(format!("has a new tool `{name}`"));
+                let needs = tool.definition.needs.lines();
+                differences(&format!("`{name}` may"), &[], &needs, &mut changes);
+                continue;
+            };
+            let (old, new) = (before.needs.lines(), tool.definition.needs.lines());
+            differences(&format!("`{name}` may"), &old, &new, &mut changes);
+            if before.definition != definition_hash(&tool.definition) {
+                changes.push(format!(
+                    "`{name}` has another description, schema, approval or risk"
+                ));
+            }
+        }
+        for name in self.tools.keys() {
+            if !tools.iter().any(|tool| tool.name().as_str() == name) {
+                changes.push(format!("no longer has the tool `{name}`"));
+            }
+        }
+        changes.iter().map(|line| text::visible(line)).collect()
+    }
+}
+
+/// Puts in force what the lock grants. `counts` says whether a person has said so: it is given the name of
+/// each grant. Answers with what is amiss, one line for each grant that does not count.
+pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut amiss = Vec::new();
+    for (location, grant) in &lock.plugins {
+        let ours =
+            |tool: &&mut Tool| tool.trust == Trust::Untrusted && tool.origin.location == *location;
+        let all: Vec<Arc<Tool>> = tools
+            .iter()
+            .filter(|tool| tool.origin.location == *location)
+            .map(|tool| Arc::new(tool.clone()))
+            .collect();
+        if !counts(&grant.id(location)) {
+            if !all.is_empty() {
+                amiss.push(format!(
+                    "the grant of {location} in tools.lock was not given by you on this machine and does not count; look at it and run `mimir tools trust {}`",
+                    all.first().map_or_else(String::new, |tool| tool.name().to_string())
+                ));
+            }
+            continue;
+        }
+        let standing = grant.standing(&all);
+        for tool in tools.iter_mut().filter(ours) {
+            match &standing {
+                Standing::Granted => {
+                    tool.granted = grant.granted(tool);
+                    tool.trust = Trust::Trusted;
+                }
+                Standing::Changed(changes) => tool.changes = Some(changes.clone()),
+            }
+        }
+    }
+    amiss
+}
+
+/// What left a list and what came into it.
+fn differences(what: &str, old: &[String], new: &[String], changes: &mut Vec<String>) {
+    for line in new.iter().filter(|line| !old.contains(line)) {
+        changes.push(format!("now {what} {line}"));
+    }
+    for line in old.iter().filter(|line| !new.contains(line)) {
+        changes.push(format!("no longer {what} {line}"));
+    }
+}
+
+fn sorted(imports: &[String]) -> Vec<String> {
+    let mut imports = imports.to_vec();
+    imports.sort();
+    imports
+}
+
+fn definition_hash(definition: &Definition) -> String {
+    let parts = [
+        Some(definition.name.as_str()),
+        definition.title.as_deref(),
+        Some(&definition.description),
+        Some(definition.input_schema.as_str()),
+        definition
+            .output_schema
+            .as_ref()
+            .map(|schema| schema.as_str()),
+        Some(definition.approval.as_str()),
+        Some(definition.risk.as_str()),
+    ];
+    let mut hash = Sha256::new();
+    for part in parts {
+        let length = part.map_or(u64::MAX, |part| part.len() as u64);
+        hash.update(length.to_le_bytes());
+        hash.update(part.unwrap_or_default());
+    }
+    format!("{:x}", hash.finalize())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+use super::*;
+use crate::needs::{Access, FileNeed};
+use crate::pipeline::tests::tool;
+use crate::tool::Origin;
+
+fn plugin(digest: &str, change: impl Fn(&mut Tool)) -> Vec<Tool> {
+    let mut tool = tool("sample");
+    tool.trust = Trust::Untrusted;
+    tool.definition.needs.files = vec![FileNeed {
+        path: "docs".into(),
+        access: Access::Read,
+        reason: "reads it".into(),
+    }];
+    tool.definition.needs.tools = vec!["other".into()];
+    tool.origin = Arc::new(Origin {
+        digest: digest.into(),
+        imports: vec!["b".into(), "a".into()],
+        ..(*tool.origin).clone()
+    });
+    change(&mut tool);
+    vec![tool]
+}
+
+fn shared(tools: &[Tool]) -> Vec<Arc<Tool>> {
+    tools.iter().cloned().map(Arc::new).collect()
+}
+
+fn locked(grant: Grant) -> Lock {
+    let mut lock = Lock::default();
+    lock.plugins.insert("sample.wasm".into(), grant);
+    lock
+}
+
+#[test]
+fn a_grant_is_for_the_build_that_was_seen() {
+    let mut tools = plugin("00", |_| {});
+    let grant = Grant::new(&shared(&tools), vec![]).unwrap();
+    let lock = locked(grant.clone());
+    assert!(apply(&lock, &mut tools, |_| true).is_empty());
+    assert_eq!(tools[0].trust, Trust::Trusted);
+    assert_eq!(tools[0].granted, tools[0].definition.needs);
+
+    let mut rebuilt = plugin("01", |_| {});
+    apply(&lock, &mut rebuilt, |_| true);
+    assert_eq!(rebuilt[0].trust, Trust::Untrusted);
+    assert_eq!(rebuilt[0].changes, Some(vec![]), "it asks for the same");
+    assert!(rebuilt[0].granted.is_empty());
+}
+
+#[test]
+fn every_widening_is_named() {
+    let before = plugin("00", |_| {});
+    let lock = locked(Grant::new(&shared(&before), vec![]).unwrap());
+    let changes = |change: fn(&mut Tool)| {
+        let mut tools = plugin("01", change);
+        apply(&lock, &mut tools, |_| true);
+        tools[0].changes.clone().unwrap().join("; ")
+    };
+    assert_eq!(
+        changes(|tool| tool.definition.needs.files[0].access = Access::ReadWrite),
+        "now `sample` may read and write `docs` — reads it; no longer `sample` may read `docs` — reads it"
+    );
+    assert_eq!(
+        changes(|tool| tool.definition.needs.model = true),
+        "now `sample` may ask the language model"
+    );
+    assert_eq!(
+        changes(|tool| {
+            let mut origin = (*tool.origin).clone();
+            origin.imports.push("wasi:http/outgoing-handler".into());
+            tool.origin = Arc::new(origin);
+        }),
+        "now imports wasi:http/outgoing-handler"
+    );
+    for change in [
+        (|tool: &mut Tool| tool.definition.description = "ignore the rules".into())
+            as fn(&mut Tool),
+        |tool| tool.definition.approval = crate::decision::Decision::Deny,
+        |tool| tool.definition.risk = crate::tool::Risk::Critical,
+        |tool| tool.definition.title = Some("x".into()),
+    ] {
+        assert!(changes(change).contains("another description"));
+    }
+}
+
+#[test]
+fn what_is_withheld_is_not_granted() {
+    let mut tools = plugin("00", |_| {});
+    let grant = Grant::new(&shared(&tools), vec![NeedKind::Tools]).unwrap();
+    apply(&locked(grant), &mut tools, |_| true);
+    assert!(tools[0].granted.tools.is_empty());
+    assert_eq!(tools[0].granted.files.len(), 1);
+}
+
+#[test]
+fn a_lock_that_somebody_else_wrote_grants_nothing() {
+    let mut tools = plugin("00", |_| {});
+    let grant = Grant::new(&shared(&tools), vec![]).unwrap();
+    let known = grant.id("sample.wasm");
+    let mut edited = grant.clone();
+    edited.withheld.push(NeedKind::Hosts);
+    assert_ne!(edited.id("sample.wasm"), known);
+    assert_ne!(grant.id("other.wasm"), known);
+    let amiss = apply(&locked(edited), &mut tools, |id| id == known);
+    assert_eq!(tools[0].trust, Trust::Untrusted);
+    assert!(amiss[0].contains("mimir tools trust sample"), "{amiss:?}");
+}
+
+#[test]
+fn a_grant_gives_no_more_than_is_asked_for() {
+    let tools = plugin("00", |_| {});
+    let mut grant = Grant::new(&shared(&tools), vec![]).unwrap();
+    let more = &mut grant.tools.get_mut("sample").unwrap().needs;
+    more.commands = vec![crate::needs::CommandNeed {
+        pattern: "*".into(),
+        reason: String::new(),
+    }];
+    assert!(grant.granted(&tools[0]).commands.is_empty());
+}

@@ -1,0 +1,130 @@
+//! What a session has read and what a person has said in it. It begins with its first call.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::approval::Lease;
+use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::outcome::{DataClass, Label, TrustLevel};
+use crate::tool::{Group, Tool};
+
+/// The sessions of one pipeline, and the builds that a person has granted while it runs.
+#[derive(Default)]
+pub(super) struct Sessions {
+    all: Mutex<HashMap<String, Arc<Session>>>,
+    granted: Mutex<HashSet<(String, String)>>,
+}
+
+/// One session.
+#[derive(Default)]
+pub(super) struct Session(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Where the first content of strangers came from.
+    untrusted: Option<String>,
+    /// Where the first sensitive content came from.
+    sensitive: Option<String>,
+    leases: Vec<Lease>,
+}
+
+impl Sessions {
+    /// The session of this name.
+    pub(super) fn get(&self, id: &str) -> Arc<Session> {
+        let mut all = lock(&self.all);
+        match all.get(id) {
+            Some(session) => Arc::clone(session),
+            None => Arc::clone(all.entry(id.to_owned()).or_default()),
+        }
+    }
+
+    /// Forgets a session that has ended.
+    pub(super) fn end(&self, id: &str) {
+        lock(&self.all).remove(id);
+    }
+
+    /// From now on this build has what it needs, without a new listing of the tools.
+    pub(super) fn grant(&self, tool: &Tool) {
+        lock(&self.granted).insert(build(tool));
+    }
+
+    /// Whether a person has granted this build since the tools were listed.
+    pub(super) fn has_granted(&self, tool: &Tool) -> bool {
+        lock(&self.granted).contains(&build(tool))
+    }
+}
+
+fn build(tool: &Tool) -> (String, String) {
+    (tool.origin.location.clone(), tool.origin.digest.clone())
+}
+
+impl Session {
+    /// Remembers where a result came from, as far as that matters for later calls.
+    pub(super) fn read(&self, label: &Label) {
+        if label.trust != TrustLevel::Untrusted && label.data_class < DataClass::Sensitive {
+            return;
+        }
+        let mut state = lock(&self.0);
+        if label.trust == TrustLevel::Untrusted {
+            state.untrusted.get_or_insert_with(|| label.origin.clone());
+        }
+        if label.data_class >= DataClass::Sensitive {
+            state.sensitive.get_or_insert_with(|| label.origin.clone());
+        }
+    }
+
+    /// Asks about a call that could do harm with what the session has read. `accepts` is what a person has set.
+    pub(super) fn taint(&self, tool: &Tool, accepts: Option<bool>, evaluation: &mut Evaluation) {
+        let state = lock(&self.0);
+        let mut ask = |rule: &str, text: String| {
+            evaluation.push(Reason {
+                layer: Layer::Taint,
+                decision: Decision::Ask,
+                rule: rule.to_owned(),
+                source: "session".to_owned(),
+                text,
+            });
+        };
+        let sends = can_send(tool);
+        if let Some(origin) = &state.untrusted
+            && (accepts == Some(false) || (sends && accepts != Some(true)))
+        {
+            let text = format!(
+                "this session has read content of strangers (from {origin}), which could be behind this call"
+            );
+            ask("taint: untrusted content", text);
+        }
+        if let Some(origin) = &state.sensitive
+            && sends
+        {
+            let text = format!(
+                "this session has read sensitive data (from {origin}), and this tool can send data out"
+            );
+            ask("taint: sensitive data", text);
+        }
+    }
+
+    /// A person's answers for the rest of the session.
+    pub(super) fn leases(&self) -> Vec<Lease> {
+        lock(&self.0).leases.clone()
+    }
+
+    /// Remembers an answer until the session ends.
+    pub(super) fn keep(&self, lease: Lease) {
+        let mut state = lock(&self.0);
+        state.leases.retain(|kept| kept.id != lease.id);
+        state.leases.push(lease);
+    }
+}
+
+/// Whether something can leave the machine, or the sandbox, through this tool.
+pub(super) fn can_send(tool: &Tool) -> bool {
+    let needs = &tool.definition.needs;
+    !needs.hosts.is_empty()
+        || !needs.commands.is_empty()
+        || matches!(tool.definition.group, Group::Net | Group::Browser)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,270 @@
+//! What a person answers, and what becomes of it.
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::approval::{Fingerprint, Lease, LedgerError};
+
+/// Answers in turn, and remembers the cards.
+#[derive(Default)]
+struct Script {
+    answers: Mutex<Vec<Answer>>,
+    cards: Mutex<Vec<Card>>,
+}
+
+impl crate::approval::Approver for Script {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+        self.cards.lock().unwrap().push(card.clone());
+        let mut answers = self.answers.lock().unwrap();
+        let answer = if answers.is_empty() {
+            Answer::No
+        } else {
+            answers.remove(0)
+        };
+        drop(answers);
+        Box::pin(async move {
+            // Whoever else asks the same meanwhile finds the card on the desk.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            answer
+        })
+    }
+}
+
+#[derive(Default)]
+struct Kept {
+    leases: Mutex<Vec<Lease>>,
+    used: AtomicUsize,
+    grants: Mutex<Vec<String>>,
+}
+
+impl Ledger for Kept {
+    fn leases(&self) -> Result<Vec<Lease>, LedgerError> {
+        Ok(self.leases.lock().unwrap().clone())
+    }
+    fn keep(&self, lease: Lease) -> Result<(), LedgerError> {
+        self.leases.lock().unwrap().push(lease);
+        Ok(())
+    }
+    fn used(&self, _: &Fingerprint, _: Timestamp) {
+        self.used.fetch_add(1, Ordering::SeqCst);
+    }
+    fn grant(&self, plugin: &[Arc<Tool>]) -> Result<(), LedgerError> {
+        let names = plugin.iter().map(|tool| tool.origin.plugin.clone());
+        self.grants.lock().unwrap().extend(names);
+        Ok(())
+    }
+}
+
+struct Room {
+    pipeline: Pipeline,
+    script: Arc<Script>,
+    ledger: Arc<Kept>,
+    audit: Arc<Memory>,
+}
+
+fn room(tools: Vec<Tool>, config: Value, answers: Vec<Answer>) -> Room {
+    let config: Config = serde_json::from_value(config).unwrap();
+    let world = World {
+        registry: Registry::new(tools, vec![]),
+        policy: Policy::new(&config, "config.yml").unwrap(),
+    };
+    let script = Arc::new(Script {
+        answers: Mutex::new(answers),
+        ..Script::default()
+    });
+    let (ledger, audit) = (Arc::new(Kept::default()), Arc::new(Memory::default()));
+    let ports = Ports {
+        approver: script.clone(),
+        ledger: ledger.clone(),
+        audit: audit.clone(),
+        clock: Arc::new(Std),
+    };
+    Room {
+        pipeline: Pipeline::new(world, ports),
+        script,
+        ledger,
+        audit,
+    }
+}
+
+impl Room {
+    async fn ok(&self, arguments: Value) -> bool {
+        self.pipeline.call(call("sample", arguments)).await.is_ok()
+    }
+
+    fn asked(&self) -> usize {
+        self.script.cards.lock().unwrap().len()
+    }
+}
+
+fn asking() -> Tool {
+    let mut tool = tool("sample");
+    tool.definition.approval = Decision::Ask;
+    tool
+}
+
+#[tokio::test]
+async fn once_is_once_and_a_session_lasts() {
+    let room = room(
+        vec![asking()],
+        json!({}),
+        vec![Answer::Once, Answer::Session],
+    );
+    assert!(room.ok(json!({"n": 1})).await);
+    assert!(room.ok(json!({"n": 1})).await);
+    assert!(room.ok(json!({"n": 1})).await);
+    assert_eq!(room.asked(), 2, "the third call is covered");
+    assert!(
+        !room.ok(json!({"n": 2})).await,
+        "other arguments are another question"
+    );
+    room.pipeline.end_session("session");
+    assert!(!room.ok(json!({"n": 1})).await, "the session has ended");
+    let events = room.audit.events.lock().unwrap();
+    let answers: Vec<_> = events
+        .iter()
+        .map(|event| event["answer"].as_str().unwrap())
+        .collect();
+    assert_eq!(answers, ["once", "session", "session lease", "no", "no"]);
+}
+
+#[tokio::test]
+async fn always_is_kept_as_it_was_shown() {
+    let room = room(vec![asking()], json!({}), vec![Answer::Always]);
+    assert!(room.ok(json!({"n": 1})).await);
+    assert_eq!(
+        room.script.cards.lock().unwrap()[0].always,
+        "allow `sample` with n=1"
+    );
+    room.pipeline.end_session("session");
+    assert!(room.ok(json!({"n": 1})).await);
+    assert!(!room.ok(json!({"n": 2})).await);
+    assert_eq!(room.ledger.used.load(Ordering::SeqCst), 1);
+    let life = room.ledger.leases.lock().unwrap()[0].expires_at.unwrap();
+    assert!(life > Timestamp::now());
+}
+
+#[tokio::test]
+async fn a_lease_does_not_outlive_its_question() {
+    let room = room(vec![asking()], json!({}), vec![Answer::Always]);
+    assert!(room.ok(json!({"n": 1})).await);
+    let config = json!({"policy": {"rules": [{"when": {"n": {"min": 0}}, "decision": "ask"}]}});
+    let config: Config = serde_json::from_value(config).unwrap();
+    let world = |config| World {
+        registry: Registry::new(vec![asking()], vec![]),
+        policy: Policy::new(config, "config.yml").unwrap(),
+    };
+    room.pipeline.replace(world(&config));
+    assert!(
+        !room.ok(json!({"n": 1})).await,
+        "a new rule asks a new question"
+    );
+    let denying = json!({"policy": {"deny": ["sample"]}});
+    room.pipeline
+        .replace(world(&serde_json::from_value(denying).unwrap()));
+    let outcome = room.pipeline.call(call("sample", json!({"n": 1}))).await;
+    assert_eq!(
+        code(&outcome),
+        Some(Code::PolicyDenied),
+        "no lease lifts a denial"
+    );
+}
+
+#[tokio::test]
+async fn edited_arguments_are_judged_like_any_others() {
+    let edits = |to: Value| vec![Answer::Edit(to), Answer::Once];
+    let bad = room(vec![asking()], json!({}), edits(json!({"n": "x"})));
+    let outcome = bad.pipeline.call(call("sample", json!({"n": 1}))).await;
+    assert_eq!(code(&outcome), Some(Code::InvalidInput));
+
+    let rules = json!({"policy": {"rules": [{"when": {"n": {"min": 5}}, "decision": "deny"}]}});
+    let denied = room(vec![asking()], rules, edits(json!({"n": 7})));
+    let outcome = denied.pipeline.call(call("sample", json!({"n": 1}))).await;
+    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+
+    let good = room(
+        vec![asking()],
+        json!({"audit": {"logArgs": true}}),
+        edits(json!({"n": 12})),
+    );
+    assert!(good.ok(json!({"n": 1})).await);
+    let cards = good.script.cards.lock().unwrap();
+    assert_eq!(cards.len(), 2, "what runs is what was shown last");
+    assert!(cards[1].arguments.contains("12"));
+    let events = good.audit.events.lock().unwrap();
+    assert_eq!(events[0]["bytesIn"], r#"{"n":12}"#.len());
+}
+
+#[tokio::test]
+async fn identical_calls_share_a_card_and_others_do_not() {
+    let room = room(vec![asking()], json!({}), vec![Answer::Once, Answer::Once]);
+    let one = room.ok(json!({"n": 1}));
+    let same = room.ok(json!({"n": 1}));
+    let other = room.ok(json!({"n": 2}));
+    assert_eq!(tokio::join!(one, same, other), (true, true, true));
+    assert_eq!(room.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_card_that_nobody_waits_for_is_asked_again() {
+    let room = room(vec![asking()], json!({}), vec![Answer::Once, Answer::Once]);
+    let gone = tokio::time::timeout(Duration::from_millis(5), room.ok(json!({})));
+    let (gone, second) = tokio::join!(gone, room.ok(json!({})));
+    assert!(gone.is_err());
+    assert!(second);
+    assert_eq!(room.asked(), 2);
+}
+
+#[tokio::test]
+async fn always_for_a_missing_grant_is_a_grant() {
+    let mut stranger = tool("sample");
+    stranger.trust = Trust::Untrusted;
+    stranger.definition.needs.tools = vec!["other".into()];
+    let room = room(vec![stranger], json!({}), vec![Answer::Always]);
+    assert!(room.ok(json!({"n": 1})).await);
+    assert!(room.ok(json!({"n": 2})).await, "a grant is for every call");
+    assert_eq!(*room.ledger.grants.lock().unwrap(), ["sample"]);
+    let cards = room.script.cards.lock().unwrap();
+    assert!(cards[0].always.starts_with("grant this build of `sample`"));
+    assert_eq!(cards[0].grants, ["call the tool `other`"]);
+}
+
+#[tokio::test]
+async fn whoever_does_not_answer_has_said_no() {
+    struct Absent;
+    impl crate::approval::Approver for Absent {
+        fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let nobody = Fixed(
+        Answer::Nobody {
+            way_out: "first".into(),
+        },
+        AtomicUsize::new(0),
+    );
+    let chain = |last: Arc<dyn crate::approval::Approver>| {
+        let approvers = vec![
+            Arc::new(Fixed(nobody.0.clone(), AtomicUsize::new(0))) as _,
+            last,
+        ];
+        crate::approval::Chain::new(approvers, Some(Duration::from_millis(20)), Arc::new(Std))
+    };
+    let room = room(vec![asking()], json!({}), vec![Answer::Once]);
+    let call = || room.pipeline.call(call("sample", json!({})));
+    let mut ports = room.pipeline.0.ports.clone();
+    assert!(call().await.is_ok());
+    let card = room.script.cards.lock().unwrap()[0].clone();
+    ports.approver = Arc::new(chain(Arc::new(Absent)));
+    let Answer::Nobody { way_out } = ports.approver.ask(&card).await else {
+        panic!("a timeout is a no");
+    };
+    assert!(way_out.contains("approvals.timeoutMs"), "{way_out}");
+    let yes = chain(Arc::new(Fixed(Answer::Once, AtomicUsize::new(0))));
+    use crate::approval::Approver as _;
+    assert_eq!(
+        yes.ask(&card).await,
+        Answer::Once,
+        "the next one is asked when nobody is there"
+    );
+}
