@@ -8,6 +8,7 @@
 mod bare;
 mod calls;
 mod compile;
+mod decide;
 mod list;
 mod measure;
 mod memory;
@@ -32,9 +33,10 @@ mod guests {
 type Area = (&'static str, fn(&mut Report));
 
 /// What can be asked for by name.
-const AREAS: [Area; 7] = [
+const AREAS: [Area; 8] = [
     ("calls", calls::bench),
     ("throughput", throughput::bench),
+    ("decide", decide::bench),
     ("process", process::bench),
     ("list", list::bench),
     ("search", search::bench),

@@ -9,8 +9,8 @@ use mimir_core::audit::FileAudit;
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::{
-    Answer, Approver, BoxFuture, Call, CallContext, Card, Outcome, Pipeline, Policy, Registry,
-    RequestId,
+    Answer, Approver, BoxFuture, Call, CallContext, Card, Decision, Outcome, Pipeline, Policy,
+    Registry, RequestId,
 };
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 use serde_json::{Value, json};
@@ -85,18 +85,17 @@ impl Subject {
         }
     }
 
+    /// Whether the rules allow a call, without making it.
+    pub async fn is_allowed(&self, tool: &str, arguments: Value) -> bool {
+        let call = Call::new(tool, arguments, context());
+        let evaluation = self.pipeline.explain(call).await.unwrap();
+        evaluation.decision() == Decision::Allow
+    }
+
     /// A call that has to succeed.
     pub async fn call(&self, tool: &str, arguments: Value) -> Outcome {
-        let context = CallContext {
-            request_id: RequestId::new(SystemTime::now()),
-            session_id: "bench".to_owned(),
-            conversation_id: None,
-            user: None,
-        };
-        let outcome = self
-            .pipeline
-            .call(Call::new(tool, arguments, context))
-            .await;
+        let call = Call::new(tool, arguments, context());
+        let outcome = self.pipeline.call(call).await;
         assert!(outcome.is_ok(), "{}", outcome.text());
         outcome
     }
@@ -110,6 +109,15 @@ impl Subject {
     pub fn recorded(&self) -> usize {
         let record = std::fs::read(self.folder.path().join("audit.jsonl")).unwrap_or_default();
         record.iter().filter(|byte| **byte == b'\n').count()
+    }
+}
+
+fn context() -> CallContext {
+    CallContext {
+        request_id: RequestId::new(SystemTime::now()),
+        session_id: "bench".to_owned(),
+        conversation_id: None,
+        user: None,
     }
 }
 
