@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 mod gates;
 mod typed;
 
-pub use gates::{AddWish, ApprovalsWish, PolicyWish, TrustWish};
+pub use gates::{AddWish, ApprovalsWish, PolicyWish, SecretsWish, TrustWish};
 pub use typed::{Command, Globals, Invocation, UndoWish, Unread};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
@@ -81,6 +81,11 @@ Examples:
     Policy {
         #[command(subcommand)]
         command: gates::RawPolicy,
+    },
+    /// Keep, list and forget secrets that tools use and nobody gets to see
+    Secrets {
+        #[command(subcommand)]
+        command: Option<gates::RawSecrets>,
     },
     /// List and revoke what was approved for good
     Approvals {

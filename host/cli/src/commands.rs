@@ -13,6 +13,7 @@ mod explain;
 mod init;
 mod policy_accept;
 mod policy_check;
+mod secrets;
 mod tools_add;
 mod tools_build;
 mod tools_info;
@@ -62,6 +63,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         }
         Command::Policy(PolicyWish::Check) => policy_check::run(globals, printer).await,
         Command::Policy(PolicyWish::Accept { yes }) => policy_accept::run(globals, printer, yes),
+        Command::Secrets(wish) => secrets::run(globals, printer, &wish),
         Command::Approvals(wish) => approvals::run(globals, printer, &wish),
         Command::Undo(wish) => undo::run(globals, printer, wish),
         Command::Doctor => doctor::run(globals, printer).await,

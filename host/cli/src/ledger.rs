@@ -20,7 +20,7 @@ use crate::workspace::Workspace;
 mod book;
 mod lock;
 
-pub use book::{Book, Store};
+pub use book::{Book, Store, turn};
 pub use lock::LockFile;
 
 /// What this user has said about one workspace.
@@ -127,7 +127,7 @@ fn failed(path: &Path, text: impl std::fmt::Display) -> LedgerError {
 }
 
 /// Writes a whole file, or leaves the old one: to a temporary name beside it first.
-fn replace(path: &Path, text: &str, private: bool) -> Result<(), LedgerError> {
+pub fn replace(path: &Path, text: &str, private: bool) -> Result<(), LedgerError> {
     use std::io::Write as _;
     let folder: PathBuf = path.parent().map_or_else(PathBuf::new, Path::to_owned);
     let wrote = tempfile::NamedTempFile::new_in(&folder).and_then(|mut file| {

@@ -11,6 +11,7 @@ mod ledger;
 mod output;
 mod places;
 mod sdk;
+mod secrets;
 mod settings;
 mod setup;
 mod terminal;

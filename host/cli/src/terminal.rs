@@ -32,6 +32,59 @@ pub fn confirm(question: &str) -> std::io::Result<bool> {
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
+/// A line that is typed without being shown.
+pub fn unseen(prompt: &str) -> std::io::Result<String> {
+    use std::io::{BufRead as _, Write as _};
+    let mut to = anstream::stderr();
+    write!(to, "{prompt}")?;
+    to.flush()?;
+    let hidden = Hidden::new()?;
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    drop(hidden);
+    writeln!(to)?;
+    read?;
+    let kept = line.trim_end_matches(['\n', '\r']).len();
+    line.truncate(kept);
+    Ok(line)
+}
+
+/// A terminal that shows nothing of what is typed, until this is dropped.
+struct Hidden {
+    #[cfg(unix)]
+    before: rustix::termios::Termios,
+}
+
+impl Hidden {
+    #[cfg(unix)]
+    fn new() -> std::io::Result<Self> {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let before = tcgetattr(std::io::stdin())?;
+        let mut now = before.clone();
+        now.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &now)?;
+        Ok(Self { before })
+    }
+
+    #[cfg(not(unix))]
+    fn new() -> std::io::Result<Self> {
+        Err(std::io::Error::new(
+            std::io::ErrorKind::Unsupported,
+            "a value cannot be typed unseen here; give it on stdin",
+        ))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        {
+            use rustix::termios::{OptionalActions, tcsetattr};
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before);
+        }
+    }
+}
+
 /// Columns to use where the terminal does not tell.
 const USUAL_WIDTH: usize = 80;
 

@@ -34,6 +34,8 @@ pub struct Config {
     pub policy: ToolPolicy,
     /// Which commands may run.
     pub exec_approvals: ExecApprovals,
+    /// Secrets that are taken from variables of the host, by name. Only the user's own file can name some.
+    pub secrets: BTreeMap<String, SecretSettings>,
     /// Bounds of every call.
     pub limits: LimitSettings,
     /// How a person is asked.
@@ -235,6 +237,14 @@ impl From<Limits> for LimitSettings {
             calls_per_minute: limits.calls_per_minute,
         }
     }
+}
+
+/// Where a secret is taken from.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SecretSettings {
+    /// The variable of the host that holds it.
+    pub env: String,
 }
 
 /// How a person is asked.

@@ -99,6 +99,60 @@ impl RawApprovals {
     }
 }
 
+#[derive(Debug, Subcommand)]
+pub(super) enum RawSecrets {
+    /// Show the names; never the values
+    List,
+    /// Keep a value, read from stdin or typed unseen
+    #[command(after_help = "\
+Examples:
+  mimir secrets set GITHUB_TOKEN            asks for the value
+  pass show github | mimir secrets set GITHUB_TOKEN")]
+    Set {
+        /// Letters, digits, `_`, `-` and `.`
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// In the file, even where there is a keyring
+        #[arg(long = "file")]
+        in_file: bool,
+    },
+    /// Forget a value
+    Remove {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
+/// What `secrets` is asked for.
+#[derive(Debug, PartialEq)]
+pub enum SecretsWish {
+    /// Show the names.
+    List,
+    /// Keep a value.
+    Set {
+        /// Its name.
+        name: String,
+        /// Not in the keyring.
+        in_file: bool,
+    },
+    /// Forget a value.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl RawSecrets {
+    pub(super) fn typed(self) -> SecretsWish {
+        match self {
+            Self::List => SecretsWish::List,
+            Self::Set { name, in_file } => SecretsWish::Set { name, in_file },
+            Self::Remove { name } => SecretsWish::Remove { name },
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(super) struct RawAdd {
     /// The component

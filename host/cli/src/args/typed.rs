@@ -10,7 +10,8 @@ use crate::arguments::Words;
 use crate::exit::Failure;
 
 use super::{
-    AddWish, ApprovalsWish, Approve, Format, PolicyWish, Raw, RawCommand, RawTools, TrustWish,
+    AddWish, ApprovalsWish, Approve, Format, PolicyWish, Raw, RawCommand, RawTools, SecretsWish,
+    TrustWish,
 };
 
 /// What holds for every command.
@@ -86,6 +87,8 @@ pub enum Command {
     },
     /// Ask about the rules, or accept some.
     Policy(PolicyWish),
+    /// See to secrets.
+    Secrets(SecretsWish),
     /// See to approvals.
     Approvals(ApprovalsWish),
     /// Take back a change.
@@ -163,6 +166,9 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
         },
         Some(RawCommand::Schema { format, tools }) => Command::Schema { format, tools },
         Some(RawCommand::Policy { command }) => Command::Policy(command.typed()?),
+        Some(RawCommand::Secrets { command }) => {
+            Command::Secrets(command.map_or(SecretsWish::List, super::gates::RawSecrets::typed))
+        }
         Some(RawCommand::Approvals { command }) => Command::Approvals(
             command.map_or(ApprovalsWish::List, super::gates::RawApprovals::typed),
         ),

@@ -90,7 +90,7 @@ impl Store {
 }
 
 /// Waits until no other process changes the file; the turn ends when what is returned is dropped.
-pub(super) fn turn(path: &Path) -> Result<File, LedgerError> {
+pub fn turn(path: &Path) -> Result<File, LedgerError> {
     let open = || {
         if let Some(folder) = path.parent() {
             private_folder(folder)?;

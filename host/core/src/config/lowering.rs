@@ -29,6 +29,7 @@ impl Config {
         if self.limits.over(base) != self.limits.over(base).tightest(base) {
             keys.push("limits".to_owned());
         }
+        keys.extend(self.secrets.keys().map(|name| format!("secrets.{name}")));
         if self.approvals != Config::default().approvals && self.approvals != below.approvals {
             keys.push("approvals".to_owned());
         }
@@ -56,6 +57,7 @@ impl Config {
             (one, other) => one.or(other),
         };
         self.approvals = below.approvals;
+        self.secrets.clone_from(&below.secrets);
         self.audit = below.audit;
     }
 
@@ -180,6 +182,7 @@ mod tests {
             (json!({"limits": {"memoryMb": 512}}), "limits"),
             (json!({"approvals": {"leaseDays": 900}}), "approvals"),
             (json!({"audit": {"logArgs": true}}), "audit"),
+            (json!({"secrets": {"KEY": {"env": "HOME"}}}), "secrets.KEY"),
         ] {
             assert_eq!(config(file.clone()).lowering(&below), [key], "{file}");
         }

@@ -1,0 +1,306 @@
+//! The user's secrets: values that tools use and nobody gets to see. In the keyring of the system where there
+//! is one, else in a file that only this user can read; or taken from a variable of the host that the user's
+//! own settings name.
+//!
+//! A value comes in on stdin and leaves as a mask. Never here: printing one.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use mimir_core::approval::LedgerError;
+use mimir_core::config::SecretSettings;
+use mimir_core::{Code, ToolError};
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::{replace, turn};
+use crate::places::Places;
+
+mod keyring;
+
+pub use keyring::Keyring;
+
+/// The secrets of this user.
+pub struct Secrets {
+    path: PathBuf,
+    keyring: Option<Keyring>,
+}
+
+/// The file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shelf {
+    secrets: BTreeMap<String, Kept>,
+}
+
+/// Where one value is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kept {
+    /// Here.
+    Value(String),
+    /// In the keyring, under its name.
+    Keyring,
+}
+
+/// Where a value is, for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Where {
+    /// In the file.
+    File,
+    /// In the keyring.
+    Keyring,
+    /// In a variable of the host.
+    Variable(String),
+}
+
+/// The longest value: the largest private keys fit.
+const VALUE_MAX: usize = 64 << 10;
+
+/// The longest name.
+const NAME_MAX: usize = 64;
+
+impl Secrets {
+    /// The secrets of this user; nothing is read before it is needed. There are none where the platform names
+    /// no folder for the user's settings.
+    pub fn new(places: &Places) -> Option<Self> {
+        Some(Self {
+            path: places.config.as_ref()?.join("secrets.json"),
+            keyring: Keyring::find(),
+        })
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is a keyring.
+    pub fn has_keyring(&self) -> bool {
+        self.keyring.is_some()
+    }
+
+    /// Keeps a value. Says where.
+    pub fn set(&self, name: &str, value: &str, in_file: bool) -> Result<Where, ToolError> {
+        check_name(name)?;
+        check_value(value)?;
+        let keyring = self.keyring.as_ref().filter(|_| !in_file);
+        let kept = match keyring {
+            Some(keyring) => {
+                keyring.set(name, value)?;
+                Kept::Keyring
+            }
+            None => Kept::Value(value.to_owned()),
+        };
+        let place = place(&kept);
+        let old = self.change(|shelf| shelf.secrets.insert(name.to_owned(), kept))?;
+        if let (Some(Kept::Keyring), Where::File, Some(keyring)) = (old, &place, &self.keyring) {
+            keyring.remove(name)?;
+        }
+        Ok(place)
+    }
+
+    /// Forgets a value. Says whether there was one.
+    pub fn remove(&self, name: &str) -> Result<bool, ToolError> {
+        let old = self.change(|shelf| shelf.secrets.remove(name))?;
+        if let (Some(Kept::Keyring), Some(keyring)) = (&old, &self.keyring) {
+            keyring.remove(name)?;
+        }
+        Ok(old.is_some())
+    }
+
+    /// The names, each with where its value is.
+    pub fn list(
+        &self,
+        settings: &BTreeMap<String, SecretSettings>,
+    ) -> Result<BTreeMap<String, Where>, ToolError> {
+        let kept = self.read()?.secrets;
+        let mut all: BTreeMap<String, Where> = kept
+            .iter()
+            .map(|(name, kept)| (name.clone(), place(kept)))
+            .collect();
+        for (name, settings) in settings {
+            all.insert(name.clone(), Where::Variable(settings.env.clone()));
+        }
+        Ok(all)
+    }
+
+    /// The values, each with its name. One that cannot be had is told and left out.
+    pub fn values(
+        &self,
+        settings: &BTreeMap<String, SecretSettings>,
+    ) -> Result<Vec<(String, String)>, ToolError> {
+        let mut values = Vec::new();
+        for (name, kept) in self.read()?.secrets {
+            let value = match kept {
+                Kept::Value(value) => value,
+                Kept::Keyring => match self.keyring.as_ref().map(|ring| ring.get(&name)) {
+                    Some(Ok(value)) => value,
+                    Some(Err(error)) => {
+                        crate::output::warn(format_args!("secret `{name}`: {error}"));
+                        continue;
+                    }
+                    None => {
+                        crate::output::warn(format_args!(
+                            "secret `{name}` is in a keyring that is not there"
+                        ));
+                        continue;
+                    }
+                },
+            };
+            values.push((name, value));
+        }
+        for (name, settings) in settings {
+            if let Ok(value) = std::env::var(&settings.env) {
+                values.push((name.clone(), value));
+            }
+        }
+        Ok(values)
+    }
+
+    fn read(&self) -> Result<Shelf, ToolError> {
+        let unreadable = |why: &dyn std::fmt::Display| {
+            ToolError::new(
+                Code::Unavailable,
+                format!("{} cannot be used: {why}", self.path.display()),
+            )
+        };
+        let meta = match std::fs::metadata(&self.path) {
+            Ok(meta) => meta,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Shelf::default()),
+            Err(error) => return Err(unreadable(&error)),
+        };
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            let ours = meta.uid() == rustix::process::geteuid().as_raw();
+            if !ours || meta.mode() & 0o077 != 0 {
+                return Err(unreadable(
+                    &"somebody else can read it; make it yours alone (chmod 600), and change the values in it",
+                ));
+            }
+        }
+        let _ = meta;
+        let text = std::fs::read_to_string(&self.path).map_err(|error| unreadable(&error))?;
+        // serde quotes what it does not understand, and that may be a value.
+        serde_json::from_str(&text)
+            .map_err(|_| unreadable(&"it is damaged; remove it and set the secrets anew"))
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Shelf) -> T) -> Result<T, ToolError> {
+        let failed = |error: LedgerError| ToolError::new(Code::Unavailable, error.to_string());
+        let _turn = turn(&self.path).map_err(failed)?;
+        let mut shelf = self.read()?;
+        let result = change(&mut shelf);
+        let text = serde_json::to_string_pretty(&shelf)
+            .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
+        replace(&self.path, &text, true).map_err(failed)?;
+        Ok(result)
+    }
+}
+
+fn place(kept: &Kept) -> Where {
+    match kept {
+        Kept::Value(_) => Where::File,
+        Kept::Keyring => Where::Keyring,
+    }
+}
+
+/// A name is what a plugin's needs say: letters, digits, `_`, `-` and `.`.
+fn check_name(name: &str) -> Result<(), ToolError> {
+    let good = |c: u8| c.is_ascii_alphanumeric() || b"_-.".contains(&c);
+    if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
+        return Err(ToolError::new(
+            Code::InvalidInput,
+            "a secret's name has 1 to 64 letters, digits, `_`, `-` and `.`",
+        ));
+    }
+    Ok(())
+}
+
+fn check_value(value: &str) -> Result<(), ToolError> {
+    let fault = if value.is_empty() {
+        "the value is empty"
+    } else if value.len() > VALUE_MAX {
+        "the value is longer than 64 KB"
+    } else if value.contains('\0') {
+        "the value holds a zero byte"
+    } else {
+        return Ok(());
+    };
+    Err(ToolError::new(Code::InvalidInput, fault))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets(folder: &Path) -> Secrets {
+        Secrets {
+            path: folder.join("secrets.json"),
+            keyring: None,
+        }
+    }
+
+    #[test]
+    fn a_value_is_kept_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = secrets(folder.path());
+        let none = BTreeMap::new();
+        assert!(secrets.list(&none).unwrap().is_empty());
+        assert_eq!(
+            secrets.set("API_KEY", "s3cret-value", false).unwrap(),
+            Where::File
+        );
+        assert_eq!(secrets.list(&none).unwrap()["API_KEY"], Where::File);
+        assert_eq!(
+            secrets.values(&none).unwrap(),
+            [("API_KEY".to_owned(), "s3cret-value".to_owned())]
+        );
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = std::fs::metadata(secrets.path())
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o777, 0o600);
+            std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(0o644))
+                .unwrap();
+            let error = secrets.values(&none).unwrap_err();
+            assert!(
+                error.message.contains("somebody else can read it"),
+                "{error}"
+            );
+            std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(0o600))
+                .unwrap();
+        }
+        assert!(secrets.remove("API_KEY").unwrap());
+        assert!(!secrets.remove("API_KEY").unwrap());
+    }
+
+    #[test]
+    fn what_is_no_secret_is_refused_without_repeating_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = secrets(folder.path());
+        for (name, value) in [
+            ("", "x"),
+            ("a b", "x"),
+            (&"a".repeat(65), "x"),
+            ("a", ""),
+            ("a", "x\0y"),
+        ] {
+            assert!(secrets.set(name, value, false).is_err(), "{name:?}");
+        }
+        std::fs::write(secrets.path(), r#"{"secrets": {"a": {"valu": "hunter2"}}}"#).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(0o600))
+                .unwrap();
+        }
+        let error = secrets.values(&BTreeMap::new()).unwrap_err();
+        assert!(!error.message.contains("hunter2"), "{error}");
+    }
+}
