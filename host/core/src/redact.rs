@@ -1,0 +1,202 @@
+//! Secrets in what leaves a call are masked, so that neither a model nor a log gets to see them.
+//!
+//! A [`Redactor`] finds three kinds: what one of gitleaks' rules describes (`github-pat`), what stands below a key such
+//! as `password` in structured data or in JSON text (`key:password`), and values that are known to be secret in every
+//! usual form (`secret:NAME`, see [`Redactor::with_values`]). A finding becomes `[REDACTED:rule]` and everything else
+//! stays as it was: output is masked, never withheld. A string stays a string; numbers and booleans are left alone,
+//! because a schema may promise them.
+//!
+//! **Order.** Text is sanitized first, then masked, then cut. Sanitizing writes out invisible characters and takes
+//! terminal escapes away, either of which could stand in the middle of a secret. Cutting before masking would leave the
+//! first half of a secret that nobody recognises any more; masking what is cut later costs no more than the scan. A
+//! limit on what is captured at all (16 MiB) cuts earlier, which is why a private key is masked without its end, too.
+//!
+//! **Splitting** a secret over several texts does not hide it: parts of one result are also read as one
+//! ([`Redactor::parts`]), a stream keeps back what may still become a secret ([`Stream`]), and so do the lines of a log
+//! ([`Lines`]).
+//!
+//! **Cost.** One pass of an Aho-Corasick automaton finds the words that rules begin with; a rule is compiled when its
+//! word is found in a place where it can match, and looks at that place only. Nothing is built at start-up, and no match
+//! is longer than [`REACH`], so that a text of nothing but such words costs a bounded multiple of its length.
+//!
+//! Never here: where values and exceptions come from, and what is done with a call.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::names::did_you_mean;
+
+mod allow;
+mod forms;
+mod keys;
+mod known;
+mod lines;
+mod mask;
+mod pattern;
+mod rules;
+mod scan;
+mod stream;
+mod texts;
+
+pub use known::{LONG_MIN, SHORT_MIN};
+pub use lines::Lines;
+pub use mask::Finding;
+pub use stream::Stream;
+
+use known::Known;
+
+/// The longest secret in bytes. The largest in use are private keys: an RSA key of 16,384 bits takes 13 KB, an OpenPGP
+/// key with many subkeys several times as much.
+pub const REACH: usize = 64 << 10;
+
+/// What every mark begins with.
+const MARK: &str = "[REDACTED:";
+
+/// What the names of known values begin with, as rules.
+const VALUE: &str = "secret:";
+
+/// Finds secrets and masks them. Clones share what they know.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    known: Option<Arc<Known>>,
+    exceptions: Option<Arc<BTreeSet<String>>>,
+}
+
+/// An exception that cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ExceptionError {
+    /// There is no such rule.
+    #[error("there is no redaction rule `{rule}`.{nearest} `mimir redact --rules` lists them")]
+    Unknown {
+        /// What was asked for.
+        rule: String,
+        /// What may have been meant.
+        nearest: String,
+    },
+    /// Known values are never shown.
+    #[error(
+        "`{rule}` is the value of a stored secret, which is always masked; `mimir secrets remove` takes it out of the store"
+    )]
+    Value {
+        /// What was asked for.
+        rule: String,
+    },
+}
+
+impl Redactor {
+    /// A redactor that knows the rules and no values.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same one that also knows these values, given with their names, and none of those it knew before.
+    ///
+    /// A value of [`LONG_MIN`] bytes or more is masked in every usual form wherever it stands, one of [`SHORT_MIN`] or
+    /// more where it stands alone, and a shorter one not at all: it could not be told from ordinary text.
+    #[must_use]
+    pub fn with_values<N, V>(&self, values: impl IntoIterator<Item = (N, V)>) -> Self
+    where
+        N: Into<String>,
+        V: Into<String>,
+    {
+        let values = values
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        Self {
+            known: Some(Arc::new(Known::new(values))),
+            exceptions: self.exceptions.clone(),
+        }
+    }
+
+    /// The same one without these rules, in place of the exceptions it had.
+    pub fn except<R: AsRef<str>>(
+        &self,
+        rules: impl IntoIterator<Item = R>,
+    ) -> Result<Self, ExceptionError> {
+        let mut exceptions = BTreeSet::new();
+        for rule in rules {
+            let rule = rule.as_ref();
+            if rule.starts_with(VALUE) {
+                return Err(ExceptionError::Value {
+                    rule: rule.to_owned(),
+                });
+            }
+            let known = Self::rules();
+            if known.binary_search(&rule).is_err() {
+                return Err(ExceptionError::Unknown {
+                    rule: rule.to_owned(),
+                    nearest: did_you_mean(rule, known),
+                });
+            }
+            exceptions.insert(rule.to_owned());
+        }
+        Ok(Self {
+            known: self.known.clone(),
+            exceptions: (!exceptions.is_empty()).then(|| Arc::new(exceptions)),
+        })
+    }
+
+    /// The names of all rules, sorted.
+    pub fn rules() -> Vec<&'static str> {
+        let mut names: Vec<_> = rules::all()
+            .map(|rule| rule.id)
+            .chain(keys::rules())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Whether this rule does not count here.
+    pub fn is_exempt(&self, rule: &str) -> bool {
+        self.exceptions
+            .as_ref()
+            .is_some_and(|rules| rules.contains(rule))
+    }
+
+    /// The secrets in a text, in order and apart from each other. The text need not be UTF-8.
+    pub fn find(&self, text: &[u8]) -> Vec<Finding> {
+        let mut findings: Vec<Finding> = scan::engine()
+            .find(text, |rule| self.is_exempt(rule))
+            .into_iter()
+            .map(|hit| Finding::new(hit.rule, hit.at))
+            .collect();
+        if let Some(known) = &self.known {
+            known.find(text, &mut findings);
+        }
+        mask::merge(findings)
+    }
+
+    /// Masks the secrets in a text; how many there were.
+    pub fn text(&self, text: &mut String) -> u32 {
+        let findings = self.find(text.as_bytes());
+        mask::apply(text, &findings);
+        count(findings.len())
+    }
+
+    /// The most bytes that anything it finds can have.
+    fn reach(&self) -> usize {
+        // A known value may be wrapped into lines, however short.
+        let longest = self.known.as_ref().map_or(0, |known| 2 * known.longest());
+        REACH.max(longest)
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the values.
+        f.debug_struct("Redactor")
+            .field("exceptions", &self.exceptions)
+            .finish_non_exhaustive()
+    }
+}
+
+fn count(findings: usize) -> u32 {
+    u32::try_from(findings).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""Turns gitleaks' rule set into the tables that mimir compiles in.
+
+    convert.py path/to/gitleaks/config/gitleaks.toml
+
+writes rules.rs.in and stopwords.txt beside this file. What is changed on the way, and why, is in README.md.
+"""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+try:
+    from re import _parser as parser
+except ImportError:  # Python before 3.11
+    import sre_parse as parser
+
+HERE = Path(__file__).parent
+IDENTIFIER = r"[\w.-]{0,50}?"
+
+# Rules that only make sense with the name of the file, which a tool's output does not carry.
+LEFT_OUT = {"pkcs12-file", "hashicorp-tf-password"}
+
+# Rules whose keyword is not where a match begins, but which have a literal that is.
+ANCHORS = {
+    "lob-api-key": ["lob"],
+    "lob-pub-api-key": ["lob"],
+    "new-relic-browser-api-token": ["new-relic", "newrelic", "new_relic"],
+    "new-relic-insert-key": ["new-relic", "newrelic", "new_relic"],
+    "new-relic-user-api-key": ["new-relic", "newrelic", "new_relic"],
+    "openai-api-key": ["sk-"],
+    "typeform-api-token": ["typeform"],
+}
+
+# Rules that are looked for around their keyword: bytes before its start and after its end.
+# 1024 is for rules whose keyword is not part of the match at all: gitleaks wants it anywhere in the file.
+AROUND = {
+    "airtable-personnal-access-token": (1024, 1024),
+    "azure-ad-client-secret": (5, 40),
+    "curl-auth-header": (0, 4096),
+    "curl-auth-user": (0, 4096),
+    "facebook-access-token": (1024, 1024),
+    "freemius-secret-key": (1, 120),
+    "hashicorp-tf-api-token": (15, 80),
+    "kubernetes-secret-yaml": (0, 4096),
+    "maxmind-license-key": (36, 4),
+    "microsoft-teams-webhook": (100, 220),
+    "sidekiq-sensitive-url": (30, 4),
+    "slack-webhook-url": (8, 100),
+    "sourcegraph-access-token": (1024, 1024),
+}
+AROUND_ANCHORS = {
+    "kubernetes-secret-yaml": ["kind:", "data:"],
+    "slack-webhook-url": ["hooks.slack.com"],
+    "microsoft-teams-webhook": ["webhook.office.com"],
+}
+# The keyword that has to be somewhere for the anchors to count.
+GATES = {"kubernetes-secret-yaml": "secret"}
+
+# A match without an upper bound may be as long as REACH says; where any byte but a line end may stand in it, a
+# hostile text would make that cost too much.
+UNBOUNDED = {"nuget-config-password": "1024"}
+
+# As gitleaks has it, but for what is captured.
+KUBERNETES_ENTRY = (
+    r"""[\w.-]+:(?:[ \t]*(?:\||>[-+]?)\s+)?[ \t]*"""
+    r"""(?:["']?([a-z0-9+/]{10,}={0,3})["']?|\{\{[ \t\w"|$:=,.-]+}}|""|'')"""
+)
+
+
+def special(rule_id, regex):
+    """Changes to single rules: the captured secret is what gets masked, so it has to be all of it."""
+    if rule_id == "jwt-base64":
+        return re.sub(r"\(\?P<\w+>", "(?:", regex)
+    if rule_id == "microsoft-teams-webhook":
+        return regex.replace("([a-z0-9]{4}-)", "(?:[a-z0-9]{4}-)")
+    if rule_id == "sonar-api-token":
+        return regex.replace("(login|token)", "(?:login|token)")
+    if rule_id == "curl-auth-user":
+        # The nearest user to a curl, not the last one in reach.
+        return regex.replace(r"(?:.*|.*(?:[\r\n]{1,2}.*){1,5})", r"(?:.*?|.*?(?:[\r\n]{1,2}.*?){1,5})")
+    if rule_id == "slack-legacy-workspace-token":
+        # With the fields that follow the first.
+        return regex + "(?:-[0-9a-zA-Z]+)*"
+    if rule_id == "kubernetes-secret-yaml":
+        entry = r"""([\w.-]+:(?:[ \t]*(?:\||>[-+]?)\s+)?[ \t]*(?:["']?[a-z0-9+/]{10,}={0,3}["']?|\{\{[ \t\w"|$:=,.-]+}}|""|''))"""
+        assert regex.count(entry) == 2
+        return regex.replace(entry, KUBERNETES_ENTRY)
+    return regex
+
+
+def more(rule_id, regex):
+    """What may follow a match at once and is a secret too."""
+    if rule_id == "kubernetes-secret-yaml":
+        return r"(?i)\s+" + KUBERNETES_ENTRY
+    if rule_id.startswith("curl-auth-"):
+        return regex.removeprefix(r"\bcurl\b")
+    return None
+
+
+def rust(regex):
+    """Go's RE2 syntax as the regex crate reads it: literal braces, and brackets in classes, are escaped."""
+    out, at, in_class = [], 0, False
+    while at < len(regex):
+        c = regex[at]
+        if c == "\\":
+            out.append(regex[at : at + 2])
+            at += 2
+            continue
+        if in_class:
+            if c == "[" and regex.startswith("[:", at):
+                end = regex.index(":]", at) + 2
+                out.append(regex[at:end])
+                at = end
+                continue
+            if c == "]":
+                in_class = False
+            out.append("\\" + c if c in "[&~" else c)
+        elif c == "[":
+            in_class = True
+            out.append(c)
+            at += 1
+            if regex[at] == "^":
+                out.append("^")
+                at += 1
+            if regex[at] == "]":
+                out.append(r"\]")
+                at += 1
+            continue
+        elif c == "{" and not re.match(r"\{\d+(,\d*)?\}", regex[at:]):
+            out.append(r"\{")
+        elif c == "}" and not re.search(r"\{\d+(,\d*)?$", "".join(out)):
+            out.append(r"\}")
+        else:
+            out.append(c)
+        at += 1
+    return "".join(out)
+
+
+def alternatives(regex):
+    """The alternatives at the top level."""
+    parts, depth, in_class, start, at = [], 0, False, 0, 0
+    while at < len(regex):
+        c = regex[at]
+        if c == "\\":
+            at += 2
+            continue
+        if in_class:
+            in_class = c != "]"
+        elif c == "[":
+            in_class = True
+            at += 1 + (regex[at + 1] == "^")
+            at += regex[at] == "]"
+            continue
+        elif c in "()":
+            depth += 1 if c == "(" else -1
+        elif c == "|" and depth == 0:
+            parts.append(regex[start:at])
+            start = at + 1
+        at += 1
+    return parts + [regex[start:]]
+
+
+def split_lead(regex):
+    """What stands before the keyword, by name, and the rest."""
+    flag = "(?i)" if regex.startswith("(?i)") else ""
+    rest = regex.removeprefix("(?i)")
+    for twice in (IDENTIFIER + "(?i:" + IDENTIFIER, IDENTIFIER + "(?i:", IDENTIFIER):
+        if rest.startswith(twice):
+            return "Identifier", flag + ("(?i:" if "(?i:" in twice else "") + rest.removeprefix(twice)
+    if rest.startswith(r"\b"):
+        return "Word", flag + rest.removeprefix(r"\b")
+    return "Free", regex
+
+
+def width(regex):
+    """The longest match in bytes; None where there is none."""
+    plain = regex.replace("(?i)", "").replace("(?i:", "(?:").replace("(?-i:", "(?:")
+    plain = plain.replace("[:alnum:]", "a-zA-Z0-9").replace(r"\z", r"\Z")
+    most = parser.parse(plain, re.ASCII).getwidth()[1]
+    return most if most < 1 << 16 else None
+
+
+def literal(text):
+    """A Rust raw string."""
+    hashes = "#"
+    while '"' + hashes in text:
+        hashes += "#"
+    return f'r{hashes}"{text}"{hashes}'
+
+
+def strings(values):
+    return "&[" + ", ".join(literal(v) for v in values) + "]"
+
+
+def allow_list(allow):
+    """One allow-list; None where it depends on a path alone."""
+    if allow.get("condition") == "AND" and allow.get("paths"):
+        return None
+    regexes, words = allow.get("regexes", []), "stopwords" in allow
+    if not regexes and not words:
+        return None
+    target = {"match": "Match", "line": "Line"}.get(allow.get("regexTarget"), "Secret")
+    fields = [f"target: Target::{target}"]
+    if regexes:
+        # One expression for all: flags of one must not reach the next.
+        joined = "|".join(f"(?:{rust(regex)})" for regex in regexes)
+        fields.append(f"regex: {literal(joined)}")
+    if words:
+        fields.append("stopwords: true")
+    return "Allow { " + ", ".join(fields) + ", ..ALLOW }"
+
+
+def entries(rule):
+    """One table entry, or one for each alternative that begins in its own way."""
+    rule_id = rule["id"]
+    regex = special(rule_id, rule["regex"])
+    keywords = sorted({keyword.lower() for keyword in rule["keywords"]})
+    allows = [a for a in map(allow_list, rule.get("allowlists", [])) if a]
+    if rule_id in AROUND:
+        before, after = AROUND[rule_id]
+        yield entry(
+            rule_id,
+            AROUND_ANCHORS.get(rule_id, keywords),
+            regex,
+            rule.get("entropy"),
+            allows,
+            [f"shape: Shape::Around {{ before: {before}, after: {after} }}"],
+            GATES.get(rule_id),
+            more(rule_id, regex),
+        )
+        return
+    parts = alternatives(regex)
+    for part in parts:
+        lead, rest = split_lead(part)
+        anchors = ANCHORS.get(rule_id, keywords)
+        if len(parts) > 1:
+            anchors = [k for k in anchors if k in part.lower()]
+        most = width(rest)
+        bound = UNBOUNDED.get(rule_id, "REACH") if most is None else str(most)
+        shape = [f"shape: Shape::Here(Lead::{lead})", f"width: {bound}"]
+        yield entry(rule_id, anchors, rest, rule.get("entropy"), allows, shape, None, None)
+
+
+def entry(rule_id, anchors, regex, entropy, allows, shape, gate, follows):
+    lines = [f'id: "{rule_id}"', f"anchors: {strings(anchors)}", *shape, f"regex: {literal(rust(regex))}"]
+    if gate:
+        lines.append(f"gate: {literal(gate)}")
+    if follows:
+        lines.append(f"more: {literal(rust(follows))}")
+    if entropy:
+        lines.append(f"entropy: {float(entropy)}")
+    if allows:
+        lines.append("allow: &[" + ", ".join(allows) + "]")
+    return "    Rule {\n" + "".join(f"        {line},\n" for line in lines) + "        ..RULE\n    },\n"
+
+
+def main():
+    config = tomllib.loads(Path(sys.argv[1]).read_text())
+    rules = [rule for rule in config["rules"] if rule["id"] not in LEFT_OUT]
+    # Longer names of the same service first changes nothing here; the generic rule goes last, so that a
+    # finding of a particular rule names it.
+    rules.sort(key=lambda rule: (rule["id"] == "generic-api-key", rule["id"]))
+    words = {w for rule in rules for a in rule.get("allowlists", []) for w in a.get("stopwords", [])}
+    general = config["allowlist"]
+    with open(HERE / "rules.rs.in", "w") as out:
+        out.write("// Made by convert.py from gitleaks' rules (MIT, see LICENSE); see README.md. Not to be edited.\n")
+        out.write("Table {\n")
+        out.write("rules: &[\n" + "".join(e for rule in rules for e in entries(rule)) + "],\n")
+        out.write(f"allow: {allow_list({'regexes': general['regexes']})},\n")
+        out.write(f"stopwords: {strings(general['stopwords'])},\n}}\n")
+    (HERE / "stopwords.txt").write_text("".join(sorted(f"{word.lower()}\n" for word in words)))
+
+
+main()

@@ -1,0 +1,388 @@
+//! Keys that say that their value is a secret, in structured data and in JSON text.
+//!
+//! A key like `password` is enough by itself; one like `token` or `secret` has many other uses, so its value must look
+//! like a credential too. Placeholders are never masked: `${PASSWORD}`, `<token>`, `string`, `****`.
+
+use std::ops::Range;
+
+use super::pattern::is_identifier;
+use super::scan::Hit;
+
+/// What the last word of such a key can be, for the pass over the text.
+pub(super) const WORDS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "key",
+    "authorization",
+    "credential",
+    "credentials",
+];
+
+/// How much a key says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// Everything below it is a secret.
+    Any,
+    /// Everything of one word is.
+    OneWord,
+    /// A key itself is, the path of one is not.
+    NoPath,
+    /// A scheme and a credential.
+    Scheme,
+    /// What looks like a credential is.
+    Likely,
+}
+
+/// What keys end with, without separators and in lower case; the first that fits counts.
+const ENDINGS: &[(&str, &str, Weight)] = &[
+    ("password", "key:password", Weight::Any),
+    ("passwd", "key:password", Weight::Any),
+    ("passphrase", "key:password", Weight::Any),
+    ("pwd", "key:password", Weight::NoPath),
+    ("secretaccesskey", "key:access-key", Weight::OneWord),
+    ("accesskey", "key:access-key", Weight::OneWord),
+    ("privatekey", "key:private-key", Weight::NoPath),
+    ("secretkey", "key:secret", Weight::OneWord),
+    ("clientsecret", "key:secret", Weight::OneWord),
+    ("appsecret", "key:secret", Weight::OneWord),
+    ("apisecret", "key:secret", Weight::OneWord),
+    ("consumersecret", "key:secret", Weight::OneWord),
+    ("sharedsecret", "key:secret", Weight::OneWord),
+    ("signingsecret", "key:secret", Weight::OneWord),
+    ("webhooksecret", "key:secret", Weight::OneWord),
+    ("apikey", "key:api-key", Weight::OneWord),
+    ("authkey", "key:api-key", Weight::OneWord),
+    ("signingkey", "key:api-key", Weight::OneWord),
+    ("encryptionkey", "key:api-key", Weight::OneWord),
+    ("masterkey", "key:api-key", Weight::OneWord),
+    ("accesstoken", "key:token", Weight::OneWord),
+    ("refreshtoken", "key:token", Weight::OneWord),
+    ("bearertoken", "key:token", Weight::OneWord),
+    ("authtoken", "key:token", Weight::OneWord),
+    ("apitoken", "key:token", Weight::OneWord),
+    ("sessiontoken", "key:token", Weight::OneWord),
+    ("authorization", "key:authorization", Weight::Scheme),
+    ("secret", "key:secret", Weight::Likely),
+    ("token", "key:token", Weight::Likely),
+    ("credential", "key:credential", Weight::Likely),
+    ("credentials", "key:credential", Weight::Likely),
+];
+
+/// Tokens that say where to go on, not who one is: masked, no second page could be read.
+const CURSORS: &[&str] = &[
+    "nexttoken",
+    "pagetoken",
+    "continuationtoken",
+    "synctoken",
+    "cursortoken",
+    "resumetoken",
+    "skiptoken",
+    "starttoken",
+    "changetoken",
+    "publictoken",
+    "clienttoken",
+];
+
+/// What people write where a secret would be.
+const PLACEHOLDERS: &[&str] = &[
+    "string",
+    "str",
+    "text",
+    "number",
+    "boolean",
+    "bool",
+    "object",
+    "null",
+    "none",
+    "nil",
+    "undefined",
+    "true",
+    "false",
+    "yes",
+    "no",
+    "required",
+    "optional",
+    "hidden",
+    "redacted",
+    "masked",
+    "secret",
+    "token",
+    "password",
+    "passwd",
+    "changeme",
+    "example",
+    "unset",
+    "empty",
+    "default",
+    "n/a",
+];
+
+/// The longest key; more is no name.
+const KEY_MAX: usize = 64;
+
+/// The longest value of a key in JSON text that is looked at: a private key in one string fits.
+const VALUE_MAX: usize = 16 << 10;
+
+/// How much space there may be around the colon.
+const SPACE_MAX: usize = 16;
+
+/// A value of one word is a credential from this length on: shorter ones are `basic`, or a key on the keyboard.
+const ONE_WORD_MIN: usize = 6;
+
+/// What a key says of its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// The rule.
+    pub rule: &'static str,
+    weight: Weight,
+}
+
+/// The names of these rules.
+pub(super) fn rules() -> impl Iterator<Item = &'static str> {
+    let mut names: Vec<_> = ENDINGS.iter().map(|(_, rule, _)| *rule).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter()
+}
+
+/// Whether a key names a secret.
+pub(super) fn judge(key: &[u8]) -> Option<Kind> {
+    if key.len() > KEY_MAX {
+        return None;
+    }
+    let letters = key.iter().filter(|byte| byte.is_ascii_alphanumeric());
+    let name: Vec<u8> = letters.map(u8::to_ascii_lowercase).collect();
+    if CURSORS
+        .iter()
+        .any(|cursor| name.ends_with(cursor.as_bytes()))
+    {
+        return None;
+    }
+    let fits = |(ending, _, _): &&(&str, &str, Weight)| name.ends_with(ending.as_bytes());
+    ENDINGS.iter().find(fits).map(|(_, rule, weight)| Kind {
+        rule,
+        weight: *weight,
+    })
+}
+
+impl Kind {
+    /// Whether this value of such a key is a secret.
+    pub(super) fn holds(self, value: &[u8]) -> bool {
+        let value = value.trim_ascii();
+        if is_placeholder(value) {
+            return false;
+        }
+        let one_word = !value.iter().any(u8::is_ascii_whitespace);
+        match self.weight {
+            Weight::Any => true,
+            Weight::OneWord => one_word && value.len() >= ONE_WORD_MIN,
+            Weight::NoPath => value.len() >= ONE_WORD_MIN && !is_path(value),
+            Weight::Scheme => match value.iter().position(|byte| *byte == b' ') {
+                Some(at) => {
+                    let credential = value[at..].trim_ascii();
+                    at <= 16 && credential.len() >= ONE_WORD_MIN && !is_placeholder(credential)
+                }
+                None => is_likely(value),
+            },
+            Weight::Likely => one_word && is_likely(value),
+        }
+    }
+}
+
+/// Whether a word looks like a credential: of some length, and letters and digits mixed as no word has them.
+fn is_likely(value: &[u8]) -> bool {
+    let has = |is: fn(&u8) -> bool| usize::from(value.iter().any(is));
+    let digits = has(u8::is_ascii_digit);
+    let kinds = digits + has(u8::is_ascii_lowercase) + has(u8::is_ascii_uppercase);
+    match value.len() {
+        0..8 => false,
+        8..12 => kinds == 3,
+        12..32 => digits == 1 && kinds >= 2,
+        _ => kinds >= 2,
+    }
+}
+
+/// Whether it says where something is.
+fn is_path(value: &[u8]) -> bool {
+    let starts = |start: &str| value.starts_with(start.as_bytes());
+    ["/", "./", "../", "~/"].into_iter().any(starts) || value[1..].starts_with(b":\\")
+}
+
+/// Whether it only stands for a secret.
+fn is_placeholder(value: &[u8]) -> bool {
+    let Some((first, last)) = value.first().zip(value.last()) else {
+        return true;
+    };
+    let wrapped = |begin: &[u8], end: &[u8]| value.starts_with(begin) && value.ends_with(end);
+    let is_name = |name: &[u8]| {
+        !name.is_empty()
+            && name
+                .iter()
+                .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+    };
+    (value.len() > 2 && value.iter().all(|byte| byte == first))
+        || value
+            .iter()
+            .all(|byte| matches!(byte, b'*' | b'.' | b'-' | b'_'))
+        || wrapped(b"${", b"}")
+        || wrapped(b"{{", b"}}")
+        || (*first == b'<' && *last == b'>')
+        || wrapped(super::MARK.as_bytes(), b"]")
+        || value.strip_prefix(b"$").is_some_and(is_name)
+        || (value.len() > 2 && wrapped(b"%", b"%") && is_name(&value[1..value.len() - 1]))
+        || PLACEHOLDERS
+            .iter()
+            .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// The value of a key in JSON text, or in a Python or JavaScript object, whose last word is at `word`. JSON inside of
+/// a JSON string, with its quotes escaped, counts too.
+pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Option<Hit> {
+    let depth = count(&text[word.end..], |byte| byte == b'\\');
+    let closing = word.end + depth;
+    let quote = *text
+        .get(closing)
+        .filter(|byte| matches!(byte, b'"' | b'\''))?;
+    let front = text[..word.start].iter().rev().take(KEY_MAX);
+    let start = word.start - front.take_while(|byte| is_identifier(**byte)).count();
+    if start == 0 || text[start - 1] != quote {
+        return None;
+    }
+    let is_space = |byte: u8| byte.is_ascii_whitespace();
+    let mut at = closing + 1;
+    at += count(&text[at..], is_space);
+    if text.get(at) != Some(&b':') {
+        return None;
+    }
+    at += 1;
+    at += count(&text[at..], is_space);
+    if count(&text[at..], |byte| byte == b'\\') != depth {
+        return None;
+    }
+    at += depth;
+    if text.get(at) != Some(&quote) {
+        return None;
+    }
+    let kind = judge(&text[start..word.end])?;
+    let value = at + 1..value_end(text, at + 1, quote, depth);
+    kind.holds(&text[value.clone()]).then_some(Hit {
+        rule: kind.rule,
+        at: value,
+    })
+}
+
+/// How many of the next bytes are such.
+fn count(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
+    text.iter()
+        .take(SPACE_MAX)
+        .take_while(|byte| is(**byte))
+        .count()
+}
+
+/// Where a string ends whose quotes have `depth` backslashes before them; without an end, where the line does.
+fn value_end(text: &[u8], start: usize, quote: u8, depth: usize) -> usize {
+    let most = text.len().min(start + VALUE_MAX);
+    let mut slashes = 0;
+    for (at, byte) in text[..most].iter().enumerate().skip(start) {
+        match *byte {
+            b'\\' => slashes += 1,
+            // Escaping doubles backslashes and puts one before the quote: that is how inner quotes differ.
+            byte if byte == quote && slashes % (2 * (depth + 1)) == depth => return at - depth,
+            b'\n' => return at,
+            _ => slashes = 0,
+        }
+        if *byte == quote {
+            slashes = 0;
+        }
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds(key: &str, value: &str) -> bool {
+        judge(key.as_bytes()).is_some_and(|kind| kind.holds(value.as_bytes()))
+    }
+
+    #[test]
+    fn keys_of_secrets() {
+        for (key, value) in [
+            ("password", "hunter2"),
+            ("DB_PASSWORD", "a b"),
+            ("adminPasswd", "x1"),
+            ("apiKey", "k-12345"),
+            ("x-api-key", "abcdef"),
+            ("aws_secret_access_key", "wJalrXUtnFEMI"),
+            ("client_secret", "shhhhh"),
+            ("privateKey", "-----BEGIN"),
+            ("access_token", "abcdefgh"),
+            ("Authorization", "Bearer abcdef"),
+            ("token", "8f3k2j9d0s1l"),
+            ("secret", "Zm9vYmFyMTIz"),
+            ("credentials", "AbCd12345"),
+        ] {
+            assert!(holds(key, value), "{key}: {value}");
+        }
+    }
+
+    #[test]
+    fn keys_of_other_things() {
+        for (key, value) in [
+            ("tokenCount", "abc123def456"),
+            ("token", "word"),
+            ("token", "identifier"),
+            ("nextPageToken", "CAUQAA12xYzAbC"),
+            ("secret", "true"),
+            ("primaryKey", "abc123def456"),
+            ("accessKey", "s"),
+            ("monkey", "abc123def456"),
+            ("password", ""),
+            ("password", "string"),
+            ("password", "${DB_PASSWORD}"),
+            ("password", "$DB_PASSWORD"),
+            ("password", "%DB_PASSWORD%"),
+            ("password", "********"),
+            ("password", "<your password>"),
+            ("password", "[REDACTED:key:password]"),
+            ("private_key", "/etc/ssl/key.pem"),
+            ("PWD", "/home/someone/work"),
+            ("pwd", "C:\\work"),
+            ("Authorization", "Bearer <token>"),
+            ("apiKey", "Enter your key"),
+        ] {
+            assert!(!holds(key, value), "{key}: {value}");
+        }
+    }
+
+    #[test]
+    fn json_text_at_any_depth() {
+        let value = |text: &str, word: &str| {
+            let at = text.find(word).unwrap();
+            in_text(text.as_bytes(), at..at + word.len()).map(|hit| text[hit.at].to_owned())
+        };
+        let found = Some("hun\"ter2\\".to_owned());
+        let plain = serde_json::json!({"dbPassword": "hun\"ter2\\", "x": 1}).to_string();
+        assert_eq!(value(&plain, "Password"), Some(r#"hun\"ter2\\"#.to_owned()));
+        let nested = serde_json::json!({"body": plain}).to_string();
+        let inner = value(&nested, "Password").unwrap();
+        let once: String = serde_json::from_str(&format!("\"{inner}\"")).unwrap();
+        assert_eq!(serde_json::from_str(&format!("\"{once}\"")).ok(), found);
+        assert_eq!(
+            value("{'password' : 'hunter2'}", "password"),
+            Some("hunter2".to_owned())
+        );
+        assert_eq!(
+            value("{\"password\": \"hunter2", "password"),
+            Some("hunter2".to_owned())
+        );
+        assert_eq!(value("{\"password\": 12}", "password"), None);
+        assert_eq!(value("the password: x", "password"), None);
+        assert_eq!(value("\"password_hint\": \"x\"", "password"), None);
+    }
+}

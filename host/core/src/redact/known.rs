@@ -1,0 +1,177 @@
+//! Values that are known to be secret, found in every form they are usually written in.
+//!
+//! A value of [`LONG_MIN`] bytes or more is found anywhere: as it is, in base64 (at any place in an encoded text, both
+//! alphabets, with and without padding), in hexadecimal, percent-encoded and inside of JSON strings (twice over, too),
+//! and with line ends in between, as wrapped base64 has them. A shorter one would be found in ordinary words and codes:
+//! from [`SHORT_MIN`] bytes it is masked where it stands alone, as it is or in a JSON string. What is shorter still is
+//! not masked; whoever stores secrets should refuse it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use aho_corasick::AhoCorasick;
+
+use super::forms;
+use super::mask::Finding;
+use super::pattern::is_word;
+
+/// A value this long is no accident wherever it appears, whatever the form.
+pub const LONG_MIN: usize = 8;
+
+/// A value this long is no accident where it stands alone.
+pub const SHORT_MIN: usize = 4;
+
+/// One way in which a value is written.
+pub(super) struct Form {
+    /// What to look for.
+    pub bytes: Vec<u8>,
+    /// Whether no word may go on before or after it.
+    pub alone: bool,
+    /// Whether the base64 digit before it holds bits of it too.
+    pub before: bool,
+    /// Whether the base64 digit after it does.
+    pub after: bool,
+}
+
+impl Form {
+    pub(super) fn plain(bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            bytes: bytes.into(),
+            alone: false,
+            before: false,
+            after: false,
+        }
+    }
+}
+
+/// The known values of one redactor.
+pub(super) struct Known {
+    names: Vec<String>,
+    forms: Vec<(usize, Form)>,
+    automaton: OnceLock<Option<AhoCorasick>>,
+    longest: usize,
+}
+
+impl Known {
+    /// Values with their names. Nothing is built before a text is looked at.
+    pub(super) fn new(values: impl IntoIterator<Item = (String, String)>) -> Self {
+        let mut names = Vec::new();
+        let mut forms: HashMap<Vec<u8>, (usize, Form)> = HashMap::new();
+        for (name, value) in values {
+            let number = names.len();
+            names.push(name);
+            for mut form in forms::of(value.trim_matches(['\r', '\n'])) {
+                form.bytes.retain(|byte| !is_line_end(*byte));
+                // The longest explanation of the same bytes stays: it masks what belongs to them, too.
+                forms.entry(form.bytes.clone()).or_insert((number, form));
+            }
+        }
+        let forms: Vec<_> = forms.into_values().collect();
+        let longest = forms.iter().map(|(_, form)| form.bytes.len()).max();
+        Self {
+            names,
+            forms,
+            automaton: OnceLock::new(),
+            longest: longest.unwrap_or(0),
+        }
+    }
+
+    /// The most bytes that one of them takes, line ends aside.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// All known values in a text.
+    pub(super) fn find(&self, text: &[u8], findings: &mut Vec<Finding>) {
+        if self.forms.is_empty() {
+            return;
+        }
+        let build = || {
+            AhoCorasick::new(self.forms.iter().map(|(_, form)| &form.bytes))
+                .inspect_err(|error| tracing::error!("no automaton for known secrets: {error}"))
+                .ok()
+        };
+        let Some(automaton) = self.automaton.get_or_init(build) else {
+            return;
+        };
+        let squeezed = Squeezed::new(text);
+        for found in automaton.find_overlapping_iter(&squeezed.text) {
+            let (number, form) = &self.forms[found.pattern().as_usize()];
+            if let Some(at) = place(form, &squeezed.text, found.range()) {
+                let rule = format!("secret:{}", self.names[*number]);
+                findings.push(Finding::new(rule, squeezed.back(at)));
+            }
+        }
+    }
+}
+
+/// What is to be masked for a form found here; nothing if it is a part of another word.
+fn place(form: &Form, text: &[u8], at: Range<usize>) -> Option<Range<usize>> {
+    let is = |at: Option<usize>, is: fn(u8) -> bool| {
+        at.and_then(|at| text.get(at)).is_some_and(|byte| is(*byte))
+    };
+    let (before, after) = (at.start.checked_sub(1), Some(at.end));
+    if form.alone && (is(before, is_word) || is(after, is_word)) {
+        return None;
+    }
+    let start = at.start - usize::from(form.before && is(before, is_base64));
+    let end = at.end + usize::from(form.after && is(after, is_base64));
+    Some(start..end)
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+/// A text without its line ends.
+struct Squeezed {
+    text: Vec<u8>,
+    /// Where line ends stood: the place in the squeezed text, and how many bytes were left out up to there.
+    cuts: Vec<(usize, usize)>,
+}
+
+impl Squeezed {
+    fn new(text: &[u8]) -> Self {
+        let mut out = Vec::with_capacity(text.len());
+        let mut cuts = Vec::new();
+        let mut gone = 0;
+        for line in text.split(|byte| is_line_end(*byte)) {
+            if gone > 0 {
+                cuts.push((out.len(), gone));
+            }
+            out.extend_from_slice(line);
+            gone += 1;
+        }
+        Self { text: out, cuts }
+    }
+
+    /// Where bytes of the squeezed text are in the whole one.
+    fn back(&self, at: Range<usize>) -> Range<usize> {
+        let gone = |at: usize| match self.cuts.partition_point(|(place, _)| *place <= at) {
+            0 => 0,
+            cut => self.cuts[cut - 1].1,
+        };
+        let last = at.end - 1;
+        at.start + gone(at.start)..last + gone(last) + 1
+    }
+}
+
+/// The fewest bytes of a value that count as its beginning.
+const BEGUN_MIN: usize = 4;
+
+impl Known {
+    /// Where a value may begin that goes on behind the end of the text.
+    pub(super) fn open(&self, text: &[u8]) -> Option<usize> {
+        let tail = text.len().saturating_sub(self.longest);
+        (tail..text.len().saturating_sub(BEGUN_MIN - 1)).find(|at| {
+            let rest = &text[*at..];
+            let mut forms = self.forms.iter().map(|(_, form)| &form.bytes);
+            forms.any(|form| form.len() > rest.len() && form.starts_with(rest))
+        })
+    }
+}

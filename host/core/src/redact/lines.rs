@@ -1,0 +1,108 @@
+//! Lines that are shown as they come, such as those of a log.
+
+use super::mask::{self, Finding, Joined};
+use super::{REACH, Redactor, scan};
+
+/// How much of the lines shown before stays in view: rules look at what stands before a secret.
+const CONTEXT: usize = 1 << 10;
+
+/// Masks lines one by one. A line is held back only while its end may be the beginning of a secret that goes on in the
+/// next: a private key without its end, a word that a rule begins with and nothing much behind it, the beginning of a
+/// known value. At most [`REACH`] bytes are held.
+///
+/// `T` is whatever belongs to a line and travels with it, such as its level.
+pub struct Lines<T> {
+    redactor: Redactor,
+    shown: String,
+    held: Vec<Held<T>>,
+}
+
+struct Held<T> {
+    tag: T,
+    text: String,
+    findings: Vec<Finding>,
+}
+
+impl Redactor {
+    /// Masks lines as they come.
+    pub fn lines<T>(&self) -> Lines<T> {
+        Lines {
+            redactor: self.clone(),
+            shown: String::new(),
+            held: Vec::new(),
+        }
+    }
+}
+
+impl<T> Lines<T> {
+    /// Takes the next line; those that can be shown now, in order, and how many marks are in them.
+    pub fn push(&mut self, tag: T, text: String) -> (Vec<(T, String)>, u32) {
+        self.held.push(Held {
+            tag,
+            text,
+            findings: Vec::new(),
+        });
+        let open = self.look();
+        self.show(open)
+    }
+
+    /// The lines that were held back.
+    pub fn finish(mut self) -> (Vec<(T, String)>, u32) {
+        let all = self.held.len();
+        self.show(all)
+    }
+
+    /// Finds what is in the held lines; how many of them can be shown.
+    fn look(&mut self) -> usize {
+        let (mut below, mut close) = (Joined::new(), Joined::new());
+        below.glue(&self.shown);
+        close.glue(self.shown.trim_end_matches('\n'));
+        let mut starts = Vec::with_capacity(self.held.len());
+        for (number, line) in self.held.iter().enumerate() {
+            starts.push(close.text.len());
+            below.push(number, &line.text);
+            below.glue("\n");
+            close.push(number, &line.text);
+        }
+        let mut shares: Vec<Vec<Finding>> = self.held.iter().map(|_| Vec::new()).collect();
+        below.share(self.redactor.find(&below.text), &mut shares);
+        let mut across = self.redactor.find(&close.text);
+        let first = starts.first().copied().unwrap_or(0);
+        across.retain(|finding| close.spans(finding) || finding.start < first);
+        close.share(across, &mut shares);
+        for (line, share) in self.held.iter_mut().zip(shares) {
+            line.findings.extend(share);
+        }
+        let rules = scan::engine().open(&close.text);
+        let values = self
+            .redactor
+            .known
+            .as_ref()
+            .and_then(|known| known.open(&close.text));
+        let floor = close.text.len().saturating_sub(REACH);
+        match [rules, values].into_iter().flatten().min() {
+            Some(open) => starts
+                .partition_point(|start| *start <= open.max(floor))
+                .saturating_sub(1),
+            None => self.held.len(),
+        }
+    }
+
+    fn show(&mut self, lines: usize) -> (Vec<(T, String)>, u32) {
+        let mut marks = 0;
+        let mut shown = Vec::with_capacity(lines);
+        for mut line in self.held.drain(..lines) {
+            self.shown.push_str(&line.text);
+            self.shown.push('\n');
+            let findings = mask::merge(line.findings);
+            marks += findings.len();
+            mask::apply(&mut line.text, &findings);
+            shown.push((line.tag, line.text));
+        }
+        let kept = self
+            .shown
+            .ceil_char_boundary(self.shown.len().saturating_sub(CONTEXT));
+        self.shown.drain(..kept);
+        (shown, super::count(marks))
+    }
+}

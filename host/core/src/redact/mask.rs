@@ -1,0 +1,187 @@
+//! Findings: merged where they overlap, and written over the text.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::MARK;
+
+/// A secret in a text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What found it: a rule, `key:…` for a value below a key such as `password`, `secret:NAME` for a known value.
+    pub rule: Cow<'static, str>,
+    /// The first byte of the secret.
+    pub start: usize,
+    /// The byte after its last.
+    pub end: usize,
+}
+
+impl Finding {
+    pub(super) fn new(rule: impl Into<Cow<'static, str>>, at: Range<usize>) -> Self {
+        Self {
+            rule: rule.into(),
+            start: at.start,
+            end: at.end,
+        }
+    }
+
+    /// What stands in its place.
+    pub(super) fn mark(&self) -> String {
+        format!("{MARK}{}]", self.rule)
+    }
+
+    /// Which name is better where findings overlap: the known value's, a particular rule's, the generic rule's.
+    fn rank(&self) -> u8 {
+        match &*self.rule {
+            rule if rule.starts_with("secret:") => 0,
+            rule if rule.contains("generic") || rule.starts_with("key:") => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// In order, without empty and overlapping ones.
+pub(super) fn merge(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.retain(|finding| finding.start < finding.end);
+    findings.sort_by(|a, b| (a.start, b.end, a.rank()).cmp(&(b.start, a.end, b.rank())));
+    let mut merged: Vec<Finding> = Vec::with_capacity(findings.len());
+    for finding in findings {
+        match merged.last_mut() {
+            Some(last) if finding.start < last.end => {
+                last.end = last.end.max(finding.end);
+                if finding.rank() < last.rank() {
+                    last.rule = finding.rule;
+                }
+            }
+            _ => merged.push(finding),
+        }
+    }
+    merged
+}
+
+/// Writes the marks over a text; the findings are merged ones.
+pub(super) fn apply(text: &mut String, findings: &[Finding]) {
+    if findings.is_empty() {
+        return;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut kept = 0;
+    for finding in findings {
+        // Rules look at bytes: a character goes whole.
+        let start = text.floor_char_boundary(finding.start).max(kept);
+        out.push_str(&text[kept..start]);
+        out.push_str(&finding.mark());
+        kept = text.ceil_char_boundary(finding.end).max(start);
+    }
+    out.push_str(&text[kept..]);
+    *text = out;
+}
+
+/// Texts one after the other, as if they were one.
+pub(super) struct Joined {
+    /// All of it.
+    pub text: Vec<u8>,
+    /// Where each text stands in it, and its number.
+    places: Vec<(Range<usize>, usize)>,
+}
+
+impl Joined {
+    pub(super) fn new() -> Self {
+        Self {
+            text: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// How many texts there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Adds what stands between two texts and belongs to none.
+    pub(super) fn glue(&mut self, between: &str) {
+        self.text.extend_from_slice(between.as_bytes());
+    }
+
+    /// Adds a text.
+    pub(super) fn push(&mut self, number: usize, text: &str) {
+        let start = self.text.len();
+        self.text.extend_from_slice(text.as_bytes());
+        self.places.push((start..self.text.len(), number));
+    }
+
+    /// The texts that a finding touches.
+    fn touched(&self, finding: &Finding) -> &[(Range<usize>, usize)] {
+        let first = self
+            .places
+            .partition_point(|(place, _)| place.end <= finding.start);
+        let last = self
+            .places
+            .partition_point(|(place, _)| place.start < finding.end);
+        &self.places[first..last.max(first)]
+    }
+
+    /// Whether a finding touches more than one text.
+    pub(super) fn spans(&self, finding: &Finding) -> bool {
+        self.touched(finding).len() > 1
+    }
+
+    /// Shares findings out among the texts that they touch: lists of findings in each text's own bytes, by number.
+    pub(super) fn share(&self, findings: Vec<Finding>, shares: &mut [Vec<Finding>]) {
+        for finding in findings {
+            for (place, number) in self.touched(&finding) {
+                let start = finding.start.max(place.start) - place.start;
+                let end = finding.end.min(place.end).saturating_sub(place.start);
+                shares[*number].push(Finding::new(finding.rule.clone(), start..end));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(rule: &'static str, at: Range<usize>) -> Finding {
+        Finding::new(rule, at)
+    }
+
+    #[test]
+    fn overlapping_findings_are_one_with_the_best_name() {
+        let merged = merge(vec![
+            finding("generic-api-key", 2..10),
+            finding("github-pat", 4..12),
+            finding("secret:X", 20..22),
+            finding("jwt", 18..30),
+            finding("empty", 40..40),
+        ]);
+        assert_eq!(
+            merged,
+            vec![finding("github-pat", 2..12), finding("secret:X", 18..30)]
+        );
+    }
+
+    #[test]
+    fn marks_fall_between_characters() {
+        let mut text = "aäöb".to_owned();
+        apply(&mut text, &[finding("x", 2..4)]);
+        assert_eq!(text, "a[REDACTED:x]b");
+    }
+
+    #[test]
+    fn a_finding_over_several_texts_is_in_each() {
+        let mut joined = Joined::new();
+        joined.push(0, "ab");
+        joined.glue("\n");
+        joined.push(1, "cd");
+        joined.push(2, "");
+        joined.push(3, "ef");
+        let mut shares = vec![vec![]; 4];
+        joined.share(vec![finding("x", 1..6)], &mut shares);
+        assert_eq!(shares[0], vec![finding("x", 1..2)]);
+        assert_eq!(shares[1], vec![finding("x", 0..2)]);
+        assert_eq!(shares[3], vec![finding("x", 0..1)]);
+    }
+}

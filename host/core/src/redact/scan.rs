@@ -1,0 +1,274 @@
+//! One pass over the text for the anchors of all rules, and the rules that have one.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, OnceLock};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+
+use super::keys;
+use super::pattern::Pattern;
+use super::rules::{self, Shape};
+
+/// After so many bytes the automaton is worth building that is three times as fast and takes a millisecond to build
+/// instead of a third of one.
+const LARGE: usize = 256 << 10;
+
+/// What an anchor stands for.
+#[derive(Clone, Copy)]
+enum Use {
+    /// The rule of this number may match.
+    Rule(usize),
+    /// The rule of this number wants this word somewhere.
+    Gate(usize),
+    /// A key of JSON text may be here.
+    Key,
+}
+
+/// Anchors and rules. Rules are compiled as they are needed.
+pub(super) struct Engine {
+    words: Vec<&'static str>,
+    uses: Vec<Vec<Use>>,
+    patterns: Vec<Pattern>,
+    scanned: AtomicUsize,
+    small: OnceLock<Option<AhoCorasick>>,
+    fast: OnceLock<Option<AhoCorasick>>,
+}
+
+/// A secret: which rule found it, and where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hit {
+    /// The rule.
+    pub rule: &'static str,
+    /// The secret.
+    pub at: Range<usize>,
+}
+
+/// The engine of the process.
+pub(super) fn engine() -> &'static Engine {
+    static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::new);
+    &ENGINE
+}
+
+/// Where a rule stands in the text.
+#[derive(Clone, Default)]
+struct Progress {
+    /// Before this nothing of it begins: gitleaks' matches don't overlap.
+    next: usize,
+    /// Parts to look at, in order, apart from each other.
+    parts: Vec<Range<usize>>,
+    /// Whether the word was seen that it wants.
+    open: bool,
+}
+
+impl Engine {
+    pub(super) fn new() -> Self {
+        let patterns: Vec<Pattern> = rules::all().map(Pattern::new).collect();
+        let mut uses: Vec<(&'static str, Use)> = Vec::with_capacity(2 * patterns.len());
+        for (number, pattern) in patterns.iter().enumerate() {
+            let anchors = pattern.rule.anchors.iter();
+            uses.extend(anchors.map(|anchor| (*anchor, Use::Rule(number))));
+            if !pattern.rule.gate.is_empty() {
+                uses.push((pattern.rule.gate, Use::Gate(number)));
+            }
+        }
+        uses.extend(keys::WORDS.iter().map(|word| (*word, Use::Key)));
+        // Stable, so that the rules of a word keep their order.
+        uses.sort_by_key(|(word, _)| *word);
+        let mut engine = Self {
+            words: Vec::new(),
+            uses: Vec::new(),
+            patterns,
+            scanned: AtomicUsize::new(0),
+            small: OnceLock::new(),
+            fast: OnceLock::new(),
+        };
+        for (word, one) in uses {
+            match engine.uses.last_mut() {
+                Some(last) if engine.words.last() == Some(&word) => last.push(one),
+                _ => {
+                    engine.words.push(word);
+                    engine.uses.push(vec![one]);
+                }
+            }
+        }
+        engine
+    }
+
+    fn automaton(&self, bytes: usize) -> Option<&AhoCorasick> {
+        let build = |kind| {
+            AhoCorasick::builder()
+                .ascii_case_insensitive(true)
+                .kind(Some(kind))
+                .build(&self.words)
+                .inspect_err(|error| tracing::error!("no automaton for redaction: {error}"))
+                .ok()
+        };
+        let before = self.scanned.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) > LARGE {
+            self.fast
+                .get_or_init(|| build(AhoCorasickKind::DFA))
+                .as_ref()
+        } else {
+            self.small
+                .get_or_init(|| build(AhoCorasickKind::ContiguousNFA))
+                .as_ref()
+        }
+    }
+
+    /// All secrets that the rules find, in no particular order.
+    pub(super) fn find(&self, text: &[u8], exempt: impl Fn(&str) -> bool) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        let Some(automaton) = self.automaton(text.len()) else {
+            return hits;
+        };
+        let mut progress: Vec<Progress> = Vec::new();
+        let mut next_key = 0;
+        for anchor in automaton.find_overlapping_iter(text) {
+            for one in &self.uses[anchor.pattern().as_usize()] {
+                match *one {
+                    Use::Rule(number) => {
+                        if progress.is_empty() {
+                            progress.resize(self.patterns.len(), Progress::default());
+                        }
+                        let state = &mut progress[number];
+                        self.anchored(number, text, anchor.range(), state, &mut hits, &exempt);
+                    }
+                    Use::Gate(number) => {
+                        if progress.is_empty() {
+                            progress.resize(self.patterns.len(), Progress::default());
+                        }
+                        progress[number].open = true;
+                    }
+                    Use::Key if anchor.start() >= next_key => {
+                        if let Some(found) = keys::in_text(text, anchor.range()) {
+                            next_key = found.at.end;
+                            if !exempt(found.rule) {
+                                hits.push(found);
+                            }
+                        }
+                    }
+                    Use::Key => {}
+                }
+            }
+        }
+        for (pattern, state) in self.patterns.iter().zip(&mut progress) {
+            if state.parts.is_empty() || !(state.open || pattern.rule.gate.is_empty()) {
+                continue;
+            }
+            for part in std::mem::take(&mut state.parts) {
+                pattern.within(text, part, |found| {
+                    if pattern.counts(text, &found) {
+                        hits.push(Hit {
+                            rule: pattern.rule.id,
+                            at: found.secret,
+                        });
+                    }
+                });
+            }
+        }
+        hits
+    }
+
+    /// An anchor of a rule was found: matches the rule there, or notes the part to look at.
+    fn anchored(
+        &self,
+        number: usize,
+        text: &[u8],
+        anchor: Range<usize>,
+        state: &mut Progress,
+        hits: &mut Vec<Hit>,
+        exempt: impl Fn(&str) -> bool,
+    ) {
+        let pattern = &self.patterns[number];
+        if anchor.start < state.next || exempt(pattern.rule.id) {
+            return;
+        }
+        match pattern.rule.shape {
+            Shape::Here(lead) => {
+                let Some(found) = pattern.here(text, anchor, lead) else {
+                    return;
+                };
+                state.next = found.whole.end;
+                if pattern.counts(text, &found) {
+                    hits.push(Hit {
+                        rule: pattern.rule.id,
+                        at: found.secret,
+                    });
+                }
+            }
+            Shape::Around { before, after } => {
+                let start = anchor.start.saturating_sub(before);
+                let end = text.len().min(anchor.end + after);
+                match state.parts.last_mut() {
+                    Some(last) if start <= last.end => last.end = last.end.max(end),
+                    _ => state.parts.push(start..end),
+                }
+            }
+        }
+    }
+
+    /// How many rules have been compiled, and whether an automaton has been built.
+    #[cfg(test)]
+    pub(super) fn warmth(&self) -> (usize, bool) {
+        let compiled = self.patterns.iter().filter(|pattern| pattern.is_compiled());
+        let built = self.small.get().is_some() || self.fast.get().is_some();
+        (compiled.count(), built)
+    }
+
+    /// The rules, to look at them one by one.
+    #[cfg(test)]
+    pub(super) fn patterns(&self) -> &[Pattern] {
+        &self.patterns
+    }
+}
+
+/// How far from the end a word can stand with anything but a token behind it, and still be followed by its secret.
+const NEAR: usize = 40;
+
+/// The longest token that may go on behind the end.
+const TOKEN_MAX: usize = 4 << 10;
+
+/// The fewest bytes that can be the beginning of a word: fewer are the end of too many others.
+const BEGUN_MIN: usize = 3;
+
+impl Engine {
+    /// Where a secret may begin that goes on behind the end of the text.
+    pub(super) fn open(&self, text: &[u8]) -> Option<usize> {
+        let tail = text.len().saturating_sub(TOKEN_MAX);
+        let automaton = self.automaton(0)?;
+        let goes_on = |start: usize| {
+            let rest = &text[start..];
+            rest.len() <= NEAR || !rest.iter().any(u8::is_ascii_whitespace)
+        };
+        let begun = automaton
+            .find_overlapping_iter(&text[tail..])
+            .map(|anchor| tail + anchor.start())
+            .find(|start| goes_on(*start));
+        let cut = (text.len().saturating_sub(NEAR)..text.len().saturating_sub(BEGUN_MIN - 1)).find(
+            |at| {
+                let rest = &text[*at..];
+                let mut words = self.words.iter().map(|word| word.as_bytes());
+                words.any(|word| {
+                    word.len() > rest.len() && word[..rest.len()].eq_ignore_ascii_case(rest)
+                })
+            },
+        );
+        [begun, cut, open_key(text)].into_iter().flatten().min()
+    }
+}
+
+/// Where a private key begins that has no end.
+fn open_key(text: &[u8]) -> Option<usize> {
+    let find_last = |word: &[u8]| {
+        text.windows(word.len())
+            .rposition(|window| window.eq_ignore_ascii_case(word))
+    };
+    let begin = find_last(b"-----begin")?;
+    let head = &text[begin..text.len().min(begin + 128)];
+    let is_private = head
+        .windows(7)
+        .any(|window| window.eq_ignore_ascii_case(b"private"))
+        || head.len() < 128;
+    (is_private && find_last(b"-----end").is_none_or(|end| end < begin)).then_some(begin)
+}

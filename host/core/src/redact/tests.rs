@@ -1,0 +1,24 @@
+//! What is masked, what is not, and that it cannot be hidden.
+
+mod examples;
+mod known;
+mod lines;
+mod rules;
+mod split;
+mod streams;
+mod text;
+mod value;
+
+/// A token of a form that a rule knows, and that no word is in.
+const TOKEN: &str = "ghp_8aZq2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
+
+/// A private key, as far as anyone can tell.
+fn private_key() -> String {
+    let lines: Vec<String> = (0..20)
+        .map(|n| format!("MIIEpQIBAAKCAQEAn6{n:02}O8li+SX4m98LLYt/PKSzEmQ++ZBD7Loh9P13f4yQ92EF"))
+        .collect();
+    format!(
+        "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
+        lines.join("\n")
+    )
+}

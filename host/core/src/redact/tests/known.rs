@@ -1,0 +1,114 @@
+//! Values that are known.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
+
+use super::super::Redactor;
+
+const VALUE: &str = "p@ss/w\"ord ü%7";
+
+fn redactor() -> Redactor {
+    Redactor::new().with_values([("DB", VALUE)])
+}
+
+fn masked(text: &str) -> String {
+    let mut text = text.to_owned();
+    redactor().text(&mut text);
+    text
+}
+
+#[test]
+fn every_usual_form() {
+    let json = serde_json::Value::from(VALUE).to_string();
+    let twice = serde_json::Value::from(json.trim_matches('"')).to_string();
+    let hex: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
+    for form in [
+        VALUE,
+        json.trim_matches('"'),
+        twice.trim_matches('"'),
+        "p@ss\\/w\\\"ord \\u00fc%7",
+        &hex,
+        &hex.to_uppercase(),
+        "p%40ss%2Fw%22ord%20%C3%BC%257",
+        "p%40ss%2fw%22ord%20%c3%bc%257",
+        "p@ss/w%22ord%20%C3%BC%257",
+        "p%40ss%2Fw%22ord+%C3%BC%257",
+        "%70%40%73%73%2f%77%22%6f%72%64%20%c3%bc%25%37",
+    ] {
+        assert_eq!(
+            masked(&format!("<{form}>")),
+            "<[REDACTED:secret:DB]>",
+            "{form}"
+        );
+    }
+}
+
+#[test]
+fn base64_at_any_place_in_any_alphabet() {
+    for before in 0..4 {
+        for after in 0..4 {
+            let text = format!("{}{VALUE}{}", &"user:"[..before], &":xyz"[..after]);
+            for encoded in [
+                STANDARD.encode(&text),
+                URL_SAFE.encode(&text),
+                URL_SAFE_NO_PAD.encode(&text),
+            ] {
+                let out = masked(&format!("Basic {encoded}"));
+                assert!(
+                    out.contains("[REDACTED:secret:DB]"),
+                    "{before} {after} {out}"
+                );
+                // No digit is left that holds a bit of the value.
+                let left = out.len() - "Basic [REDACTED:secret:DB]".len();
+                let free = (before * 8 / 6) + (after * 8 / 6) + 3;
+                assert!(left <= free, "{before} {after} {out}");
+            }
+        }
+    }
+}
+
+#[test]
+fn wrapped_into_lines() {
+    let long = "a-very-long-deployment-secret-that-no-line-of-base64-can-hold-at-once-1234567890";
+    let redactor = Redactor::new().with_values([("LONG", long)]);
+    let encoded = STANDARD.encode(format!("x={long}\n"));
+    let wrapped: Vec<&str> = (0..encoded.len())
+        .step_by(76)
+        .map(|at| &encoded[at..encoded.len().min(at + 76)])
+        .collect();
+    let mut text = format!("head\r\n{}\r\ntail", wrapped.join("\r\n"));
+    assert_eq!(redactor.text(&mut text), 1);
+    assert!(
+        text.starts_with("head\r\n") && text.ends_with("\r\ntail"),
+        "{text}"
+    );
+    assert!(
+        !text.contains(&encoded[4..40]) && !text.contains(&encoded[80..100]),
+        "{text}"
+    );
+}
+
+#[test]
+fn short_values_only_where_they_stand_alone() {
+    let redactor = Redactor::new().with_values([("PIN", "4711"), ("TINY", "abc")]);
+    let mut text = "pin 4711, order 147110, abc, NDcxMQ==".to_owned();
+    assert_eq!(redactor.text(&mut text), 1);
+    assert_eq!(
+        text,
+        "pin [REDACTED:secret:PIN], order 147110, abc, NDcxMQ=="
+    );
+}
+
+#[test]
+fn a_known_value_gives_its_name_to_what_a_rule_finds_too() {
+    let redactor = Redactor::new().with_values([("GH", super::TOKEN)]);
+    let mut text = super::TOKEN.to_owned();
+    redactor.text(&mut text);
+    assert_eq!(text, "[REDACTED:secret:GH]");
+}
+
+#[test]
+fn a_redactor_does_not_tell_what_it_knows() {
+    let shown = format!("{:?}", redactor());
+    assert!(!shown.contains("p@ss"), "{shown}");
+}

@@ -1,0 +1,109 @@
+//! Lines of a log.
+
+use super::super::{Lines, Redactor};
+use super::{TOKEN, private_key};
+
+fn texts(lines: Vec<(u8, String)>) -> Vec<String> {
+    lines.into_iter().map(|(_, text)| text).collect()
+}
+
+/// What is shown at once for each line, and what at the end.
+fn logged(redactor: &Redactor, lines: &[&str]) -> (Vec<Vec<String>>, Vec<String>) {
+    let mut log: Lines<u8> = redactor.lines();
+    let shown = lines
+        .iter()
+        .map(|line| texts(log.push(0, (*line).to_owned()).0))
+        .collect();
+    (shown, texts(log.finish().0))
+}
+
+fn all(redactor: &Redactor, lines: &[&str]) -> Vec<String> {
+    let (shown, rest) = logged(redactor, lines);
+    shown.into_iter().flatten().chain(rest).collect()
+}
+
+#[test]
+fn ordinary_lines_are_shown_at_once() {
+    let lines = [
+        "starting",
+        "read 3 files in 20 ms",
+        "the key was found in the second file of the list, done",
+        "[####  ] 50 %",
+        "done.",
+    ];
+    let (shown, rest) = logged(&Redactor::new(), &lines);
+    assert_eq!(shown, lines.map(|line| vec![line.to_owned()]));
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn a_token_split_anywhere() {
+    for at in 3..TOKEN.len() {
+        let (head, tail) = TOKEN.split_at(at);
+        let out = all(
+            &Redactor::new(),
+            &["before", &format!("got {head}"), tail, "after"],
+        );
+        assert_eq!(out.len(), 4);
+        assert!(
+            out[1].starts_with("got [REDACTED") && out[2].starts_with("[REDACTED"),
+            "{at} {out:?}"
+        );
+    }
+}
+
+#[test]
+fn a_private_key_line_by_line() {
+    let key = private_key();
+    let lines: Vec<&str> = key.lines().chain(["all done"]).collect();
+    let out = all(&Redactor::new(), &lines);
+    assert_eq!(out.len(), lines.len());
+    assert_eq!(out.last().unwrap(), "all done");
+    assert!(!out.concat().contains("MIIE"), "{out:?}");
+    // Without its end, too.
+    let out = all(&Redactor::new(), &lines[..6]);
+    assert!(!out.concat().contains("MIIE"), "{out:?}");
+}
+
+#[test]
+fn a_known_value_over_two_lines() {
+    let redactor = Redactor::new().with_values([("V", "correct horse battery")]);
+    let out = all(&redactor, &["it is correct ho", "rse battery, yes", "x"]);
+    assert_eq!(
+        out,
+        ["it is [REDACTED:secret:V]", "[REDACTED:secret:V], yes", "x"]
+    );
+}
+
+#[test]
+fn context_stays_when_lines_have_gone() {
+    let out = all(
+        &Redactor::new(),
+        &[
+            "$ curl https://api.example.com/v1/things \\",
+            "   -H \"Authorization: Bearer 8f3k2j9d0s1l7x6z\"",
+        ],
+    );
+    assert!(!out.concat().contains("8f3k2j9d"), "{out:?}");
+}
+
+#[test]
+fn what_belongs_to_a_line_travels_with_it() {
+    let mut log = Redactor::new().lines();
+    let mut out = log.push('a', "one".to_owned()).0;
+    out.extend(log.push('b', "token ghp_8aZq2WvX7kTy".to_owned()).0);
+    out.extend(log.push('c', "R4nJ6mPcL1sD9fGhB3eU5oKi".to_owned()).0);
+    let (rest, marks) = log.finish();
+    out.extend(rest);
+    let tags: Vec<char> = out.iter().map(|(tag, _)| *tag).collect();
+    assert_eq!((tags, marks), (vec!['a', 'b', 'c'], 2));
+}
+
+#[test]
+fn no_more_is_held_than_a_secret_is_long() {
+    let mut log = Redactor::new().lines();
+    log.push(0, "-----BEGIN RSA PRIVATE KEY-----".to_owned());
+    let line = "words that are no key at all, ".repeat(30);
+    let shown: usize = (0..200).map(|_| log.push(0, line.clone()).0.len()).sum();
+    assert!(shown > 100, "{shown}");
+}

@@ -1,0 +1,68 @@
+//! The tables, and that nothing is compiled which is not needed.
+
+use super::super::rules::{self, Shape};
+use super::super::scan::{Engine, engine};
+use super::super::{ExceptionError, Redactor};
+use super::TOKEN;
+
+#[test]
+fn every_rule_compiles() {
+    let broken: Vec<_> = engine()
+        .patterns()
+        .iter()
+        .filter(|pattern| !pattern.compiles())
+        .map(|pattern| pattern.rule.id)
+        .collect();
+    assert!(broken.is_empty(), "{broken:?}");
+}
+
+#[test]
+fn the_tables_are_sound() {
+    for rule in rules::all() {
+        assert!(!rule.anchors.is_empty(), "{}", rule.id);
+        for anchor in rule.anchors {
+            assert_eq!(*anchor, anchor.to_ascii_lowercase(), "{}", rule.id);
+        }
+        match rule.shape {
+            Shape::Here(_) => assert!(rule.width > 0, "{}", rule.id),
+            Shape::Around { before, after } => assert!(before + after > 0, "{}", rule.id),
+        }
+    }
+    assert!(rules::all().count() > 220);
+}
+
+#[test]
+fn nothing_is_compiled_before_it_is_needed() {
+    let fresh = Engine::new();
+    assert_eq!(fresh.warmth(), (0, false));
+    let plain =
+        "The key to authentication is a token, and the secret of the API: nothing.\n".repeat(100);
+    assert!(fresh.find(plain.as_bytes(), |_| false).is_empty());
+    let (compiled, built) = fresh.warmth();
+    assert!(built);
+    assert!(
+        compiled <= 2,
+        "{compiled} rules were compiled for ordinary text"
+    );
+    fresh.find(TOKEN.as_bytes(), |_| false);
+    assert_eq!(fresh.warmth().0, compiled + 1);
+}
+
+#[test]
+fn exceptions_are_of_rules_that_exist() {
+    let redactor = Redactor::new();
+    let free = redactor.except(["github-pat", "key:password"]).unwrap();
+    assert!(free.is_exempt("github-pat") && !redactor.is_exempt("github-pat"));
+    assert!(free.find(TOKEN.as_bytes()).is_empty());
+    assert_eq!(redactor.find(TOKEN.as_bytes()).len(), 1);
+    assert!(free.find(br#"{"password": "hunter2"}"#).is_empty());
+    let wrong = redactor.except(["github-pta"]).unwrap_err();
+    assert!(
+        wrong.to_string().contains("Did you mean `github-pat`"),
+        "{wrong}"
+    );
+    let value = redactor
+        .with_values([("DEPLOY", "correct horse")])
+        .except(["secret:DEPLOY"]);
+    assert!(matches!(value, Err(ExceptionError::Value { .. })));
+}

@@ -1,0 +1,84 @@
+//! Streams: what comes in chunks is masked as if it came at once.
+
+use super::super::{Finding, Redactor};
+use super::{TOKEN, private_key};
+
+/// Something of every kind, far apart and close together.
+fn text() -> String {
+    let mut text = String::new();
+    for n in 0..40_000 {
+        text.push_str(&format!(
+            "line {n}: nothing but the key of a house, and a long tail of words\n"
+        ));
+        match n % 997 {
+            0 => text.push_str(&private_key()),
+            300 => text.push_str(&format!("export T={TOKEN}\n")),
+            600 => text.push_str("{\"password\": \"hunter2\"}\n"),
+            _ => {}
+        }
+    }
+    text
+}
+
+fn streamed(redactor: &Redactor, bytes: &[u8], chunk: usize) -> (Vec<u8>, Vec<Finding>, usize) {
+    let mut stream = redactor.stream();
+    let (mut out, mut findings, mut most) = (Vec::new(), Vec::new(), 0);
+    let mut taken = 0;
+    for chunk in bytes.chunks(chunk) {
+        let before = out.len();
+        findings.extend(stream.push(chunk, &mut out));
+        taken += chunk.len();
+        most = most.max(taken.saturating_sub(before));
+    }
+    findings.extend(stream.finish(&mut out));
+    (out, findings, most)
+}
+
+#[test]
+fn chunks_change_nothing() {
+    let text = text();
+    let redactor = Redactor::new();
+    let findings = redactor.find(text.as_bytes());
+    let mut masked = text.clone();
+    redactor.text(&mut masked);
+    assert!(findings.len() > 100);
+    for chunk in [1 << 16, 99_991, 700_001, text.len()] {
+        let (out, found, _) = streamed(&redactor, text.as_bytes(), chunk);
+        assert_eq!(found, findings, "in chunks of {chunk}");
+        assert!(out == masked.as_bytes(), "in chunks of {chunk}");
+    }
+}
+
+#[test]
+fn a_secret_over_the_seam_of_two_blocks() {
+    let redactor = Redactor::new().with_values([("V", "a known value of some length")]);
+    // Around every place where a block may end.
+    for before in [(1 << 20) - 20, (1 << 20) + (1 << 16) - 20, 1 << 20] {
+        for secret in [TOKEN, &private_key(), "a known value of some length"] {
+            let text = format!("{}\n{secret}\n{}", "x".repeat(before), "y ".repeat(1 << 20));
+            let (out, findings, _) = streamed(&redactor, text.as_bytes(), 4096);
+            assert_eq!(findings.len(), 1, "{before} {secret}");
+            assert_eq!(
+                (findings[0].start, findings[0].end),
+                (before + 1, before + 1 + secret.len())
+            );
+            assert!(!String::from_utf8(out).unwrap().contains(secret));
+        }
+    }
+}
+
+#[test]
+fn memory_is_bounded_and_bytes_stay_bytes() {
+    let bytes: Vec<u8> = (0..8u32 << 20)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    let (out, findings, held) = streamed(&Redactor::new(), &bytes, 64 << 10);
+    assert!(findings.is_empty());
+    assert!(out == bytes);
+    assert!(held < 5 << 19, "{held} bytes were held back");
+}
+
+#[test]
+fn an_empty_stream() {
+    assert_eq!(streamed(&Redactor::new(), b"", 1), (vec![], vec![], 0));
+}

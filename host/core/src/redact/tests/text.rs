@@ -1,0 +1,170 @@
+//! Single texts.
+
+use super::super::Redactor;
+use super::{TOKEN, private_key};
+
+fn masked(text: &str) -> String {
+    let mut text = text.to_owned();
+    Redactor::new().text(&mut text);
+    text
+}
+
+#[test]
+fn only_the_secret_goes() {
+    assert_eq!(
+        masked(&format!("export GITHUB_TOKEN={TOKEN} # mine")),
+        "export GITHUB_TOKEN=[REDACTED:github-pat] # mine"
+    );
+    assert_eq!(masked("nothing to see here"), "nothing to see here");
+    assert_eq!(masked(""), "");
+}
+
+#[test]
+fn a_mark_is_not_masked_again() {
+    for text in [
+        format!("api_key = \"{TOKEN}\""),
+        r#"{"password": "hunter2"}"#.to_owned(),
+        private_key(),
+    ] {
+        let once = masked(&text);
+        assert_ne!(once, text);
+        assert_eq!(masked(&once), once);
+    }
+}
+
+#[test]
+fn a_tool_cannot_excuse_its_output() {
+    assert!(!masked(&format!("{TOKEN} # gitleaks:allow")).contains("ghp_"));
+}
+
+#[test]
+fn private_keys_whole_cut_and_escaped() {
+    let key = private_key();
+    assert_eq!(
+        masked(&format!("a\n{key}\nb")),
+        "a\n[REDACTED:private-key]\nb"
+    );
+    let cut = &key[..700];
+    assert_eq!(
+        masked(&format!("a\n{cut}\n")),
+        "a\n[REDACTED:private-key]\n"
+    );
+    let escaped = serde_json::to_string(cut).unwrap();
+    assert_eq!(
+        masked(&format!("{{\"pem\": {escaped}}}")),
+        "{\"pem\": \"[REDACTED:private-key]\"}"
+    );
+    let encrypted =
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123\n\n";
+    let cut = format!("{encrypted}{}", &key[key.find("MII").unwrap()..300]);
+    assert_eq!(masked(&cut), "[REDACTED:private-key]");
+    let talk = "A file that begins with -----BEGIN RSA PRIVATE KEY----- is a private key.";
+    assert_eq!(masked(talk), talk);
+    // A public key is public.
+    let public = key.replace("RSA PRIVATE", "PUBLIC");
+    assert_eq!(masked(&public), public);
+}
+
+#[test]
+fn every_entry_of_a_kubernetes_secret() {
+    let text = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ndata:\n  user: YWRtaW5pc3RyYXRvcg==\n  password: UyFCXCpkJHpEc2I9\n  url: cG9zdGdyZXM6Ly9kYg==\ntype: Opaque\n";
+    let out = masked(text);
+    assert_eq!(
+        out.matches("[REDACTED:kubernetes-secret-yaml]").count(),
+        3,
+        "{out}"
+    );
+    assert!(
+        out.contains("  name: db\n") && out.ends_with("type: Opaque\n"),
+        "{out}"
+    );
+}
+
+#[test]
+fn every_header_and_user_of_a_curl() {
+    let out = masked(
+        "curl -H \"Authorization: Bearer 8f3k2j9d0s1l7x6z\" -H 'X-Api-Key: k4j5h6g7f8d9s0a1' http://h\ncurl -u ann:hunter2pw a.b; curl -u bob:tr0ub4dor c.d",
+    );
+    for secret in ["8f3k2j9d", "k4j5h6g7", "hunter2pw", "tr0ub4dor"] {
+        assert!(!out.contains(secret), "{out}");
+    }
+}
+
+#[test]
+fn a_password_in_an_address() {
+    assert_eq!(
+        masked("postgres://app:s3cr3tpw@db:5432/x"),
+        "postgres://app:[REDACTED:url-password]@db:5432/x"
+    );
+    assert_eq!(
+        masked("redis://:s3cr3tpw@cache"),
+        "redis://:[REDACTED:url-password]@cache"
+    );
+    for plain in [
+        "https://host:8080/a@b",
+        "http://user:password@host",
+        "https://user:${TOKEN}@host",
+        "https://medium.com/@someone",
+    ] {
+        assert_eq!(masked(plain), plain);
+    }
+}
+
+#[test]
+fn keys_in_json_text() {
+    assert_eq!(
+        masked(r#"{"user":"ann","password":"p w"}"#),
+        r#"{"user":"ann","password":"[REDACTED:key:password]"}"#
+    );
+    let nested = serde_json::json!({"body": r#"{"password": "hunter2", "n": 1}"#}).to_string();
+    let out = masked(&nested);
+    assert!(!out.contains("hunter2"), "{out}");
+    let outer: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let inner: serde_json::Value = serde_json::from_str(outer["body"].as_str().unwrap()).unwrap();
+    assert_eq!(inner["n"], 1);
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    let mut bytes = vec![0xff, 0xfe, b' '];
+    bytes.extend_from_slice(TOKEN.as_bytes());
+    bytes.push(0x80);
+    let findings = Redactor::new().find(&bytes);
+    assert_eq!(
+        (findings.len(), findings[0].start, findings[0].end),
+        (1, 3, 3 + TOKEN.len())
+    );
+}
+
+/// A text of nothing but words that rules begin with costs a multiple of its length, not of its square.
+#[test]
+fn hostile_texts_cost_their_length() {
+    let units = [
+        "key=",
+        "api_key=a,",
+        "curl ",
+        "curl -H \"X-Api-Key: abcd1234efgh\" ",
+        "kind: secret data: ",
+        "-----BEGIN PRIVATE KEY-----",
+        "<add key=\"Password\" value=\"",
+        "\"password\":\"",
+        "://a:",
+        "-eyAAAAAAAAAAAAAAAAAAAA",
+        "facebook 1234567890123456",
+    ];
+    for unit in units {
+        let time = |bytes: usize| {
+            let text = unit.repeat(bytes / unit.len());
+            let start = std::time::Instant::now();
+            Redactor::new().find(text.as_bytes());
+            start.elapsed().as_secs_f64()
+        };
+        time(1 << 14);
+        let (small, large) = (time(1 << 16), time(1 << 19));
+        // Eight times as much takes eight times as long; a square would take 64 times.
+        assert!(
+            large < 30.0 * small.max(1e-3),
+            "{unit}: {small} s, then {large} s"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! Structured values.
+
+use serde_json::{Value, json};
+
+use super::super::Redactor;
+use super::{TOKEN, private_key};
+
+fn masked(mut value: Value) -> Value {
+    Redactor::new().value(&mut value);
+    value
+}
+
+#[test]
+fn strings_and_keys_at_any_depth() {
+    let out = masked(
+        json!({"a": [{"b": format!("x {TOKEN}")}], TOKEN: 1, "n": 1.50, "t": true, "z": null}),
+    );
+    assert_eq!(
+        out,
+        json!({"a": [{"b": "x [REDACTED:github-pat]"}], "[REDACTED:github-pat]": 1, "n": 1.50, "t": true, "z": null})
+    );
+    let order: Vec<&String> = out.as_object().unwrap().keys().collect();
+    assert_eq!(order, ["a", "[REDACTED:github-pat]", "n", "t", "z"]);
+}
+
+#[test]
+fn two_secret_keys_stay_two_entries() {
+    let other = TOKEN.replace("8aZq", "9bYr");
+    let out = masked(json!({TOKEN: 1, &other: 2}));
+    assert_eq!(
+        out,
+        json!({"[REDACTED:github-pat]": 1, "[REDACTED:github-pat] 2": 2})
+    );
+}
+
+#[test]
+fn below_a_telling_key() {
+    let out = masked(json!({
+        "password": "7", "db": {"adminPassword": "hunter2", "port": 5432}, "passwords": ["a"],
+        "password_list": ["a"], "pin": {"password": 1234, "secret": true, "token": ""},
+    }));
+    assert_eq!(out["password"], "[REDACTED:key:password]");
+    assert_eq!(
+        out["db"],
+        json!({"adminPassword": "[REDACTED:key:password]", "port": 5432})
+    );
+    // Numbers and booleans are what a schema promises; plurals and lists of names are not passwords.
+    assert_eq!(
+        out["pin"],
+        json!({"password": 1234, "secret": true, "token": ""})
+    );
+    assert_eq!(out["password_list"], json!(["a"]));
+    assert_eq!(
+        masked(json!({"apiKey": ["k3y-0ne-1", "k3y-tw0-2"]})),
+        json!({"apiKey": ["[REDACTED:key:api-key]", "[REDACTED:key:api-key]"]})
+    );
+}
+
+#[test]
+fn names_beside_values() {
+    let out = masked(
+        json!({"env": [{"name": "DB_PASSWORD", "value": "hunter2"}, {"name": "PATH", "value": "/bin"}]}),
+    );
+    assert_eq!(
+        out,
+        json!({"env": [{"name": "DB_PASSWORD", "value": "[REDACTED:key:password]"}, {"name": "PATH", "value": "/bin"}]})
+    );
+}
+
+#[test]
+fn what_only_looks_like_it_stays() {
+    for value in [
+        json!({"tokens": 123, "tokenCount": 4, "token": "word", "secret": true}),
+        json!({"type": "object", "required": ["password"], "properties": {"password": {"type": "string", "description": "The password of the user"}}}),
+        json!({"name": "password", "in": "query", "required": true}),
+        json!({"token": "identifier", "kind": "key", "nextPageToken": "CAUQAA12xYzAbC"}),
+        json!({"path": "src/auth/token.rs", "line": 12, "text": "let token = next_token();"}),
+        json!({"commit": "b58d3f102cf3a2c84cb7f923d05c25c9b1aed84b", "author": "A <a@b.c>"}),
+        json!({"sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}),
+        json!({"id": "550e8400-e29b-41d4-a716-446655440000", "next": "https://h/x?page=2"}),
+    ] {
+        assert_eq!(masked(value.clone()), value);
+    }
+}
+
+#[test]
+fn a_key_gives_its_value_a_context() {
+    let out = masked(json!({"adobe_client": "d1f4a3b2c5e6f7089a0b1c2d3e4f5a6b"}));
+    assert_eq!(out, json!({"adobe_client": "[REDACTED:adobe-client-id]"}));
+}
+
+#[test]
+fn a_private_key_line_by_line() {
+    let lines: Vec<String> = private_key().lines().map(str::to_owned).collect();
+    let out = masked(json!({"lines": lines, "count": 22}));
+    let text = out.to_string();
+    assert!(
+        !text.contains("MIIE") && text.contains("private-key"),
+        "{text}"
+    );
+    assert_eq!(out["lines"].as_array().unwrap().len(), 22);
+}
+
+#[test]
+fn a_string_stays_a_string_and_a_second_time_changes_nothing() {
+    let once = masked(json!({"password": "x", "text": TOKEN, "authorization": "Bearer 12345678"}));
+    assert!(once.as_object().unwrap().values().all(Value::is_string));
+    assert_eq!(masked(once.clone()), once);
+}
