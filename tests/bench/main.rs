@@ -14,6 +14,7 @@ mod measure;
 mod memory;
 mod process;
 mod program;
+mod redact;
 mod search;
 mod subject;
 mod throughput;
@@ -40,6 +41,7 @@ const AREAS: [Area; 8] = [
     ("process", process::bench),
     ("list", list::bench),
     ("search", search::bench),
+    ("redact", redact::bench),
     ("compile", compile::bench),
     ("memory", memory::bench),
 ];

@@ -109,6 +109,17 @@ Examples:
         #[arg(short, long, conflicts_with = "list")]
         force: bool,
     },
+    /// Mask secrets: from stdin to stdout
+    #[command(after_help = "\
+Examples:
+  git log -p | mimir redact            mask what looks like a secret
+  mimir redact --json < .env           only say where, in bytes: {findings: [{rule, start, end}]}
+  mimir redact --rules                 the names of the rules, for exceptions")]
+    Redact {
+        /// List the rules
+        #[arg(long)]
+        rules: bool,
+    },
     /// Check that everything is in place
     Doctor,
     /// Print a completion script for a shell

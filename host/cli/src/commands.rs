@@ -14,6 +14,7 @@ mod init;
 mod policy_accept;
 mod policy_check;
 mod secrets;
+mod redact;
 mod tools_add;
 mod tools_build;
 mod tools_info;
@@ -66,6 +67,8 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::Secrets(wish) => secrets::run(globals, printer, &wish),
         Command::Approvals(wish) => approvals::run(globals, printer, &wish),
         Command::Undo(wish) => undo::run(globals, printer, wish),
+        Command::Redact => redact::run(printer),
+        Command::RedactRules => redact::rules(printer),
         Command::Doctor => doctor::run(globals, printer).await,
         Command::Completions(shell) => completions::run(shell),
     }

@@ -177,6 +177,19 @@ impl Redactor {
         count(findings.len())
     }
 
+    /// Where in the last bytes of a text something may begin that goes on behind its end.
+    fn open(&self, text: &[u8]) -> Option<usize> {
+        let floor = text.len().saturating_sub(self.reach());
+        let near = &text[floor..];
+        let rules = scan::engine().open(near);
+        let values = self.known.as_ref().and_then(|known| known.open(near));
+        [rules, values]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|at| floor + at)
+    }
+
     /// The most bytes that anything it finds can have.
     fn reach(&self) -> usize {
         // A known value may be wrapped into lines, however short.

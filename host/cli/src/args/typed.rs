@@ -93,6 +93,10 @@ pub enum Command {
     Approvals(ApprovalsWish),
     /// Take back a change.
     Undo(UndoWish),
+    /// Mask stdin.
+    Redact,
+    /// List the rules that it is masked by.
+    RedactRules,
     /// Check that everything is in place.
     Doctor,
     /// Print a completion script.
@@ -174,6 +178,8 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
         ),
         Some(RawCommand::Undo { list: true, .. }) => Command::Undo(UndoWish::List),
         Some(RawCommand::Undo { id, force, .. }) => Command::Undo(UndoWish::Restore { id, force }),
+        Some(RawCommand::Redact { rules: true }) => Command::RedactRules,
+        Some(RawCommand::Redact { rules: false }) => Command::Redact,
         Some(RawCommand::Doctor) => Command::Doctor,
         Some(RawCommand::Completions { shell }) => Command::Completions(shell),
     })

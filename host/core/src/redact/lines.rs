@@ -1,14 +1,14 @@
 //! Lines that are shown as they come, such as those of a log.
 
+use super::Redactor;
 use super::mask::{self, Finding, Joined};
-use super::{REACH, Redactor, scan};
 
 /// How much of the lines shown before stays in view: rules look at what stands before a secret.
 const CONTEXT: usize = 1 << 10;
 
 /// Masks lines one by one. A line is held back only while its end may be the beginning of a secret that goes on in the
 /// next: a private key without its end, a word that a rule begins with and nothing much behind it, the beginning of a
-/// known value. At most [`REACH`] bytes are held.
+/// known value. At most [`REACH`](super::REACH) bytes are held.
 ///
 /// `T` is whatever belongs to a line and travels with it, such as its level.
 pub struct Lines<T> {
@@ -73,16 +73,9 @@ impl<T> Lines<T> {
         for (line, share) in self.held.iter_mut().zip(shares) {
             line.findings.extend(share);
         }
-        let rules = scan::engine().open(&close.text);
-        let values = self
-            .redactor
-            .known
-            .as_ref()
-            .and_then(|known| known.open(&close.text));
-        let floor = close.text.len().saturating_sub(REACH);
-        match [rules, values].into_iter().flatten().min() {
+        match self.redactor.open(&close.text) {
             Some(open) => starts
-                .partition_point(|start| *start <= open.max(floor))
+                .partition_point(|start| *start <= open)
                 .saturating_sub(1),
             None => self.held.len(),
         }

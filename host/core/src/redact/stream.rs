@@ -44,6 +44,23 @@ impl Stream {
         self.pass(self.buffer.len() - reach, out)
     }
 
+    /// Appends the whole lines that can be passed on already, for an input that comes slowly; the secrets in them. Those
+    /// in which a secret may have begun are kept back.
+    pub fn flush(&mut self, out: &mut Vec<u8>) -> Vec<Finding> {
+        let line_end = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'\n');
+        let Some(last) = line_end(&self.buffer[self.passed..]) else {
+            return Vec::new();
+        };
+        let mut end = self.passed + last + 1;
+        if let Some(open) = self.redactor.open(&self.buffer) {
+            end = end.min(line_end(&self.buffer[..open]).map_or(0, |at| at + 1));
+        }
+        if end <= self.passed {
+            return Vec::new();
+        }
+        self.pass(end, out)
+    }
+
     /// Appends the rest to `out`; the secrets in it.
     pub fn finish(mut self, out: &mut Vec<u8>) -> Vec<Finding> {
         self.pass(self.buffer.len(), out)

@@ -62,11 +62,12 @@ GATES = {"kubernetes-secret-yaml": "secret"}
 # hostile text would make that cost too much.
 UNBOUNDED = {"nuget-config-password": "1024"}
 
-# As gitleaks has it, but for what is captured.
+# As gitleaks has it, but for what is captured; and a value that has been masked already is no reason to take the next.
 KUBERNETES_ENTRY = (
     r"""[\w.-]+:(?:[ \t]*(?:\||>[-+]?)\s+)?[ \t]*"""
-    r"""(?:["']?([a-z0-9+/]{10,}={0,3})["']?|\{\{[ \t\w"|$:=,.-]+}}|""|'')"""
+    r"""(?:["']?([a-z0-9+/]{10,}={0,3})["']?|\{\{[ \t\w"|$:=,.-]+}}|""|''|["']?\[REDACTED:[^\]]*\])"""
 )
+MASKED = {"regexes": [r"""\[REDACTED:"""]}
 
 
 def special(rule_id, regex):
@@ -217,7 +218,8 @@ def entries(rule):
     rule_id = rule["id"]
     regex = special(rule_id, rule["regex"])
     keywords = sorted({keyword.lower() for keyword in rule["keywords"]})
-    allows = [a for a in map(allow_list, rule.get("allowlists", [])) if a]
+    lists = rule.get("allowlists", []) + ([MASKED] if rule_id == "kubernetes-secret-yaml" else [])
+    allows = [a for a in map(allow_list, lists) if a]
     if rule_id in AROUND:
         before, after = AROUND[rule_id]
         yield entry(

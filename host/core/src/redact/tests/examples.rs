@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::super::{Redactor, mask};
+use super::super::{Finding, Redactor};
 
 #[derive(Deserialize)]
 struct Example {
@@ -42,80 +42,109 @@ fn written(identifier: &str, secret: &str) -> Vec<String> {
     templates.iter().map(fill).collect()
 }
 
-/// Whether some finding of the rule covers some place where this secret stands; of any rule if none is named.
-fn covered(text: &str, secret: &str, rule: Option<&str>) -> bool {
-    let findings = Redactor::new().find(text.as_bytes());
+/// The part of what gitleaks reports that is secret: it takes the key of a Kubernetes entry along, and two of its
+/// samples have a quote at their end.
+fn core(rule: &str, reported: &str) -> String {
+    let value = match rule {
+        "kubernetes-secret-yaml" => reported.split_whitespace().next_back().unwrap_or(reported),
+        _ => reported,
+    };
+    value.trim_matches(['\'', '"']).to_owned()
+}
+
+/// The example's texts with the secrets in them.
+fn positives(example: &Example) -> Vec<(String, Vec<String>)> {
+    let samples = example.samples.iter().flat_map(|(identifier, secret)| {
+        let texts = written(identifier, secret).into_iter();
+        texts.map(move |text| (text, vec![core(&example.rule, secret)]))
+    });
+    let positives = example.positives.iter().map(|positive| {
+        let secrets = positive.secrets.iter();
+        let secrets = secrets.map(|secret| core(&example.rule, secret)).collect();
+        (positive.text.clone(), secrets)
+    });
+    samples.chain(positives).collect()
+}
+
+/// Whether findings cover some place where this secret stands.
+fn cover(findings: &[&Finding], text: &str, secret: &str) -> bool {
     text.match_indices(secret).any(|(start, _)| {
-        findings.iter().any(|finding| {
-            finding.start <= start
-                && finding.end >= start + secret.len()
-                && rule.is_none_or(|rule| finding.rule == rule)
-        })
+        let end = start + secret.len();
+        findings
+            .iter()
+            .any(|finding| finding.start <= start && end <= finding.end)
     })
 }
 
+/// Rules that are left out, since they need the name of a file.
+const LEFT_OUT: [&str; 2] = ["hashicorp-tf-password", "pkcs12-file"];
+
 #[test]
-fn recall() {
-    let (mut all, mut masked, mut named) = (0, 0, 0);
+fn every_positive_example_is_masked() {
+    let (mut all, mut named) = (0, 0);
     let mut missed = vec![];
     for example in examples() {
-        let samples = example.samples.iter().flat_map(|(identifier, secret)| {
-            written(identifier, secret)
-                .into_iter()
-                .map(move |text| (text, vec![secret.clone()]))
-        });
-        let positives = example
-            .positives
-            .iter()
-            .map(|positive| (positive.text.clone(), positive.secrets.clone()));
-        for (text, secrets) in samples.chain(positives) {
+        if LEFT_OUT.contains(&&*example.rule) {
+            continue;
+        }
+        for (text, secrets) in positives(&example) {
+            let findings = Redactor::new().find(text.as_bytes());
+            let any: Vec<_> = findings.iter().collect();
+            let own: Vec<_> = findings
+                .iter()
+                .filter(|finding| finding.rule == example.rule)
+                .collect();
             for secret in secrets {
                 all += 1;
-                if covered(&text, &secret, None) {
-                    masked += 1;
-                } else {
-                    missed.push((example.rule.clone(), text.clone(), secret.clone()));
+                named += usize::from(cover(&own, &text, &secret));
+                if !cover(&any, &text, &secret) {
+                    missed.push(format!("{}: {secret} in {text}", example.rule));
                 }
-                named += usize::from(covered(&text, &secret, Some(&example.rule)));
             }
         }
     }
-    println!("recall: {masked} of {all} secrets masked, {named} under their rule's name");
-    for (rule, text, secret) in missed.iter().take(60) {
-        println!(
-            "missed {rule}: {secret}\n    in {}",
-            &text[..text.floor_char_boundary(300)]
-        );
-    }
+    println!(
+        "{} of {all} secrets masked, {named} under their rule's name",
+        all - missed.len()
+    );
+    assert!(all > 6_000, "{all} examples");
+    assert!(missed.is_empty(), "{missed:#?}");
+    // The others overlap with another rule that is as right.
+    assert!(named * 100 > all * 98, "{named} of {all}");
 }
 
 #[test]
-fn false_positives() {
-    let (mut all, mut own, mut any) = (0, 0, 0);
+fn no_negative_example_is_masked_by_its_rule() {
+    let (mut all, mut any) = (0, 0);
+    let mut wrong = vec![];
     for example in examples() {
         for text in &example.negatives {
             all += 1;
             let findings = Redactor::new().find(text.as_bytes());
+            any += usize::from(!findings.is_empty());
             if findings.iter().any(|finding| finding.rule == example.rule) {
-                own += 1;
-                println!(
-                    "own {}: {}",
-                    example.rule,
-                    &text[..text.floor_char_boundary(200)]
-                );
-            }
-            if !findings.is_empty() {
-                any += 1;
-                let mut masked = text.clone();
-                mask::apply(&mut masked, &findings);
-                println!(
-                    "any {}: {}\n   -> {}",
-                    example.rule,
-                    &text[..text.floor_char_boundary(200)],
-                    &masked[..masked.floor_char_boundary(200)]
-                );
+                wrong.push(format!("{}: {text}", example.rule));
             }
         }
     }
-    println!("false positives: {own} of {all} under the rule's name, {any} under any");
+    println!(
+        "{} of {all} masked by their rule, {any} by any",
+        wrong.len()
+    );
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // Most are a token of a related rule, or a random value below a key; gitleaks finds these as well.
+    assert!(any <= 32, "{any} of {all}");
+}
+
+#[test]
+fn what_is_masked_once_stays_as_it_is() {
+    for example in examples() {
+        for (text, _) in positives(&example) {
+            let mut once = text.clone();
+            Redactor::new().text(&mut once);
+            let mut twice = once.clone();
+            Redactor::new().text(&mut twice);
+            assert_eq!(once, twice, "{}: {text}", example.rule);
+        }
+    }
 }

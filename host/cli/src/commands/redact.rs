@@ -1,0 +1,83 @@
+//! `mimir redact`: the masking of results, as a filter.
+
+use std::io::{self, ErrorKind, Read, Write};
+
+use mimir_core::redact::{Finding, Redactor};
+use mimir_core::{Code, ToolError};
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::output::Printer;
+
+/// How much is read at a time: what a pipe holds.
+const CHUNK: usize = 64 << 10;
+
+#[derive(Serialize)]
+struct Found {
+    findings: Vec<Finding>,
+}
+
+#[derive(Serialize)]
+struct Rules {
+    rules: Vec<&'static str>,
+}
+
+/// Masks stdin to stdout, whatever its length, or says where its secrets are.
+pub fn run(printer: Printer) -> Result<Exit, Failure> {
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    let mut stream = Redactor::new().stream();
+    let mut chunk = vec![0; CHUNK];
+    let mut masked = Vec::new();
+    let mut findings = Vec::new();
+    loop {
+        let length = match input.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => {
+                let message = format!("stdin cannot be read: {error}");
+                return Err(ToolError::new(Code::ExecutionError, message).into());
+            }
+        };
+        findings.extend(stream.push(&chunk[..length], &mut masked));
+        if length < CHUNK {
+            // Whoever writes is slower than we are: what is there should be seen.
+            findings.extend(stream.flush(&mut masked));
+        }
+        if printer.is_json() {
+            masked.clear();
+        } else {
+            findings.clear();
+            write(&mut output, &mut masked)?;
+        }
+    }
+    findings.extend(stream.finish(&mut masked));
+    if printer.is_json() {
+        drop(output);
+        printer.value(&Found { findings })?;
+    } else {
+        write(&mut output, &mut masked)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn write(output: &mut impl Write, masked: &mut Vec<u8>) -> io::Result<()> {
+    if !masked.is_empty() {
+        output.write_all(masked)?;
+        output.flush()?;
+        masked.clear();
+    }
+    Ok(())
+}
+
+/// Lists the rules.
+pub fn rules(printer: Printer) -> Result<Exit, Failure> {
+    let rules = Redactor::rules();
+    printer.result(
+        &Rules {
+            rules: rules.clone(),
+        },
+        |out| rules.iter().try_for_each(|rule| writeln!(out, "{rule}")),
+    )?;
+    Ok(Exit::Done)
+}

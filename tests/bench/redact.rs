@@ -1,0 +1,133 @@
+//! Masking of secrets: ordinary text beside one search for one word by the standard library, the result of an ordinary
+//! call, and texts that are made to cost as much as possible.
+
+use std::fs;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mimir_core::Redactor;
+
+use crate::measure::{Budget, Pace, Report, Row, size, time};
+
+/// Clean text is masked at this rate at least, in bytes per second.
+const RATE: f64 = 200e6;
+
+/// An outcome of so many bytes takes no more than [`OUTCOME_TIME`].
+const OUTCOME: usize = 100_000;
+
+/// In seconds.
+const OUTCOME_TIME: f64 = 1e-3;
+
+/// How much text is masked at a time.
+const CLEAN: usize = 8 << 20;
+
+/// As much as a result can hold.
+const HOSTILE: usize = 16 << 20;
+
+/// What costs most: words that rules begin with and as much as possible of what may follow.
+const UNITS: [&str; 6] = [
+    "key=",
+    "curl -H \"X-Api-Key: abcd1234efgh\" ",
+    "<add key=\"Password\" value=\"aaaaaaaa",
+    "sk-proj-",
+    "-----BEGIN RSA PRIVATE ",
+    "\"password\":\"\"",
+];
+
+pub fn bench(report: &mut Report) {
+    let redactor = Redactor::new();
+    let text = sources();
+    let first = Instant::now();
+    redactor.find(b"{\"path\":\"README.md\",\"exists\":true,\"type\":\"file\"}");
+    report.note(format_args!(
+        "the first use in a process takes {}",
+        time(first.elapsed().as_secs_f64())
+    ));
+
+    let outcome = text[..text.floor_char_boundary(OUTCOME)].to_owned();
+    let pace = Pace {
+        turn: 1,
+        samples: 10,
+        time: Duration::from_secs(1),
+    };
+    let search = |text: &str| {
+        // No word of a source file; what is searched in must not be known to the compiler.
+        let start = Instant::now();
+        black_box(black_box(text).contains("\u{1}no such word"));
+        start.elapsed()
+    };
+    let pair = report.pair(
+        "redact",
+        pace,
+        |times| (0..times).map(|_| masked(&redactor, &text)).sum(),
+        |times| (0..times).map(|_| search(&text)).sum(),
+    );
+    let rate = text.len() as f64 / pair.ours;
+    report.row(Row {
+        name: "redaction of clean text".to_owned(),
+        ours: format!("{}/s", size(rate)),
+        reference: format!(
+            "{}/s wanted; `str::contains` {}/s",
+            size(RATE),
+            size(text.len() as f64 / pair.reference)
+        ),
+        ratio: rate / RATE,
+        budget: Budget::AtLeast(1.0),
+    });
+
+    let pair = report.pair(
+        "redact-outcome",
+        pace,
+        |times| (0..times).map(|_| masked(&redactor, &outcome)).sum(),
+        |times| (0..times).map(|_| search(&outcome)).sum(),
+    );
+    report.row(Row {
+        name: "redaction of an outcome of 100 KB".to_owned(),
+        ours: time(pair.ours),
+        reference: format!("{} wanted", time(OUTCOME_TIME)),
+        ratio: pair.ours / OUTCOME_TIME,
+        budget: Budget::AtMost(1.0),
+    });
+
+    for unit in UNITS {
+        let text = unit.repeat(HOSTILE / unit.len());
+        let took = masked(&redactor, &text).as_secs_f64();
+        report.note(format_args!(
+            "{} of `{unit}`: {}, {}/s",
+            size(text.len() as f64),
+            time(took),
+            size(text.len() as f64 / took)
+        ));
+    }
+}
+
+/// How long it takes to look through a text.
+fn masked(redactor: &Redactor, text: &str) -> Duration {
+    let start = Instant::now();
+    black_box(redactor.find(black_box(text).as_bytes()));
+    start.elapsed()
+}
+
+/// This repository's own sources, but for those that are about secrets, over and over.
+fn sources() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut text = String::new();
+    let mut folders = vec![root.join("host"), root.join("plugins"), root.join("sdk")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.ends_with("redact") || path.ends_with("target") {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text.push_str(&fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    let once = text.len();
+    assert!(once > OUTCOME, "{once} bytes of sources");
+    text.repeat(CLEAN.div_ceil(once))
+}
