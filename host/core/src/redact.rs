@@ -6,10 +6,11 @@
 //! stays as it was: output is masked, never withheld. A string stays a string; numbers and booleans are left alone,
 //! because a schema may promise them.
 //!
-//! **Order.** Text is sanitized first, then masked, then cut. Sanitizing writes out invisible characters and takes
-//! terminal escapes away, either of which could stand in the middle of a secret. Cutting before masking would leave the
-//! first half of a secret that nobody recognises any more; masking what is cut later costs no more than the scan. A
-//! limit on what is captured at all (16 MiB) cuts earlier, which is why a private key is masked without its end, too.
+//! **Order.** Text is sanitized first, then masked, then cut. Sanitizing takes terminal escapes away and writes
+//! invisible characters out, and what it writes hides a secret no more than the characters do. Cutting before masking
+//! would leave the first half of a secret that nobody recognises any more; masking what is cut later costs no more than
+//! the scan. A limit on what is captured at all (16 MiB) cuts earlier, which is why a private key is masked without its
+//! end, too.
 //!
 //! **Splitting** a secret over several texts does not hide it: parts of one result are also read as one
 //! ([`Redactor::parts`]), a stream keeps back what may still become a secret ([`Stream`]), and so do the lines of a log
@@ -40,6 +41,7 @@ mod rules;
 mod scan;
 mod stream;
 mod texts;
+mod veil;
 
 pub use known::{LONG_MIN, SHORT_MIN};
 pub use lines::Lines;
@@ -51,6 +53,9 @@ use known::Known;
 /// The longest secret in bytes. The largest in use are private keys: an RSA key of 16,384 bits takes 13 KB, an OpenPGP
 /// key with many subkeys several times as much.
 pub const REACH: usize = 64 << 10;
+
+/// How much is read again about what is not seen: any token fits. (Of a private key it hides nothing in any case.)
+const VEILED_MAX: usize = 4 << 10;
 
 /// What every mark begins with.
 const MARK: &str = "[REDACTED:";
@@ -157,8 +162,23 @@ impl Redactor {
             .is_some_and(|rules| rules.contains(rule))
     }
 
-    /// The secrets in a text, in order and apart from each other. The text need not be UTF-8.
+    /// The secrets in a text, in order and apart from each other. The text need not be UTF-8. Invisible characters and
+    /// terminal escapes hide nothing, whether they are there or written out.
     pub fn find(&self, text: &[u8]) -> Vec<Finding> {
+        let mut findings = self.seen(text);
+        for left in veil::lift(text, VEILED_MAX) {
+            for finding in self.seen(&left.text) {
+                let at = left.back(finding.start..finding.end);
+                if !left.breaks_off(&at, text) {
+                    findings.push(Finding::new(finding.rule, at));
+                }
+            }
+        }
+        mask::merge(findings)
+    }
+
+    /// The secrets in a text as it stands, in no particular order.
+    fn seen(&self, text: &[u8]) -> Vec<Finding> {
         let mut findings: Vec<Finding> = scan::engine()
             .find(text, |rule| self.is_exempt(rule))
             .into_iter()
@@ -167,7 +187,7 @@ impl Redactor {
         if let Some(known) = &self.known {
             known.find(text, &mut findings);
         }
-        mask::merge(findings)
+        findings
     }
 
     /// Masks the secrets in a text; how many there were.

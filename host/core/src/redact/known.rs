@@ -15,6 +15,7 @@ use aho_corasick::AhoCorasick;
 use super::forms;
 use super::mask::Finding;
 use super::pattern::is_word;
+use super::veil::Without;
 
 /// A value this long is no accident wherever it appears, whatever the form.
 pub const LONG_MIN: usize = 8;
@@ -95,12 +96,12 @@ impl Known {
         let Some(automaton) = self.automaton.get_or_init(build) else {
             return;
         };
-        let squeezed = Squeezed::new(text);
-        for found in automaton.find_overlapping_iter(&squeezed.text) {
+        let line = on_one_line(text);
+        for found in automaton.find_overlapping_iter(&line.text) {
             let (number, form) = &self.forms[found.pattern().as_usize()];
-            if let Some(at) = place(form, &squeezed.text, found.range()) {
+            if let Some(at) = place(form, &line.text, found.range()) {
                 let rule = format!("secret:{}", self.names[*number]);
-                findings.push(Finding::new(rule, squeezed.back(at)));
+                findings.push(Finding::new(rule, line.back(at)));
             }
         }
     }
@@ -129,36 +130,12 @@ fn is_line_end(byte: u8) -> bool {
 }
 
 /// A text without its line ends.
-struct Squeezed {
-    text: Vec<u8>,
-    /// Where line ends stood: the place in the squeezed text, and how many bytes were left out up to there.
-    cuts: Vec<(usize, usize)>,
-}
-
-impl Squeezed {
-    fn new(text: &[u8]) -> Self {
-        let mut out = Vec::with_capacity(text.len());
-        let mut cuts = Vec::new();
-        let mut gone = 0;
-        for line in text.split(|byte| is_line_end(*byte)) {
-            if gone > 0 {
-                cuts.push((out.len(), gone));
-            }
-            out.extend_from_slice(line);
-            gone += 1;
-        }
-        Self { text: out, cuts }
-    }
-
-    /// Where bytes of the squeezed text are in the whole one.
-    fn back(&self, at: Range<usize>) -> Range<usize> {
-        let gone = |at: usize| match self.cuts.partition_point(|(place, _)| *place <= at) {
-            0 => 0,
-            cut => self.cuts[cut - 1].1,
-        };
-        let last = at.end - 1;
-        at.start + gone(at.start)..last + gone(last) + 1
-    }
+fn on_one_line(text: &[u8]) -> Without {
+    let ends = text
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| is_line_end(**byte));
+    Without::new(text, ends.map(|(at, _)| at..at + 1))
 }
 
 /// The fewest bytes of a value that count as its beginning.

@@ -210,7 +210,9 @@ def allow_list(allow):
         fields.append(f"regex: {literal(joined)}")
     if words:
         fields.append("stopwords: true")
-    return "Allow { " + ", ".join(fields) + ", ..ALLOW }"
+    if len(fields) < 3:
+        fields.append("..ALLOW")
+    return "Allow { " + ", ".join(fields) + " }"
 
 
 def entries(rule):

@@ -33,6 +33,29 @@ fn a_mark_is_not_masked_again() {
 }
 
 #[test]
+fn what_is_not_seen_hides_nothing() {
+    let (head, tail) = TOKEN.split_at(20);
+    for veil in [
+        "\u{200b}",
+        "\u{200d}",
+        "\u{ad}",
+        "\u{1b}[1m",
+        "\\u{2060}\\u{202e}",
+    ] {
+        let text = format!("x {head}{veil}{tail} y");
+        assert_eq!(masked(&text), "x [REDACTED:github-pat] y", "{veil:?}");
+        let sanitized = crate::text::sanitize(text);
+        assert_eq!(masked(&sanitized), "x [REDACTED:github-pat] y", "{veil:?}");
+    }
+    // Colours beside a token are no part of its word.
+    let text = "\u{1b}[31mAKIALALEMEL33243OLIB\u{1b}[0m";
+    assert_eq!(
+        masked(text),
+        "\u{1b}[31m[REDACTED:aws-access-token]\u{1b}[0m"
+    );
+}
+
+#[test]
 fn a_tool_cannot_excuse_its_output() {
     assert!(!masked(&format!("{TOKEN} # gitleaks:allow")).contains("ghp_"));
 }
