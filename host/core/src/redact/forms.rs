@@ -13,6 +13,7 @@ pub(super) fn of(value: &str) -> Vec<Form> {
     }
     forms.push(Form::plain(value));
     forms.extend(json(value).into_iter().map(Form::plain));
+    forms.push(Form::plain(html(value)));
     if value.len() < LONG_MIN {
         for form in &mut forms {
             form.alone = true;
@@ -49,6 +50,22 @@ fn escaped(value: &str, slash: bool, ascii: bool) -> String {
                     out.push_str(&format!("\\u{unit:04x}"));
                 }
             }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// In HTML and XML.
+fn html(value: &str) -> String {
+    let mut out = String::new();
+    for c in value.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
             c => out.push(c),
         }
     }

@@ -188,7 +188,7 @@ impl Kind {
                 }
                 None => is_likely(value),
             },
-            Weight::Likely => one_word && is_likely(value),
+            Weight::Likely => one_word && !is_path(value) && is_likely(value),
         }
     }
 }
@@ -209,7 +209,11 @@ fn is_likely(value: &[u8]) -> bool {
 /// Whether it says where something is.
 fn is_path(value: &[u8]) -> bool {
     let starts = |start: &str| value.starts_with(start.as_bytes());
-    ["/", "./", "../", "~/"].into_iter().any(starts) || value[1..].starts_with(b":\\")
+    let has = |word: &str| {
+        let mut windows = value.windows(word.len());
+        windows.any(|window| window == word.as_bytes())
+    };
+    ["/", "./", "../", "~/", "arn:"].into_iter().any(starts) || has("://") || has(":\\")
 }
 
 /// Whether it only stands for a secret.
@@ -295,9 +299,6 @@ fn value_end(text: &[u8], start: usize, quote: u8, depth: usize) -> usize {
             b'\n' => return at,
             _ => slashes = 0,
         }
-        if *byte == quote {
-            slashes = 0;
-        }
     }
     most
 }
@@ -353,6 +354,8 @@ mod tests {
             ("private_key", "/etc/ssl/key.pem"),
             ("PWD", "/home/someone/work"),
             ("pwd", "C:\\work"),
+            ("token", "https://h1.example/oauth2/token"),
+            ("credentials", "arn:aws:iam::123:policy/Credentials4"),
             ("Authorization", "Bearer <token>"),
             ("apiKey", "Enter your key"),
         ] {

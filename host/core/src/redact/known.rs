@@ -1,8 +1,8 @@
 //! Values that are known to be secret, found in every form they are usually written in.
 //!
 //! A value of [`LONG_MIN`] bytes or more is found anywhere: as it is, in base64 (at any place in an encoded text, both
-//! alphabets, with and without padding), in hexadecimal, percent-encoded and inside of JSON strings (twice over, too),
-//! and with line ends in between, as wrapped base64 has them. A shorter one would be found in ordinary words and codes:
+//! alphabets, with and without padding), in hexadecimal, percent-encoded, in HTML and inside of JSON strings (twice over,
+//! too), and with line ends in between, as wrapped base64 has them. A shorter one would be found in ordinary words and codes:
 //! from [`SHORT_MIN`] bytes it is masked where it stands alone, as it is or in a JSON string. What is shorter still is
 //! not masked; whoever stores secrets should refuse it.
 

@@ -9,6 +9,7 @@ use regex::bytes::{Captures, Regex, RegexBuilder};
 use super::REACH;
 use super::allow;
 use super::rules::{Lead, Rule, Shape, Target};
+use super::scan::Hit;
 
 /// What one compiled expression may take: the largest rule needs a quarter of it. A rule that would need more is a
 /// fault in the table, which a test finds.
@@ -148,8 +149,18 @@ impl Pattern {
         }
     }
 
+    /// Adds a match to the hits if it counts.
+    pub(super) fn keep(&self, text: &[u8], found: Match, hits: &mut Vec<Hit>) {
+        if self.counts(text, &found) {
+            hits.push(Hit {
+                rule: self.rule.id,
+                at: found.secret,
+            });
+        }
+    }
+
     /// Whether a match is a secret and none of what may pass.
-    pub(super) fn counts(&self, text: &[u8], found: &Match) -> bool {
+    fn counts(&self, text: &[u8], found: &Match) -> bool {
         let secret = &text[found.secret.clone()];
         if self.rule.entropy > 0.0 && allow::entropy(secret) <= self.rule.entropy {
             return false;

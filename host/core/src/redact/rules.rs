@@ -103,15 +103,30 @@ const ALLOW: Allow = Allow {
 /// gitleaks' rules.
 pub(super) static GITLEAKS: Table = include!("gitleaks/rules.rs.in");
 
+/// What may stand before a line of a key.
+macro_rules! line_start {
+    () => {
+        r#"(?:\s|\\[nrt]|["'>|#*+,]|\d{1,7}(?:[:\t|-]|\xe2\x86\x92))*"#
+    };
+}
+
 /// What gitleaks has no rule for.
 pub(super) static OWN: &[Rule] = &[
     // A private key without its end, as a cut output or a partly read file has it: whole lines of base64 after the
-    // header, and headers of the key itself between the two.
+    // header, and headers of the key itself between the two. Lines may be quoted, escaped or numbered.
     Rule {
         id: "private-key",
         anchors: &["-----begin"],
         width: REACH,
-        regex: r#"(?i)-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----(?:(?:\s|\\[nrt]|["'>|#*+,])*(?:[a-z-]{1,20}: [^\n\\]{0,100}(?:\n|\\n)(?:\s|\\[nrt])*){0,4}[a-z0-9+/]{40,}={0,2})+(?:(?:\s|\\[nrt]|["'>|#*+,])*[a-z0-9+/]+={0,2})?"#,
+        regex: concat!(
+            r#"(?i)-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----(?:"#,
+            line_start!(),
+            r#"(?:[a-z-]{1,20}: [^\n\\]{0,100}(?:\n|\\n)"#,
+            line_start!(),
+            r#"){0,4}[a-z0-9+/]{40,}={0,2})+(?:"#,
+            line_start!(),
+            r#"[a-z0-9+/]+={0,2})?"#
+        ),
         ..RULE
     },
     // A password in an address.
@@ -119,7 +134,7 @@ pub(super) static OWN: &[Rule] = &[
         id: "url-password",
         anchors: &["://"],
         width: 400,
-        regex: r#"://[\w.~%!$&'()*+,;=-]{0,128}:([^\s/?#@"'<>`\[\]{}|\\^]{3,200})@[\w\[]"#,
+        regex: r#"://[\w.~%!$&'()*+,;=-]{0,128}:([^\s/?#@"'<>`\[\]{}|\\^]{5,200})@[\w\[]"#,
         allow: &[Allow {
             regex: r"(?i)^(?:\$.*|%[a-z_]+%|\*+|x+|\.+|pass(?:word|wd)?|pwd|secret|token|example)$",
             ..ALLOW

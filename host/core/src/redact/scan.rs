@@ -122,24 +122,16 @@ impl Engine {
         let Some(automaton) = self.automaton(text.len()) else {
             return hits;
         };
-        let mut progress: Vec<Progress> = Vec::new();
+        let mut progress = vec![Progress::default(); self.patterns.len()];
         let mut next_key = 0;
         for anchor in automaton.find_overlapping_iter(text) {
             for one in &self.uses[anchor.pattern().as_usize()] {
                 match *one {
                     Use::Rule(number) => {
-                        if progress.is_empty() {
-                            progress.resize(self.patterns.len(), Progress::default());
-                        }
                         let state = &mut progress[number];
                         self.anchored(number, text, anchor.range(), state, &mut hits, &exempt);
                     }
-                    Use::Gate(number) => {
-                        if progress.is_empty() {
-                            progress.resize(self.patterns.len(), Progress::default());
-                        }
-                        progress[number].open = true;
-                    }
+                    Use::Gate(number) => progress[number].open = true,
                     Use::Key if anchor.start() >= next_key => {
                         if let Some(found) = keys::in_text(text, anchor.range()) {
                             next_key = found.at.end;
@@ -152,19 +144,12 @@ impl Engine {
                 }
             }
         }
-        for (pattern, state) in self.patterns.iter().zip(&mut progress) {
-            if state.parts.is_empty() || !(state.open || pattern.rule.gate.is_empty()) {
+        for (pattern, state) in self.patterns.iter().zip(progress) {
+            if !state.open && !pattern.rule.gate.is_empty() {
                 continue;
             }
-            for part in std::mem::take(&mut state.parts) {
-                pattern.within(text, part, |found| {
-                    if pattern.counts(text, &found) {
-                        hits.push(Hit {
-                            rule: pattern.rule.id,
-                            at: found.secret,
-                        });
-                    }
-                });
+            for part in state.parts {
+                pattern.within(text, part, |found| pattern.keep(text, found, &mut hits));
             }
         }
         hits
@@ -190,12 +175,7 @@ impl Engine {
                     return;
                 };
                 state.next = found.whole.end;
-                if pattern.counts(text, &found) {
-                    hits.push(Hit {
-                        rule: pattern.rule.id,
-                        at: found.secret,
-                    });
-                }
+                pattern.keep(text, found, hits);
             }
             Shape::Around { before, after } => {
                 let start = anchor.start.saturating_sub(before);

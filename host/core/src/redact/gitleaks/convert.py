@@ -74,6 +74,13 @@ def special(rule_id, regex):
     """Changes to single rules: the captured secret is what gets masked, so it has to be all of it."""
     if rule_id == "jwt-base64":
         return re.sub(r"\(\?P<\w+>", "(?:", regex)
+    if rule_id == "private-key":
+        # With a line of base64 in it and an end of its own: what stands between two headers that are only talked
+        # about is no key.
+        body, dashes = r"[\s\S-]{64,}?KEY(?: BLOCK)?-----", r"(?:[^-]|-[^-])"
+        assert regex.endswith(body)
+        ending = dashes + r"{20,}?-----END[ A-Z0-9_-]{0,100}KEY(?: BLOCK)?-----"
+        return regex.removesuffix(body) + dashes + r"{0,400}?[a-z0-9+/]{40}" + ending
     if rule_id == "microsoft-teams-webhook":
         return regex.replace("([a-z0-9]{4}-)", "(?:[a-z0-9]{4}-)")
     if rule_id == "sonar-api-token":
@@ -81,6 +88,9 @@ def special(rule_id, regex):
     if rule_id == "curl-auth-user":
         # The nearest user to a curl, not the last one in reach.
         return regex.replace(r"(?:.*|.*(?:[\r\n]{1,2}.*){1,5})", r"(?:.*?|.*?(?:[\r\n]{1,2}.*?){1,5})")
+    if rule_id == "sidekiq-sensitive-url":
+        # An address may end at the end of a line, too.
+        return regex.replace(r"(?:[\/|\#|\?|:]|$)", r"""(?:[\/|\#|\?|:\s"'<>)]|$)""")
     if rule_id == "slack-legacy-workspace-token":
         # With the fields that follow the first.
         return regex + "(?:-[0-9a-zA-Z]+)*"

@@ -29,6 +29,7 @@ fn every_usual_form() {
         "p@ss\\/w\\\"ord \\u00fc%7",
         &hex,
         &hex.to_uppercase(),
+        "p@ss/w&quot;ord ü%7",
         "p%40ss%2Fw%22ord%20%C3%BC%257",
         "p%40ss%2fw%22ord%20%c3%bc%257",
         "p@ss/w%22ord%20%C3%BC%257",

@@ -81,6 +81,23 @@ fn private_keys_whole_cut_and_escaped() {
         "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123\n\n";
     let cut = format!("{encrypted}{}", &key[key.find("MII").unwrap()..300]);
     assert_eq!(masked(&cut), "[REDACTED:private-key]");
+    let numbered: Vec<String> = cut
+        .lines()
+        .zip(8..)
+        .map(|(line, n)| format!("{n}: {line}"))
+        .collect();
+    let masked_lines = masked(&numbered.join("\n"));
+    assert!(
+        masked_lines.starts_with("8: [REDACTED:private-key]") && !masked_lines.contains("MIIE")
+    );
+    // Two keys, the first of them cut: both go, and what stands between them stays.
+    let both = format!("{}\nand\n{key}", &key[..300]);
+    assert_eq!(
+        masked(&both),
+        "[REDACTED:private-key]\nand\n[REDACTED:private-key]"
+    );
+    let code = "const BEGIN: &str = \"-----BEGIN PRIVATE KEY-----\";\nfn parse() { /* some code that is long enough to be no mistake */ }\nconst END: &str = \"-----END PRIVATE KEY-----\";";
+    assert_eq!(masked(code), code);
     let talk = "A file that begins with -----BEGIN RSA PRIVATE KEY----- is a private key.";
     assert_eq!(masked(talk), talk);
     // A public key is public.
