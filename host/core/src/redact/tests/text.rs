@@ -202,7 +202,7 @@ fn hostile_texts_cost_their_length() {
             };
             (0..3).map(|_| once()).fold(f64::MAX, f64::min)
         };
-        let (small, large) = (time(1 << 14), time(1 << 18));
+        let (small, large) = (time(1 << 13), time(1 << 17));
         // Sixteen times as much takes sixteen times as long; a square would take 256 times.
         assert!(
             large < 80.0 * small.max(5e-4),
