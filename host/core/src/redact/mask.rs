@@ -83,8 +83,15 @@ pub(super) fn apply(text: &mut String, findings: &[Finding]) {
 pub(super) struct Joined {
     /// All of it.
     pub text: Vec<u8>,
-    /// Where each text stands in it, and its number.
-    places: Vec<(Range<usize>, usize)>,
+    places: Vec<Place>,
+}
+
+/// Where a text stands among the others.
+struct Place {
+    at: Range<usize>,
+    number: usize,
+    /// Whether a finding that goes beyond it is none of its own.
+    alone: bool,
 }
 
 impl Joined {
@@ -107,19 +114,32 @@ impl Joined {
 
     /// Adds a text.
     pub(super) fn push(&mut self, number: usize, text: &str) {
+        self.place(number, text, false);
+    }
+
+    /// Adds a text that is masked only for what is all in it.
+    pub(super) fn push_alone(&mut self, number: usize, text: &str) {
+        self.place(number, text, true);
+    }
+
+    fn place(&mut self, number: usize, text: &str, alone: bool) {
         let start = self.text.len();
         self.text.extend_from_slice(text.as_bytes());
-        self.places.push((start..self.text.len(), number));
+        self.places.push(Place {
+            at: start..self.text.len(),
+            number,
+            alone,
+        });
     }
 
     /// The texts that a finding touches.
-    fn touched(&self, finding: &Finding) -> &[(Range<usize>, usize)] {
+    fn touched(&self, finding: &Finding) -> &[Place] {
         let first = self
             .places
-            .partition_point(|(place, _)| place.end <= finding.start);
+            .partition_point(|place| place.at.end <= finding.start);
         let last = self
             .places
-            .partition_point(|(place, _)| place.start < finding.end);
+            .partition_point(|place| place.at.start < finding.end);
         &self.places[first..last.max(first)]
     }
 
@@ -131,9 +151,12 @@ impl Joined {
     /// Shares findings out among the texts that they touch: lists of findings in each text's own bytes, by number.
     pub(super) fn share(&self, findings: Vec<Finding>, shares: &mut [Vec<Finding>]) {
         for finding in findings {
-            for (place, number) in self.touched(&finding) {
-                let start = finding.start.max(place.start) - place.start;
-                let end = finding.end.min(place.end).saturating_sub(place.start);
+            for Place { at, number, alone } in self.touched(&finding) {
+                if *alone && (finding.start < at.start || finding.end > at.end) {
+                    continue;
+                }
+                let start = finding.start.max(at.start) - at.start;
+                let end = finding.end.min(at.end).saturating_sub(at.start);
                 shares[*number].push(Finding::new(finding.rule.clone(), start..end));
             }
         }

@@ -26,10 +26,16 @@ impl Together {
 
     /// Adds a text; its number.
     fn push(&mut self, text: &str) -> usize {
-        let number = self.shares.len();
-        self.below.push(number, text);
+        self.below.push(self.shares.len(), text);
         self.shares.push(Vec::new());
-        number
+        self.shares.len() - 1
+    }
+
+    /// Adds a key of an object. A schema knows keys by their names: what begins in the value before is no reason to
+    /// change one.
+    fn push_key(&mut self, key: &str) {
+        self.below.push_alone(self.shares.len(), key);
+        self.shares.push(Vec::new());
     }
 
     /// Finds everything; what is to be masked in each text.
@@ -111,7 +117,7 @@ impl Redactor {
                 let named = name.and_then(|name| keys::judge(name.as_bytes()));
                 for (key, item) in map {
                     together.below.glue("\"");
-                    together.push(key);
+                    together.push_key(key);
                     together.below.glue(if item.is_string() {
                         "\": \""
                     } else {

@@ -102,6 +102,16 @@ fn a_private_key_line_by_line() {
 }
 
 #[test]
+fn a_key_without_its_end_leaves_the_next_entry_alone() {
+    let key = private_key();
+    let out = masked(json!({"pem": &key[..400], "size": 5, "next": "x"}));
+    assert_eq!(
+        out,
+        json!({"pem": "[REDACTED:private-key]", "size": 5, "next": "x"})
+    );
+}
+
+#[test]
 fn a_string_stays_a_string_and_a_second_time_changes_nothing() {
     let once = masked(json!({"password": "x", "text": TOKEN, "authorization": "Bearer 12345678"}));
     assert!(once.as_object().unwrap().values().all(Value::is_string));
