@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::bindings::mimir::tool::types as wit;
+use crate::text;
 
 /// What a tool's function returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -110,7 +111,11 @@ impl Error {
     pub fn io(error: &io::Error, path: impl AsRef<Path>) -> Self {
         Self::new(
             code_of(error),
-            format_args!("{}: {}", path.as_ref().display(), plain(error)),
+            format_args!(
+                "{}: {}",
+                text::brief(&path.as_ref().to_string_lossy()),
+                plain(error)
+            ),
         )
     }
 

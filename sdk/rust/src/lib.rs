@@ -57,6 +57,9 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
+//! Names of files and other text from outside can forge a line of the text that a model reads:
+//! [`text::name`] writes them so that they can't.
+//!
 //! # Failures
 //!
 //! `?` works on [`std::io::Error`], strings and JSON errors; [`Error`] has a constructor for each
@@ -118,6 +121,7 @@ mod host;
 mod needs;
 mod output;
 mod schema;
+pub mod text;
 mod tool;
 
 pub use context::Context;
