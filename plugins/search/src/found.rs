@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use mimir_sdk::prelude::*;
+use mimir_sdk::text;
 
 /// Longest line in a result, in characters: enough to recognise it, whatever a minified file holds.
 const LINE_MAX: usize = 400;
@@ -38,7 +39,7 @@ pub struct Hit {
     pub line: u64,
     /// The character in the line where the match begins, from 1.
     pub column: u64,
-    /// The line's text.
+    /// The line's text; of a long one what is around the match.
     pub text: String,
     /// Lines before it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -60,6 +61,18 @@ pub fn line(bytes: &[u8]) -> String {
     }
 }
 
+/// A line that matches at `at`. Of a long one the part is shown that the match is in.
+pub fn hit(bytes: &[u8], at: usize) -> String {
+    let before = LINE_MAX / 4;
+    if bytes.len() <= LINE_MAX || at <= LINE_MAX - before {
+        return line(bytes);
+    }
+    // From the beginning of a character, if it is text.
+    let begins = |at: &usize| bytes[*at] & 0xc0 != 0x80;
+    let from = (at - before..at).find(begins).unwrap_or(at);
+    format!("…{}", line(&bytes[from..]))
+}
+
 impl Found {
     /// Counts what a result would grow by. Says whether there is still room.
     pub fn has_room(&mut self, more: usize) -> bool {
@@ -76,31 +89,37 @@ impl Found {
 
     /// The result as a model reads it: like ripgrep's output, with a last line that says what it is.
     pub fn text(&self) -> String {
-        let mut text = String::new();
+        let mut twin = String::new();
         let with_context = self
             .matches
             .iter()
             .any(|hit| !hit.before.is_empty() || !hit.after.is_empty());
         for hit in &self.matches {
+            let path = text::name(&hit.path);
+            let mut put = |line: u64, mark: char, text: &str| {
+                // A lone carriage return would begin a line that has no number.
+                let text = text.replace('\r', "\\r");
+                let _ = writeln!(twin, "{path}{mark}{line}{mark}{text}");
+            };
             let first = hit.line - hit.before.len() as u64;
-            for (line, before) in (first..).zip(&hit.before) {
-                let _ = writeln!(text, "{}-{line}-{before}", hit.path);
-            }
-            let _ = writeln!(text, "{}:{}:{}", hit.path, hit.line, hit.text);
-            for (line, after) in (hit.line + 1..).zip(&hit.after) {
-                let _ = writeln!(text, "{}-{line}-{after}", hit.path);
-            }
+            (first..)
+                .zip(&hit.before)
+                .for_each(|(line, text)| put(line, '-', text));
+            put(hit.line, ':', &hit.text);
+            (hit.line + 1..)
+                .zip(&hit.after)
+                .for_each(|(line, text)| put(line, '-', text));
             if with_context {
-                text.push_str("--\n");
+                twin.push_str("--\n");
             }
         }
         if self.matches.is_empty() {
             for file in &self.files {
-                text.push_str(file);
-                text.push('\n');
+                twin.push_str(&text::name(file));
+                twin.push('\n');
             }
         }
-        text + &self.summary()
+        twin + &self.summary()
     }
 
     fn summary(&self) -> String {

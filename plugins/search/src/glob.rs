@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use globset::GlobBuilder;
-use mimir_sdk::{Error, Result};
+use mimir_sdk::{Error, Result, text};
 
 use crate::found::Found;
 use crate::place::Start;
@@ -23,7 +23,8 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
         .case_insensitive(search.ignore_case)
         .build()
         .map_err(|error| {
-            Error::invalid_input(format!("`{}` is no glob: {}", search.query, error.kind()))
+            let query = text::brief(&search.query);
+            Error::invalid_input(format!("`{query}` is no glob: {}", error.kind()))
         })?
         .compile_matcher();
     let mut found = Found::default();

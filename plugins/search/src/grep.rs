@@ -8,9 +8,9 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
 };
-use mimir_sdk::{Error, Result};
+use mimir_sdk::{Error, Result, text};
 
-use crate::found::{Found, Hit, line};
+use crate::found::{Found, Hit, hit, line};
 use crate::place::Start;
 use crate::tree::{Content, Folder};
 use crate::{FileSearch, Mode, walk};
@@ -18,6 +18,9 @@ use crate::{FileSearch, Mode, walk};
 /// Files up to this size are read whole, with few calls of the host; larger ones go by in pieces, so
 /// that memory stays bounded.
 const WHOLE: usize = 4 << 20;
+
+/// Longest line of a large file that is looked at, in bytes: it is held in memory, and grows there by doubling.
+const HELD: usize = 48 << 20;
 
 /// The lines of the files below `start` that match.
 pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found> {
@@ -27,6 +30,7 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
         .binary_detection(BinaryDetection::quit(0))
         .before_context(context)
         .after_context(context)
+        .heap_limit(Some(HELD))
         .build();
     let mut found = Found::default();
     let missed = walk::files(search, root, start, |file| {
@@ -70,10 +74,20 @@ fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
     };
     built.map_err(|error| {
         Error::invalid_input(format!(
-            "`{}` is no regular expression: {error}",
-            search.query
+            "`{}` is no regular expression: {}",
+            text::brief(&search.query),
+            cut(&error.to_string())
         ))
     })
+}
+
+/// Longest explanation of a broken expression, in characters: it repeats the expression.
+const WHY_MAX: usize = 400;
+
+fn cut(why: &str) -> &str {
+    why.char_indices()
+        .nth(WHY_MAX)
+        .map_or(why, |(end, _)| &why[..end])
 }
 
 /// Searches one file.
@@ -111,19 +125,19 @@ struct Hits<'a> {
 impl Sink for Hits<'_> {
     type Error = io::Error;
 
-    fn matched(&mut self, _: &Searcher, hit: &SinkMatch<'_>) -> io::Result<bool> {
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         if self.found.matches.len() == self.most {
             self.found.truncated = true;
             return Ok(false);
         }
-        let bytes = hit.bytes();
+        let bytes = found.bytes();
         let at = self
             .matcher
             .find(bytes)
             .map_err(io::Error::other)?
             .map_or(0, |at| at.start());
         let path = self.path.to_owned();
-        let text = line(bytes);
+        let text = hit(bytes, at);
         if !self.found.has_room(path.len() + text.len()) {
             return Ok(false);
         }
@@ -132,7 +146,7 @@ impl Sink for Hits<'_> {
         }
         self.found.matches.push(Hit {
             path,
-            line: hit.line_number().unwrap_or(0),
+            line: found.line_number().unwrap_or(0),
             column: String::from_utf8_lossy(&bytes[..at]).chars().count() as u64 + 1,
             text,
             before: std::mem::take(&mut self.before),

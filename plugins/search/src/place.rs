@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use mimir_sdk::{Error, Result};
+use mimir_sdk::{Error, Result, text};
 
 use crate::tree::Folder;
 
@@ -76,7 +76,8 @@ fn inside(written: &str) -> Result<String> {
             Component::Normal(name) => path = join(&path, &name.to_string_lossy()),
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
                 return Err(Error::invalid_path(format!(
-                    "`{written}` leaves the workspace; paths are relative to its root, such as `src`"
+                    "`{}` leaves the workspace; paths are relative to its root, such as `src`",
+                    text::brief(written)
                 )));
             }
         }

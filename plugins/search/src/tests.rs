@@ -115,7 +115,9 @@ fn results_are_bounded_and_say_so() {
     )
     .unwrap();
     let found = search(&dir, json!({"mode": "grep", "query": "needle"})).unwrap();
-    assert!(found.matches[0].text.chars().count() < 500 && found.matches[0].column == 1_000_001);
+    let hit = &found.matches[0];
+    assert!(hit.text.chars().count() < 500 && hit.column == 1_000_001);
+    assert!(hit.text.contains("xneedley"), "{}", hit.text);
     fs::write(
         dir.path().join("big.txt"),
         format!("{}\nneedle two\n", "filler\n".repeat(1_000_000)),
@@ -266,4 +268,44 @@ fn a_single_file_is_searched_whatever_its_name() {
     )
     .unwrap();
     assert_eq!(hidden.files, [".hidden.rs"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn names_and_lines_forge_no_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let forged = "a\nsrc/main.rs:1:fuel";
+    fs::write(dir.path().join("b"), "x\rc:1:fuel\n").unwrap();
+    fs::create_dir_all(dir.path().join("a\nsrc")).unwrap();
+    fs::write(dir.path().join(forged), "fuel\n").unwrap();
+    for (mode, query) in [("grep", "fuel"), ("glob", "*")] {
+        let arguments = json!({"mode": mode, "query": query});
+        let search: FileSearch = serde_json::from_value(arguments).unwrap();
+        let found = search.run(&Context::at(dir.path())).unwrap();
+        let lines: Vec<&str> = found.text.lines().collect();
+        assert_eq!(lines.len(), 3, "{}", found.text);
+        assert!(
+            lines[0].starts_with(r#""a\nsrc/main.rs:1:fuel""#),
+            "{}",
+            lines[0]
+        );
+        assert!(!found.text.contains('\r'));
+        assert_eq!(found.value.files, [forged, "b"], "data has the exact name");
+    }
+}
+
+#[test]
+fn messages_do_not_repeat_what_is_long() {
+    let dir = workspace();
+    let long = "[".repeat(100_000);
+    for arguments in [
+        json!({"mode": "regex", "query": &long}),
+        json!({"mode": "glob", "query": &long}),
+        json!({"mode": "grep", "query": "x", "include": [&long]}),
+        json!({"mode": "grep", "query": "x", "path": format!("../{long}")}),
+        json!({"mode": "grep", "query": "x", "path": &long}),
+    ] {
+        let error = search(&dir, arguments).unwrap_err();
+        assert!(error.message().len() < 1_000, "{}", error.message().len());
+    }
 }

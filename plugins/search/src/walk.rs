@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use mimir_sdk::{Error, Result};
+use mimir_sdk::{Error, Result, text};
 
 use crate::FileSearch;
 use crate::place::{Start, join};
@@ -144,7 +144,8 @@ fn globs(what: &str, globs: &[String]) -> Result<Option<Gitignore>> {
     }
     let mut builder = GitignoreBuilder::new("");
     for glob in globs {
-        let bad = |why: String| Error::invalid_input(format!("{what}: `{glob}` is no glob: {why}"));
+        let said = text::brief(glob);
+        let bad = |why: String| Error::invalid_input(format!("{what}: `{said}` is no glob: {why}"));
         if glob.starts_with('!') {
             return Err(bad("a leading `!` has no meaning here".into()));
         }

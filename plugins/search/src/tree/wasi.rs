@@ -66,6 +66,10 @@ impl Folder {
                 Ok(Some(entry)) => match entry.type_ {
                     DescriptorType::RegularFile => entries.files.push(entry.name),
                     DescriptorType::Directory => entries.folders.push(entry.name),
+                    // The host says no more of what can't be named.
+                    DescriptorType::Unknown if entry.name.contains(char::REPLACEMENT_CHARACTER) => {
+                        entries.odd += 1;
+                    }
                     _ => {}
                 },
                 Ok(None) => return Ok(entries.sorted()),
