@@ -4,14 +4,17 @@ use std::borrow::Cow;
 use std::fs;
 
 use mimir_sdk::prelude::*;
-use regex::{Captures, Regex, RegexBuilder};
 
 use crate::backup::{Backup, State, guarded};
-use crate::diff::{Diff, Span, diff};
+use crate::diff::{Diff, diff};
 use crate::place::Place;
 use crate::walk::Kind;
 use crate::write::{kept, target};
 use crate::{atomic, words, yes};
+
+mod matches;
+
+use matches::{Needle, Replaced};
 
 /// Largest file that is edited, in bytes: old, new and normalised text are in memory together.
 const BYTES_MAX: u64 = 16 << 20;
@@ -78,22 +81,21 @@ impl Tool for EditFile {
         if there.len() > BYTES_MAX {
             let (size, most) = (words::bytes(there.len()), words::bytes(BYTES_MAX));
             return Err(Error::limit_exceeded(format_args!(
-                "{}: {size}, at most {most} are edited",
-                place.shown()
+                "`{place}` has {size}, and at most {most} are edited"
             )));
         }
         let bytes = fs::read(place.path()).map_err(|error| place.failed(&error))?;
         let original = String::from_utf8(bytes).map_err(|_| {
             Error::invalid_input(format_args!(
-                "`{}` is not UTF-8 text, so it can't be edited",
-                place.shown()
+                "`{place}` is not UTF-8 text, so it can't be edited"
             ))
         })?;
         let text = Text::of(&original);
-        let (new, spans) = self.replace(&text, &place)?;
-        let content = text.restore(&new);
-        let replacements = spans.len();
-        let changes = diff(place.shown(), &text.plain, &new, &spans);
+        let new = self.replace(&text, &place)?;
+        let content = text.restore(&new.text);
+        let replacements = new.count;
+        let changes = diff(place.exact(), &text.plain, &new.text, &new.spans);
+        drop(new);
         let backup = if content == original {
             None
         } else {
@@ -116,7 +118,7 @@ impl Tool for EditFile {
         };
         let size = content.len() as u64;
         let edited = Edited {
-            path: place.shown().to_owned(),
+            path: place.exact().to_owned(),
             replacements,
             size,
             diff: changes,
@@ -145,8 +147,7 @@ impl Assess for EditFile {
 
 fn missing(place: &Place) -> Error {
     Error::file_not_found(format_args!(
-        "`{}` does not exist; write_file creates it",
-        place.shown()
+        "`{place}` does not exist; write_file creates it"
     ))
 }
 
@@ -192,116 +193,51 @@ impl<'a> Text<'a> {
 
 impl EditFile {
     /// The new text and where it differs.
-    fn replace(&self, text: &Text<'_>, place: &Place) -> Result<(String, Vec<Span>)> {
+    fn replace(&self, text: &Text<'_>, place: &Place) -> Result<Replaced> {
         if self.pattern.is_empty() {
             return Err(Error::invalid_input(
                 "the pattern is empty; say what to replace",
             ));
         }
         let (pattern, replacement) = (text.adapt(&self.pattern), text.adapt(&self.replacement));
-        let source = if self.regex {
-            pattern.clone()
-        } else {
-            regex::escape(&pattern).into()
-        };
-        let regex = RegexBuilder::new(&source)
-            .multi_line(true)
-            .build()
-            .map_err(|error| Error::invalid_input(format_args!("pattern: {error}")))?;
-        let matches = regex
-            .find_iter(&text.plain)
-            .take(if self.all {
-                usize::MAX
-            } else {
-                LINES_NAMED + 1
-            })
-            .count();
-        match matches {
-            0 => return Err(self.not_found(text, place, &pattern)),
-            1 => {}
-            _ if self.all => {}
-            _ => return Err(ambiguous(&regex, text, place)),
+        let needle = Needle::new(&pattern, self.regex)?;
+        let mut found = needle.ranges(&text.plain);
+        if found.next().is_none() {
+            let hint = matches::hint(&text.plain, &pattern).filter(|_| !self.regex);
+            let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+            return Err(Error::not_found(format_args!(
+                "the pattern does not match anything in `{place}`{hint}"
+            )));
         }
-        Ok(splice(&regex, &text.plain, &replacement, self.regex))
-    }
-
-    fn not_found(&self, text: &Text<'_>, place: &Place, pattern: &str) -> Error {
-        let near = near(&text.plain, pattern).filter(|_| !self.regex);
-        let hint = near.map_or_else(String::new, |line| {
-            format!(
-                "; line {line} is the same but for spaces: copy it exactly as it is in the file"
-            )
-        });
-        Error::not_found(format_args!(
-            "the pattern does not match anything in `{}`{hint}",
-            place.shown()
-        ))
+        if !self.all && found.next().is_some() {
+            return Err(ambiguous(&needle, text, place));
+        }
+        needle.replace(&text.plain, &replacement)
     }
 }
 
-/// The line at which `pattern` would match if indentation and spaces at the ends of lines didn't count.
-fn near(text: &str, pattern: &str) -> Option<usize> {
-    let wanted: Vec<&str> = pattern.trim().lines().map(str::trim).collect();
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    if wanted.is_empty() {
-        return None;
-    }
-    lines
-        .windows(wanted.len())
-        .position(|window| window == wanted)
-        .map(|index| index + 1)
-}
-
-fn ambiguous(regex: &Regex, text: &Text<'_>, place: &Place) -> Error {
+fn ambiguous(needle: &Needle<'_>, text: &Text<'_>, place: &Place) -> Error {
     let (mut lines, mut line, mut at) = (Vec::new(), 1, 0);
-    for found in regex.find_iter(&text.plain).take(LINES_NAMED + 1) {
-        line += memchr::memchr_iter(b'\n', &text.plain.as_bytes()[at..found.start()]).count();
-        at = found.start();
+    for found in needle.ranges(&text.plain).take(LINES_NAMED + 1) {
+        line += memchr::memchr_iter(b'\n', &text.plain.as_bytes()[at..found.start]).count();
+        at = found.start;
         lines.push(line);
     }
-    let more = lines.len() > LINES_NAMED;
+    let more = if lines.len() > LINES_NAMED {
+        " and more"
+    } else {
+        ""
+    };
     lines.truncate(LINES_NAMED);
     let named = lines
         .iter()
         .map(usize::to_string)
         .collect::<Vec<_>>()
         .join(", ");
-    let (path, more) = (place.shown(), if more { " and more" } else { "" });
     Error::invalid_input(format_args!(
-        "the pattern matches more than once in `{path}`, at lines {named}{more}; include more of the text around the place, or pass `all: true`"
+        "the pattern matches more than once in `{place}`, at lines {named}{more}; include more of the text around the place, or pass `all: true`"
     ))
     .with_details(serde_json::json!({ "lines": lines }))
-}
-
-/// Replaces every match and remembers where.
-fn splice(regex: &Regex, old: &str, replacement: &str, expand: bool) -> (String, Vec<Span>) {
-    let mut new = String::with_capacity(old.len() + replacement.len());
-    let (mut spans, mut at) = (Vec::new(), 0);
-    let mut put = |range: std::ops::Range<usize>, captures: Option<&Captures<'_>>| {
-        new.push_str(&old[at..range.start]);
-        let from = new.len();
-        match captures {
-            Some(captures) => captures.expand(replacement, &mut new),
-            None => new.push_str(replacement),
-        }
-        at = range.end;
-        spans.push(Span {
-            old: range,
-            new: from..new.len(),
-        });
-    };
-    if expand {
-        for captures in regex.captures_iter(old) {
-            let whole = captures.get_match();
-            put(whole.range(), Some(&captures));
-        }
-    } else {
-        regex
-            .find_iter(old)
-            .for_each(|found| put(found.range(), None));
-    }
-    new.push_str(&old[at..]);
-    (new, spans)
 }
 
 #[cfg(test)]

@@ -152,9 +152,41 @@ fn distant_changes_are_hunks_of_their_own() {
 }
 
 #[test]
-fn a_long_diff_is_cut() {
-    let diff = of(&numbered(1000), "line", "LINE");
-    assert!(diff.truncated && diff.hunks.is_empty());
-    let diff = of(&numbered(1000), "5;", "FIVE;");
-    assert!(diff.truncated && diff.hunks.len() > 10);
+fn a_long_diff_is_cut_and_still_fits_where_it_begins() {
+    let text = numbered(1000);
+    // One large change, one behind it, many small ones in one hunk, many hunks.
+    for (pattern, with) in [
+        ("line", "LINE"),
+        (text.as_str(), "all\n"),
+        (text.as_str(), ""),
+        ("line 5;\n", text.as_str()),
+        ("5;", "FIVE;"),
+        ("\n", ""),
+    ] {
+        let diff = of(&text, pattern, with);
+        let lines: usize = diff.hunks.iter().map(|hunk| hunk.lines.len()).sum();
+        assert!(
+            diff.truncated && lines > 100 && lines <= LINES_MAX,
+            "{lines}"
+        );
+        for hunk in &diff.hunks {
+            let of = |mark: char| {
+                let lines = hunk.lines.iter();
+                lines.filter(move |line| !line.starts_with(mark))
+            };
+            assert_eq!(of('+').count(), hunk.old_lines);
+            assert_eq!(of('-').count(), hunk.new_lines);
+        }
+    }
+}
+
+#[test]
+fn a_path_forges_no_line() {
+    let (new, spans) = replaced("a", "a", "b");
+    let diff = diff("x\n+y", "a", &new, &spans);
+    assert!(
+        diff.unified.starts_with("--- \"a/x\\n+y\"\n+++ "),
+        "{}",
+        diff.unified
+    );
 }

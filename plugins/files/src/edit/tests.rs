@@ -161,3 +161,54 @@ fn an_edit_always_asks() {
         (Approval::Ask, "edits a.txt (3 bytes)")
     );
 }
+
+#[test]
+fn mixed_line_ends_are_told() {
+    let file = "one\r\ntwo\nthree\r\nfour\n";
+    let said = |pattern: &str| edit(file, tool(pattern, "x")).unwrap_err().to_string();
+    let error = said("two\nthree\nfour");
+    assert!(
+        error.contains("at line 2") && error.contains("at the end of line 3 and"),
+        "{error}"
+    );
+    assert!(said("two\r\nthree").contains("end with LF"));
+    let (text, _) = edit(file, tool("two\nthree\r\nfour", "x")).unwrap();
+    assert_eq!(text, "one\r\nx\n", "as it was told");
+}
+
+#[test]
+fn very_many_matches_cost_no_memory_and_are_counted() {
+    let all = |content: &str, pattern: &str, replacement: &str, regex: bool| {
+        let tool = EditFile {
+            regex,
+            all: true,
+            ..tool(pattern, replacement)
+        };
+        edit(content, tool)
+    };
+    let million = 1 << 20;
+    for (piece, pattern, regex) in [("a", "a", false), ("\n", "\n", false), ("a\n", "a$", true)] {
+        let content = piece.repeat(million);
+        let (_, edited) = all(&content, pattern, "b", regex).unwrap();
+        assert_eq!(edited.value.replacements, million, "{piece:?}");
+        assert!(edited.value.diff.truncated || piece == "a");
+        assert!(edited.text.len() < 1 << 20, "{}", edited.text.len());
+    }
+    // What would grow beyond measure is refused before it is made.
+    let content = "a".repeat(million);
+    for (pattern, replacement, regex) in [
+        ("a", "b".repeat(100), false),
+        ("(a+)", "$1".repeat(1000), true),
+        ("a", "${0}".repeat(100), true),
+    ] {
+        let error = all(&content, pattern, &replacement, regex).unwrap_err();
+        assert_eq!(*error.code(), Code::LimitExceeded, "{pattern}");
+    }
+}
+
+#[test]
+fn a_long_literal_is_no_regular_expression() {
+    let long = "(.*)".repeat(500_000);
+    let (text, _) = edit(&format!("x{long}y"), tool(&long, "")).unwrap();
+    assert_eq!(text, "xy");
+}

@@ -1,0 +1,206 @@
+//! Finding what an edit replaces, replacing it, and telling what nearly was it.
+
+use std::ops::Range;
+
+use mimir_sdk::{Error, Result};
+use regex::{Captures, Regex, RegexBuilder};
+
+use crate::diff::{self, Span};
+use crate::words;
+
+/// Largest result, in bytes: with the old text and both with their own line ends it is in memory.
+const RESULT_MAX: usize = 32 << 20;
+
+/// Largest text that one match may become, by a bound that is too high where groups are small.
+const EXPANDED_MAX: usize = 3 * RESULT_MAX;
+
+/// So many changed places are told apart: a diff shows fewer lines than that.
+const SPANS_MAX: usize = diff::LINES_MAX + 1;
+
+/// So many lines are compared to find out what nearly matches: the hint is not worth more.
+const COMPARED_MAX: usize = 1_000_000;
+
+/// So many lines are named in a hint.
+const NAMED_MAX: usize = 20;
+
+/// What is looked for.
+pub enum Needle<'p> {
+    /// This text.
+    Literal(&'p str),
+    /// A regular expression.
+    Regex(Regex),
+}
+
+/// A text after replacing.
+pub struct Replaced {
+    /// The new text.
+    pub text: String,
+    /// How often something was replaced.
+    pub count: usize,
+    /// Where; several of them may be one.
+    pub spans: Vec<Span>,
+}
+
+impl<'p> Needle<'p> {
+    pub fn new(pattern: &'p str, regex: bool) -> Result<Self> {
+        if !regex {
+            return Ok(Self::Literal(pattern));
+        }
+        RegexBuilder::new(pattern)
+            .multi_line(true)
+            .build()
+            .map(Self::Regex)
+            .map_err(|error| Error::invalid_input(format_args!("pattern: {error}")))
+    }
+
+    /// Where it matches, one after the other.
+    pub fn ranges<'t>(&'t self, text: &'t str) -> Box<dyn Iterator<Item = Range<usize>> + 't> {
+        match self {
+            Self::Literal(literal) => {
+                let found = memchr::memmem::find_iter(text.as_bytes(), literal.as_bytes());
+                Box::new(found.map(|at| at..at + literal.len()))
+            }
+            Self::Regex(regex) => Box::new(regex.find_iter(text).map(|found| found.range())),
+        }
+    }
+
+    /// Replaces every match and remembers where. In the replacement of a regular expression `${1}` stands for
+    /// the first group.
+    pub fn replace(&self, old: &str, replacement: &str) -> Result<Replaced> {
+        let mut new = Replaced {
+            text: String::with_capacity(old.len() + replacement.len().min(RESULT_MAX)),
+            count: 0,
+            spans: Vec::new(),
+        };
+        let mut at = 0;
+        let mut put = |range: Range<usize>, captures: Option<&Captures<'_>>| {
+            let groups = captures.map_or(0, |_| replacement.matches('$').count());
+            let most = replacement
+                .len()
+                .saturating_add(groups.saturating_mul(range.len()));
+            let text = &mut new.text;
+            text.push_str(&old[at..range.start]);
+            let from = text.len();
+            if from.saturating_add(most) > EXPANDED_MAX {
+                return Err(too_large());
+            }
+            match captures {
+                Some(captures) => captures.expand(replacement, text),
+                None => text.push_str(replacement),
+            }
+            if text.len() > RESULT_MAX {
+                return Err(too_large());
+            }
+            at = range.end;
+            let to = text.len();
+            new.remember(
+                old,
+                Span {
+                    old: range,
+                    new: from..to,
+                },
+            );
+            Ok(())
+        };
+        match self {
+            // Finding groups costs a multiple of finding matches.
+            Self::Regex(regex) if replacement.contains('$') => {
+                for captures in regex.captures_iter(old) {
+                    put(captures.get_match().range(), Some(&captures))?;
+                }
+            }
+            _ => self.ranges(old).try_for_each(|range| put(range, None))?,
+        }
+        new.text.push_str(&old[at..]);
+        if new.text.len() > RESULT_MAX {
+            return Err(too_large());
+        }
+        Ok(new)
+    }
+}
+
+fn too_large() -> Error {
+    let most = words::bytes(RESULT_MAX as u64);
+    Error::limit_exceeded(format_args!(
+        "the file would have more than {most}, so nothing was changed; replace less"
+    ))
+}
+
+impl Replaced {
+    /// Notes a change. There may be millions, so those in the same line are one, and so are the last ones.
+    fn remember(&mut self, old: &str, span: Span) {
+        self.count += 1;
+        let full = self.spans.len() == SPANS_MAX;
+        match self.spans.last_mut() {
+            Some(last) if full || same_line(old, last.old.end, span.old.start) => {
+                last.old.end = span.old.end;
+                last.new.end = span.new.end;
+            }
+            _ => self.spans.push(span),
+        }
+    }
+}
+
+fn same_line(text: &str, from: usize, to: usize) -> bool {
+    !text[..from].ends_with('\n') && memchr::memchr(b'\n', &text.as_bytes()[from..to]).is_none()
+}
+
+/// What to do about a pattern that matches nothing, if it nearly does.
+pub fn hint(text: &str, pattern: &str) -> Option<String> {
+    mixed(text, pattern).or_else(|| {
+        near(text, pattern).map(|line| {
+            format!("line {line} is the same but for spaces: copy it exactly as it is in the file")
+        })
+    })
+}
+
+/// How a pattern would match if the file had the same line ends everywhere. One that has them is adapted to
+/// them and does not come here.
+fn mixed(text: &str, pattern: &str) -> Option<String> {
+    if !text.contains("\r\n") || !pattern.contains('\n') {
+        return None;
+    }
+    let plain = |text: &str| text.replace("\r\n", "\n");
+    let (even, wanted) = (plain(text), plain(pattern));
+    let at = memchr::memmem::find(even.as_bytes(), wanted.as_bytes())?;
+    let ends = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    let first = ends(&even[..at]) + 1;
+    let lines = text.split_inclusive('\n').zip(1..);
+    let crlf: Vec<String> = lines
+        .skip(first - 1)
+        .take(ends(&wanted))
+        .filter(|(line, _)| line.ends_with("\r\n"))
+        .take(NAMED_MAX)
+        .map(|(_, number)| number.to_string())
+        .collect();
+    Some(match crlf.as_slice() {
+        [] => format!("it is at line {first}, where the lines end with LF: write `\\n`"),
+        lines => format!(
+            "it is at line {first}, but the file has both CRLF and LF line ends: write `\\r\\n` at the end of line {} and `\\n` elsewhere",
+            lines.join(", ")
+        ),
+    })
+}
+
+/// The line at which `pattern` would match if indentation and spaces at the ends of lines didn't count.
+fn near(text: &str, pattern: &str) -> Option<usize> {
+    let mut wanted = pattern.trim().lines().map(str::trim);
+    let first = wanted.next()?;
+    let (mut rest, mut number, mut compared) = (text, 0, 0);
+    while !rest.is_empty() && compared < COMPARED_MAX {
+        number += 1;
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        if line.trim() == first {
+            let mut lines = after.lines().map(str::trim);
+            let same = wanted.clone().all(|wanted| {
+                compared += 1;
+                lines.next() == Some(wanted)
+            });
+            if same {
+                return Some(number);
+            }
+        }
+        rest = after;
+    }
+    None
+}
