@@ -14,6 +14,9 @@ use crate::words;
 /// Most bytes in one result. Data and text twin together stay well below the 16 MiB that a host captures.
 const BYTES_MAX: u64 = 4 << 20;
 
+/// Most lines that are offered at once to somebody who wanted more: numbered, short ones grow to a multiple.
+const LINES_OFFERED: usize = 100_000;
+
 /// Read at a time: few calls of the host, and little memory for the largest file.
 const CHUNK: usize = 1 << 20;
 
@@ -116,15 +119,13 @@ impl Tool for ReadFile {
         match Kind::from(&metadata) {
             Kind::File => {}
             Kind::Directory => {
-                let path = place.shown();
                 return Err(Error::invalid_input(format_args!(
-                    "`{path}` is a directory; list_directory lists it"
+                    "`{place}` is a directory; list_directory lists it"
                 )));
             }
             _ => {
                 return Err(Error::invalid_input(format_args!(
-                    "`{}` is no regular file",
-                    place.shown()
+                    "`{place}` is no regular file"
                 )));
             }
         }
@@ -141,10 +142,8 @@ impl Tool for ReadFile {
 impl ReadFile {
     fn whole(&self, place: &Place, metadata: &Metadata) -> Result<FileContent> {
         let failed = |error| place.failed(&error);
-        if metadata.len() > BYTES_MAX {
-            return Err(self.too_large(place, metadata));
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0) + 1);
+        let size = metadata.len().min(BYTES_MAX);
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
         // One more than allowed, since files grow.
         File::open(place.path())
             .map_err(failed)?
@@ -152,7 +151,8 @@ impl ReadFile {
             .read_to_end(&mut bytes)
             .map_err(failed)?;
         if bytes.len() as u64 > BYTES_MAX {
-            return Err(self.too_large(place, metadata));
+            bytes.pop();
+            return Err(too_large(place, metadata, &bytes, 1));
         }
         let content = match self.encoding {
             Encoding::Utf8 => text(bytes, place, metadata)?,
@@ -201,7 +201,7 @@ impl ReadFile {
                 };
                 if line >= start {
                     if (wanted.len() + piece.len()) as u64 > BYTES_MAX {
-                        return Err(self.too_large(place, metadata));
+                        return Err(too_large(place, metadata, &wanted, start));
                     }
                     wanted.extend_from_slice(piece);
                 }
@@ -215,8 +215,7 @@ impl ReadFile {
         if ended && total < start && !(total == 0 && start == 1) {
             let lines = words::counted(total, "line", "lines");
             return Err(Error::invalid_input(format_args!(
-                "`{}` has only {lines}",
-                place.shown()
+                "`{place}` has only {lines}"
             )));
         }
         let mut content = self.content(place, metadata, text(wanted, place, metadata)?);
@@ -228,7 +227,7 @@ impl ReadFile {
 
     fn content(&self, place: &Place, metadata: &Metadata, content: String) -> FileContent {
         FileContent {
-            path: place.shown().to_owned(),
+            path: place.exact().to_owned(),
             content,
             encoding: self.encoding,
             size: metadata.len(),
@@ -238,22 +237,36 @@ impl ReadFile {
             total_lines: None,
         }
     }
+}
 
-    fn too_large(&self, place: &Place, metadata: &Metadata) -> Error {
-        let (path, size) = (place.shown(), words::bytes(metadata.len()));
-        let most = words::bytes(BYTES_MAX);
-        Error::limit_exceeded(format_args!(
-            "`{path}` has {size}, and at most {most} are read at once; read some of its lines with `startLine` and `endLine`, or find the place with file_search"
-        ))
-    }
+/// What is more than a result holds, with a call that works. `part` is what fits from the line `start` on.
+fn too_large(place: &Place, metadata: &Metadata, part: &[u8], start: u64) -> Error {
+    let (size, most) = (words::bytes(metadata.len()), words::bytes(BYTES_MAX));
+    let fit = memchr::memchr_iter(b'\n', part).take(LINES_OFFERED).count() as u64;
+    // A character that is cut at the end is no fault.
+    let broken = std::str::from_utf8(part).is_err_and(|error| error.error_len().is_some());
+    let way_out = if broken || part.contains(&0) {
+        "it is no text, and parts of it can't be read".to_owned()
+    } else if fit > 0 {
+        let end = start + fit - 1;
+        format!(
+            "`startLine: {start}` with `endLine: {end}` fits, and file_search finds the place that you need"
+        )
+    } else {
+        format!(
+            "line {start} alone is longer than that; file_search shows what is around a text in it"
+        )
+    };
+    Error::limit_exceeded(format_args!(
+        "`{place}` has {size}, and at most {most} are read at once; {way_out}"
+    ))
 }
 
 /// Bytes as text, or how to read them otherwise.
 fn text(bytes: Vec<u8>, place: &Place, metadata: &Metadata) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| {
         Error::invalid_input(format_args!(
-            "`{}` ({}) is not UTF-8 text; `encoding: base64` reads it",
-            place.shown(),
+            "`{place}` ({}) is not UTF-8 text; `encoding: base64` reads it",
             words::bytes(metadata.len())
         ))
     })

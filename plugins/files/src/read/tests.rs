@@ -87,13 +87,32 @@ fn lines_are_found_across_pieces() {
     );
 }
 
+/// The lines that a message offers.
+fn offered(error: &mimir_sdk::Error) -> (u64, u64) {
+    let number = |key: &str| {
+        let text = error
+            .message()
+            .split(key)
+            .nth(1)
+            .unwrap_or_else(|| panic!("{error}"));
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap()
+    };
+    (number("`startLine: "), number("`endLine: "))
+}
+
 #[test]
-fn what_is_too_large_can_still_be_read_by_lines() {
+fn what_is_too_large_names_a_call_that_works() {
     let workspace = Workspace::new();
     workspace.put("big.txt", "line\n".repeat(2_000_000).as_bytes());
-    let error = read(&workspace, "big.txt", None).unwrap_err();
-    assert_eq!(*error.code(), Code::LimitExceeded);
-    assert!(error.message().contains("startLine"), "{error}");
+    for lines in [None, Some((1, 2_000_000)), Some((500, 1_900_000))] {
+        let error = read(&workspace, "big.txt", lines).unwrap_err();
+        assert_eq!(*error.code(), Code::LimitExceeded);
+        let (start, end) = offered(&error);
+        assert_eq!(start, lines.map_or(1, |(start, _)| start));
+        let offered = read(&workspace, "big.txt", Some((start, end))).unwrap();
+        assert_eq!(offered.value.content.len() as u64, (end - start + 1) * 5);
+    }
     assert_eq!(
         read(&workspace, "big.txt", Some((1_999_999, 2_000_000)))
             .unwrap()
@@ -101,12 +120,42 @@ fn what_is_too_large_can_still_be_read_by_lines() {
             .content,
         "line\nline\n"
     );
+    let long = "x".repeat(2_000_000);
+    workspace.put("long.txt", format!("{long}\n{long}\n{long}").as_bytes());
     assert_eq!(
-        *read(&workspace, "big.txt", Some((1, 2_000_000)))
-            .unwrap_err()
-            .code(),
-        Code::LimitExceeded
+        offered(&read(&workspace, "long.txt", None).unwrap_err()),
+        (1, 2)
     );
+}
+
+#[test]
+fn a_single_huge_line_is_not_sent_round_in_a_circle() {
+    let workspace = Workspace::new();
+    let line = "x".repeat(5 << 20);
+    workspace.put("one.txt", format!("short\n{line}").as_bytes());
+    assert_eq!(
+        offered(&read(&workspace, "one.txt", None).unwrap_err()),
+        (1, 1)
+    );
+    let error = read(&workspace, "one.txt", Some((2, 2))).unwrap_err();
+    assert_eq!(*error.code(), Code::LimitExceeded);
+    assert!(
+        error.message().contains("line 2 alone") && error.message().contains("file_search"),
+        "{error}"
+    );
+    assert!(!error.message().contains("startLine"), "{error}");
+    // What is no text is not offered as lines, and not as base64 that is as large.
+    workspace.put("blob", &[0xff; 5 << 20]);
+    for encoding in [Encoding::Utf8, Encoding::Base64] {
+        let tool = ReadFile {
+            path: "blob".into(),
+            encoding,
+            ..ReadFile::default()
+        };
+        let error = tool.run(&workspace.cx()).unwrap_err();
+        assert_eq!(*error.code(), Code::LimitExceeded);
+        assert!(error.message().contains("no text"), "{error}");
+    }
 }
 
 #[test]
