@@ -45,16 +45,22 @@ fn create(place: &Place) -> Result<(Place, File)> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let unfinished = place
             .parent()
-            .join(&format!(".unfinished-{start:x}-{number}.tmp"));
+            .join(&format!(".unfinished-{start:x}-{number}"));
         match File::create_new(unfinished.path()) {
             Ok(file) => return Ok((unfinished, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(place.failed(&error)),
+            Err(error) => {
+                if error.kind() == io::ErrorKind::PermissionDenied {
+                    // The host tells what it refused last: that should be the file that was asked for,
+                    // not this one. It is opened and left as it is.
+                    let _ = File::options().write(true).open(place.path());
+                }
+                return Err(place.failed(&error));
+            }
         }
     }
     Err(Error::already_exists(format_args!(
-        "{}: no free name for a temporary file beside it",
-        place.shown()
+        "{place}: no free name for a temporary file beside it"
     )))
 }
 

@@ -169,21 +169,23 @@ impl Backup {
             None => State::Absent,
             Some(Kind::Directory) => State::Directory,
             Some(Kind::Symlink) => {
-                let target = fs::read_link(place.path()).map_err(|error| place.failed(&error))?;
+                // Written down as it is, wherever it points: only `mimir undo` makes it again.
+                let target = fs::read_link(place.path()).map_err(|error| match error.kind() {
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
+                        place.failed(&error)
+                    }
+                    _ => cannot_keep(place),
+                })?;
+                let target = target.into_os_string().into_string();
                 State::Link {
-                    target: target.to_string_lossy().into_owned(),
+                    target: target.map_err(|_| cannot_keep(place))?,
                 }
             }
             Some(Kind::File) => self.copy(place)?,
-            Some(Kind::Other) => {
-                return Err(Error::invalid_input(format_args!(
-                    "`{}` is no regular file and can't be backed up; `backup: false` goes ahead without",
-                    place.shown()
-                )));
-            }
+            Some(Kind::Other | Kind::Unreadable) => return Err(cannot_keep(place)),
         };
         self.changes.push(Change {
-            path: place.shown().to_owned(),
+            path: place.exact().to_owned(),
             before,
             after,
         });
@@ -206,7 +208,7 @@ impl Backup {
     /// Adds a change of which nothing has to be kept.
     pub fn creates(&mut self, place: &Place, after: State) {
         self.changes.push(Change {
-            path: place.shown().to_owned(),
+            path: place.exact().to_owned(),
             before: State::Absent,
             after,
         });
@@ -215,7 +217,7 @@ impl Backup {
     fn copy(&mut self, place: &Place) -> Result<State> {
         let here = |error: io::Error| place.failed(&error);
         let there =
-            |error: io::Error| Error::io(&error, format!("the backup of {}", place.shown()));
+            |error: io::Error| Error::io(&error, format!("the backup of {}", place.exact()));
         let copies = self.folder.join(&self.id);
         if self.copies == 0 {
             fs::create_dir(&copies).map_err(there)?;
@@ -283,6 +285,13 @@ impl Backup {
         let _ = fs::remove_file(self.folder.join(format!("{}.json", self.id)));
         let _ = fs::remove_dir_all(self.folder.join(&self.id));
     }
+}
+
+/// Devices, pipes, and links whose target is no text.
+fn cannot_keep(place: &Place) -> Error {
+    Error::invalid_input(format_args!(
+        "`{place}` is neither a regular file nor a link that can be read, so it can't be backed up; `backup: false` goes ahead without"
+    ))
 }
 
 /// Does a change under the protection of a record: what `plan` adds to it is written down before

@@ -63,8 +63,7 @@ impl Tool for DeleteFile {
             if inside > 0 {
                 let inside = words::counted(inside, "entry", "entries");
                 return Err(Error::invalid_input(format_args!(
-                    "`{}` is a directory with {inside}; `recursive: true` deletes it with everything in it",
-                    place.shown()
+                    "`{place}` is a directory with {inside}; `recursive: true` deletes it with everything in it"
                 )));
             }
         }
@@ -72,7 +71,10 @@ impl Tool for DeleteFile {
         let mut victims = Vec::new();
         walk::bottom_up(&place, kind, &mut |place, kind| {
             victims.push((place.clone(), kind));
-            Ok(())
+            match kind {
+                Kind::Unreadable => Err(cannot_name(place)),
+                _ => Ok(()),
+            }
         })?;
         let planned = backup
             .as_mut()
@@ -99,7 +101,7 @@ impl Tool for DeleteFile {
         let deleted = victims
             .iter()
             .take(NAMED_MAX)
-            .map(|(place, _)| place.shown().to_owned())
+            .map(|(place, _)| place.exact().to_owned())
             .collect();
         let backup = backup.map(|backup| backup.id().to_owned());
         Ok(Json(Deleted {
@@ -145,6 +147,13 @@ impl Assess for DeleteFile {
             "what is deleted is lost",
         )
     }
+}
+
+/// Nobody can delete what can't be named, and half a folder is worse than all of it.
+fn cannot_name(place: &Place) -> Error {
+    Error::unavailable(format_args!(
+        "the name of `{place}` is not UTF-8, so no tool can delete it, and nothing was deleted; rename or remove it by hand first"
+    ))
 }
 
 /// What is meant, itself and not what it may link to.
@@ -202,7 +211,7 @@ fn remove(victims: &[(Place, Kind)], backup: &mut Option<Backup>) -> Result<()> 
         let gone: Vec<&str> = victims[..done]
             .iter()
             .take(NAMED_MAX)
-            .map(|(place, _)| place.shown())
+            .map(|(place, _)| place.exact())
             .collect();
         return Err(match done {
             0 => place.failed(&error),

@@ -3,6 +3,7 @@
 use std::fs;
 
 use mimir_sdk::prelude::*;
+use mimir_sdk::text;
 
 use crate::place::Place;
 use crate::walk::Kind;
@@ -51,9 +52,9 @@ impl Tool for FileInfo {
 
     fn run(self, cx: &Context) -> Result<Self::Output> {
         let place = Place::new(cx, &self.path)?;
-        let path = place.shown().to_owned();
+        let (path, shown) = (place.exact().to_owned(), place.shown());
         let Some(metadata) = place.look()? else {
-            let text = format!("{path} does not exist");
+            let text = format!("{shown} does not exist");
             let none = Info {
                 path,
                 exists: false,
@@ -78,11 +79,11 @@ impl Tool for FileInfo {
         let what = match (kind, &target) {
             (Kind::File, _) => format!("a file of {}", words::bytes(size)),
             (Kind::Directory, _) => "a directory".to_owned(),
-            (Kind::Symlink, Some(target)) => format!("a symbolic link to {target}"),
+            (Kind::Symlink, Some(target)) => format!("a symbolic link to {}", text::name(target)),
             (Kind::Symlink, None) => "a symbolic link".to_owned(),
-            (Kind::Other, _) => "neither file nor directory".to_owned(),
+            (Kind::Other | Kind::Unreadable, _) => "neither file nor directory".to_owned(),
         };
-        let text = format!("{path} is {what}, last changed {modified}");
+        let text = format!("{shown} is {what}, last changed {modified}");
         let info = Info {
             path,
             exists: true,
@@ -119,5 +120,20 @@ mod tests {
         for nowhere in ["x", "a/b.txt/c"] {
             assert!(!info(nowhere).value.exists, "{nowhere}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_name_forges_no_line_and_a_link_may_point_anywhere() {
+        let workspace = Workspace::new();
+        let forged = "a\nb.txt is a file";
+        std::os::unix::fs::symlink("/usr/bin/python3\nx", workspace.root().join(forged)).unwrap();
+        let path = forged.to_owned();
+        let info = FileInfo { path }.run(&workspace.cx()).unwrap();
+        assert_eq!(
+            (info.value.path.as_str(), info.value.target.as_deref()),
+            (forged, Some("/usr/bin/python3\nx"))
+        );
+        assert_eq!(info.text.lines().count(), 1, "{}", info.text);
     }
 }

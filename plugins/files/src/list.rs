@@ -1,6 +1,7 @@
 //! `list_directory`.
 
 use mimir_sdk::prelude::*;
+use mimir_sdk::text;
 
 use crate::place::Place;
 use crate::walk::{self, Kind};
@@ -55,37 +56,66 @@ pub struct Entry {
     pub kind: Kind,
     /// Size in bytes; 0 for what is no file.
     pub size: u64,
-    /// When it was last changed, ISO 8601.
-    pub modified: String,
+    /// When it was last changed, ISO 8601; not told of what is unreadable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified: Option<String>,
+}
+
+impl Entry {
+    /// What is known of an entry; nothing if it went in the meantime or is not for us to see.
+    fn at(place: &Place, name: &str, kind: Kind) -> Option<Self> {
+        let (size, modified) = match kind {
+            // What can't be named can't be asked about.
+            Kind::Unreadable => (0, None),
+            _ => {
+                let metadata = place.look().ok()??;
+                let size = if metadata.is_file() {
+                    metadata.len()
+                } else {
+                    0
+                };
+                (size, Some(words::modified(&metadata)))
+            }
+        };
+        Some(Self {
+            name: name.to_owned(),
+            kind,
+            size,
+            modified,
+        })
+    }
 }
 
 impl Listing {
-    /// One line per entry; directories end with `/`, links with `@`.
+    /// One line per entry, whatever it is called; directories end with `/`, links with `@`.
     pub fn text(&self) -> String {
-        let mut text = String::new();
+        let mut twin = String::new();
         for entry in &self.entries {
+            let name = text::name(&entry.name);
             let line = match entry.kind {
-                Kind::File => format!(
-                    "{}  {}  {}\n",
-                    entry.name,
-                    words::bytes(entry.size),
-                    entry.modified
-                ),
-                Kind::Directory => format!("{}/\n", entry.name),
-                Kind::Symlink => format!("{}@\n", entry.name),
-                Kind::Other => format!("{}  (special)\n", entry.name),
+                Kind::File => {
+                    let size = words::bytes(entry.size);
+                    let modified = entry.modified.as_deref().unwrap_or_default();
+                    format!("{name}  {size}  {modified}\n")
+                }
+                Kind::Directory => format!("{name}/\n"),
+                Kind::Symlink => format!("{name}@\n"),
+                Kind::Other => format!("{name}  (special)\n"),
+                Kind::Unreadable => {
+                    format!("{name}  (the name is not UTF-8, so no tool can open it)\n")
+                }
             };
-            text.push_str(&line);
+            twin.push_str(&line);
         }
         let total = words::counted(self.total, "entry", "entries");
         match (self.truncated, self.entries.len()) {
             (true, shown) => {
-                text + &format!(
+                twin + &format!(
                     "{shown} of {total}; list a subdirectory or use file_search for the rest"
                 )
             }
-            (false, 0) => text + "The directory is empty",
-            (false, _) => text + &total,
+            (false, 0) => twin + "The directory is empty",
+            (false, _) => twin + &total,
         }
     }
 }
@@ -104,13 +134,12 @@ impl Tool for ListDirectory {
     fn run(self, cx: &Context) -> Result<Self::Output> {
         let folder = Place::new(cx, &self.path)?.follow()?;
         if !folder.must_exist()?.is_dir() {
-            let path = folder.shown();
             return Err(Error::invalid_input(format_args!(
-                "`{path}` is not a directory; file_info tells what it is"
+                "`{folder}` is not a directory; file_info tells what it is"
             )));
         }
         let mut listing = Listing {
-            path: folder.shown().to_owned(),
+            path: folder.exact().to_owned(),
             entries: Vec::new(),
             total: 0,
             truncated: false,
@@ -133,22 +162,8 @@ impl ListDirectory {
             };
             listing.total += 1;
             let place = folder.join(&name);
-            if listing.entries.len() < SHOWN_MAX
-                // Gone in the meantime, or not for us to see: not there.
-                && let Ok(Some(metadata)) = place.look()
-            {
-                let size = if metadata.is_file() {
-                    metadata.len()
-                } else {
-                    0
-                };
-                let modified = words::modified(&metadata);
-                listing.entries.push(Entry {
-                    name: name.clone(),
-                    kind,
-                    size,
-                    modified,
-                });
+            if listing.entries.len() < SHOWN_MAX {
+                listing.entries.extend(Entry::at(&place, &name, kind));
             }
             if self.recursive && kind == Kind::Directory {
                 if listing.total > COUNTED_MAX {
@@ -177,101 +192,4 @@ impl ListDirectory {
 }
 
 #[cfg(test)]
-mod tests {
-    use mimir_sdk::Code;
-
-    use super::*;
-    use crate::kit::Workspace;
-
-    fn list(
-        workspace: &Workspace,
-        path: &str,
-        recursive: bool,
-        include_hidden: bool,
-    ) -> Worded<Listing> {
-        ListDirectory {
-            path: path.into(),
-            recursive,
-            include_hidden,
-        }
-        .run(&workspace.cx())
-        .unwrap()
-    }
-
-    fn names(listing: &Worded<Listing>) -> Vec<&str> {
-        listing
-            .value
-            .entries
-            .iter()
-            .map(|entry| entry.name.as_str())
-            .collect()
-    }
-
-    #[test]
-    fn names_are_sorted_and_hidden_ones_left_out() {
-        let workspace = Workspace::with(&[("b.txt", "12"), ("a/c.txt", ""), (".hidden", "")]);
-        let listing = list(&workspace, ".", false, false);
-        assert_eq!(names(&listing), ["a", "b.txt"]);
-        assert_eq!((listing.value.entries[1].size, listing.value.total), (2, 2));
-        assert!(
-            listing.text.starts_with("a/\nb.txt  2 bytes  "),
-            "{}",
-            listing.text
-        );
-        assert_eq!(
-            names(&list(&workspace, ".", false, true)),
-            [".hidden", ".mimir", "a", "b.txt"]
-        );
-        assert_eq!(
-            names(&list(&workspace, ".", true, false)),
-            ["a", "a/c.txt", "b.txt"]
-        );
-        assert_eq!(names(&list(&workspace, "a", false, false)), ["c.txt"]);
-    }
-
-    #[test]
-    fn a_large_directory_is_bounded_and_counted() {
-        let workspace = Workspace::new();
-        for number in 0..SHOWN_MAX + 5 {
-            workspace.put(&format!("many/{number:05}"), b"");
-        }
-        for recursive in [false, true] {
-            let listing = list(&workspace, "many", recursive, false);
-            assert_eq!(
-                (listing.value.entries.len(), listing.value.total),
-                (SHOWN_MAX, SHOWN_MAX as u64 + 5)
-            );
-            assert!(listing.value.truncated && listing.text.contains("1000 of 1,005 entries"));
-        }
-    }
-
-    #[test]
-    fn what_is_no_directory_has_a_code() {
-        let workspace = Workspace::with(&[("a.txt", "")]);
-        for (path, code) in [
-            ("a.txt", Code::InvalidInput),
-            ("b", Code::FileNotFound),
-            ("..", Code::InvalidPath),
-        ] {
-            let tool = ListDirectory {
-                path: path.into(),
-                ..ListDirectory::default()
-            };
-            assert_eq!(
-                *tool.run(&workspace.cx()).unwrap_err().code(),
-                code,
-                "{path}"
-            );
-        }
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn links_are_shown_and_not_followed() {
-        let workspace = Workspace::with(&[("a/b", "")]);
-        std::os::unix::fs::symlink("..", workspace.root().join("a/up")).unwrap();
-        let listing = list(&workspace, ".", true, false);
-        assert_eq!(names(&listing), ["a", "a/b", "a/up"]);
-        assert_eq!(listing.value.entries[2].kind, Kind::Symlink);
-    }
-}
+mod tests;

@@ -1,15 +1,20 @@
 //! From what a caller wrote to a path inside the workspace.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mimir_sdk::{Context, Error, Result};
+use mimir_sdk::{Context, Error, Result, text};
 
 use crate::backup;
 
 /// How many symbolic links are followed to the file that is meant.
 const LINKS_MAX: usize = 16;
+
+/// Longest path in bytes: as long as one may be on Linux.
+const PATH_MAX: usize = 4096;
 
 /// A path inside the workspace. There is no other way to get one than [`Place::new`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,16 +35,23 @@ impl Place {
         if written.contains('\0') {
             return Err(Error::invalid_path("the path has a NUL character in it"));
         }
+        let said = text::brief(written);
+        if written.len() > PATH_MAX {
+            return Err(Error::invalid_path(format_args!(
+                "`{said}` has {} bytes, and no path has more than {PATH_MAX}",
+                written.len()
+            )));
+        }
         let windows_drive =
             written.as_bytes().get(1) == Some(&b':') && written.as_bytes()[0].is_ascii_alphabetic();
         if written.starts_with(['/', '\\']) || windows_drive {
             return Err(Error::invalid_path(format_args!(
-                "`{written}` is absolute; paths are relative to the workspace root, such as `src/main.rs`"
+                "`{said}` is absolute; paths are relative to the workspace root, such as `src/main.rs`"
             )));
         }
         Self::within(cx.workspace(), "", written)
             .ok_or_else(|| {
-                Error::invalid_path(format_args!("`{written}` leads out of the workspace"))
+                Error::invalid_path(format_args!("`{said}` leads out of the workspace"))
             })?
             .outside_backups()
     }
@@ -72,8 +84,7 @@ impl Place {
         });
         if inside {
             return Err(Error::permission_denied(format_args!(
-                "`{}` holds the backups, which only `mimir undo` touches",
-                self.name
+                "`{self}` holds the backups, which only `mimir undo` touches"
             )));
         }
         Ok(self)
@@ -84,9 +95,14 @@ impl Place {
         self.name.is_empty()
     }
 
-    /// The path as the caller knows it; `.` for the root.
-    pub fn shown(&self) -> &str {
+    /// The path as it is, for data; `.` for the root. In a text it can forge a line: see [`Place::shown`].
+    pub fn exact(&self) -> &str {
         if self.is_root() { "." } else { &self.name }
+    }
+
+    /// The path as a part of a text. Messages show it by its `Display`, which is the same cut short.
+    pub fn shown(&self) -> Cow<'_, str> {
+        text::name(self.exact())
     }
 
     /// The path for the file system.
@@ -109,6 +125,11 @@ impl Place {
             root: self.root.clone(),
             name,
         }
+    }
+
+    /// The last part of the path; empty for the root.
+    pub fn last(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or_default()
     }
 
     /// The folder that this is in; the root is in itself.
@@ -137,8 +158,15 @@ impl Place {
 
     /// What is there or why it can't be told.
     pub fn must_exist(&self) -> Result<Metadata> {
-        self.look()?
-            .ok_or_else(|| Error::file_not_found(format_args!("`{}` does not exist", self.shown())))
+        self.look()?.ok_or_else(|| {
+            // What a listing puts in the place of bytes that are no UTF-8.
+            let odd = if self.name.contains(char::REPLACEMENT_CHARACTER) {
+                "; a name that is not UTF-8 can't be given to a tool"
+            } else {
+                ""
+            };
+            Error::file_not_found(format_args!("`{self}` does not exist{odd}"))
+        })
     }
 
     /// Where the file really is: symbolic links followed, as long as they stay inside.
@@ -150,14 +178,14 @@ impl Place {
                     let target =
                         fs::read_link(place.path()).map_err(|error| place.failed(&error))?;
                     let target = target.to_string_lossy();
+                    let said = text::brief(&target);
                     let inside = (!target.starts_with('/'))
                         .then(|| Self::within(&place.root, &place.parent().name, &target))
                         .flatten();
                     place = inside
                         .ok_or_else(|| {
                             Error::invalid_path(format_args!(
-                                "`{}` is a symbolic link to `{target}`, which leads out of the workspace",
-                                place.shown()
+                                "`{place}` is a symbolic link to `{said}`, which leads out of the workspace"
                             ))
                         })?
                         .outside_backups()?;
@@ -166,14 +194,19 @@ impl Place {
             }
         }
         Err(Error::invalid_path(format_args!(
-            "`{}` is a symbolic link that leads in a circle",
-            self.shown()
+            "`{self}` is a symbolic link that leads in a circle"
         )))
     }
 
     /// A failed operation on this path, in the words of the contract.
     pub fn failed(&self, error: &io::Error) -> Error {
-        Error::io(error, self.shown())
+        Error::io(error, self.exact())
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text::brief(self.exact()))
     }
 }
 
@@ -194,80 +227,4 @@ fn present(found: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use mimir_sdk::Code;
-
-    use super::*;
-
-    fn place(written: &str) -> Result<String> {
-        Place::new(&Context::at("/ws"), written).map(|place| place.shown().to_owned())
-    }
-
-    #[test]
-    fn paths_are_relative_and_stay_inside() {
-        assert_eq!(place("a/./b//c/").unwrap(), "a/b/c");
-        assert_eq!(place("a/../b").unwrap(), "b");
-        assert_eq!(place(".").unwrap(), ".");
-        assert_eq!(place("a b/ü.txt").unwrap(), "a b/ü.txt");
-        for bad in [
-            "",
-            "/etc/passwd",
-            "..",
-            "a/../../b",
-            "\\\\host\\x",
-            "C:/x",
-            "a\0b",
-        ] {
-            assert_eq!(
-                *place(bad).unwrap_err().code(),
-                Code::InvalidPath,
-                "{bad:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn backups_are_no_callers_business() {
-        for bad in [
-            ".mimir/state/backups",
-            ".mimir/./state/x/../backups/1.json",
-            ".MIMIR/State/backups/x",
-        ] {
-            assert_eq!(
-                *place(bad).unwrap_err().code(),
-                Code::PermissionDenied,
-                "{bad}"
-            );
-        }
-        assert!(place(".mimir/state/backups2").is_ok());
-    }
-
-    #[test]
-    fn a_folder_holds_what_is_below_it() {
-        let cx = Context::at("/ws");
-        let at = |path| Place::new(&cx, path).unwrap();
-        assert!(at("a").holds(&at("a/b")) && at("a").holds(&at("a")) && at(".").holds(&at("x")));
-        assert!(!at("a").holds(&at("ab")) && !at("a/b").holds(&at("a")));
-        assert_eq!(at("a/b").parent(), at("a"));
-        assert_eq!(at("a").parent(), at("."));
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn links_are_followed_only_inside() {
-        use std::os::unix::fs::symlink;
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("sub")).unwrap();
-        fs::write(dir.path().join("real"), "x").unwrap();
-        symlink("../real", dir.path().join("sub/good")).unwrap();
-        symlink("../../out", dir.path().join("sub/bad")).unwrap();
-        symlink("/etc/passwd", dir.path().join("sub/worse")).unwrap();
-        symlink("round", dir.path().join("sub/round")).unwrap();
-        let cx = Context::at(dir.path());
-        let follow = |path| Place::new(&cx, path).unwrap().follow();
-        assert_eq!(follow("sub/good").unwrap().shown(), "real");
-        for bad in ["sub/bad", "sub/worse", "sub/round"] {
-            assert_eq!(*follow(bad).unwrap_err().code(), Code::InvalidPath, "{bad}");
-        }
-    }
-}
+mod tests;

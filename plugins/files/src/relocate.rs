@@ -8,7 +8,7 @@ use crate::backup::{Backup, State, guarded};
 use crate::place::Place;
 use crate::walk::{self, Kind};
 use crate::words;
-use crate::write::{make, missing_parents};
+use crate::write::{missing_parents, within_new};
 
 /// Most that is copied so that `mimir undo` takes a move back. Beyond it there is no record: a move
 /// loses nothing, and moving back undoes it. It may not overwrite anything then.
@@ -69,9 +69,7 @@ impl Tool for MoveFile {
         let moved = moved_paths(&from, kind, &source)?;
         if moved.is_none() && there.is_some() {
             return Err(Error::limit_exceeded(format_args!(
-                "`{}` is too large to be moved over another file so that it could be undone; delete `{}` first",
-                from.shown(),
-                to.shown()
+                "`{from}` is too large to be moved over another file so that it could be undone; delete `{to}` first"
             )));
         }
         let backup = guarded(
@@ -89,8 +87,9 @@ impl Tool for MoveFile {
                 )
             },
             || {
-                make(&missing)?;
-                fs::rename(from.path(), to.path()).map_err(|error| from.failed(&error))
+                within_new(&missing, || {
+                    fs::rename(from.path(), to.path()).map_err(|error| from.failed(&error))
+                })
             },
         )?;
         let overwrote = there.is_some();
@@ -100,7 +99,7 @@ impl Tool for MoveFile {
             ""
         };
         let text = format!("Moved {} to {}{replaced}", from.shown(), to.shown());
-        let (from, to) = (from.shown().to_owned(), to.shown().to_owned());
+        let (from, to) = (from.exact().to_owned(), to.exact().to_owned());
         Ok(Json(Moved {
             from,
             to,
@@ -131,7 +130,6 @@ impl Assess for MoveFile {
 
 impl MoveFile {
     fn check(&self, from: &Place, to: &Place, kind: Kind, there: Option<&Metadata>) -> Result<()> {
-        let (old, new) = (from.shown(), to.shown());
         if from.is_root() || to.is_root() {
             return Err(Error::invalid_path(
                 "the workspace itself is not moved or replaced",
@@ -139,26 +137,26 @@ impl MoveFile {
         }
         if from.holds(to) {
             return Err(Error::invalid_input(if from == to {
-                format!("`{old}` is already there")
+                format!("`{from}` is already there")
             } else {
-                format!("`{old}` can't be moved into itself")
+                format!("`{from}` can't be moved into itself")
             }));
         }
         let Some(there) = there else { return Ok(()) };
         if there.is_dir() {
             return Err(Error::already_exists(format_args!(
-                "`{new}` is a directory; to move into it, name the new path, such as `{new}/{}`",
-                old.rsplit('/').next().unwrap_or(old)
+                "`{to}` is a directory; to move into it, name the new path, such as `{}`",
+                to.join(from.last())
             )));
         }
         if kind == Kind::Directory {
             return Err(Error::already_exists(format_args!(
-                "`{new}` is a file, which a directory can't replace"
+                "`{to}` is a file, which a directory can't replace"
             )));
         }
         if !self.overwrite {
             return Err(Error::already_exists(format_args!(
-                "`{new}` exists; `overwrite: true` replaces it"
+                "`{to}` exists; `overwrite: true` replaces it"
             )));
         }
         Ok(())
@@ -178,7 +176,10 @@ fn moved_paths(from: &Place, kind: Kind, source: &Metadata) -> Result<Option<Vec
             bytes += place.look()?.map_or(0, |metadata| metadata.len());
         }
         paths.push((place.clone(), kind));
-        enough = bytes > KEPT_BYTES || paths.len() > KEPT_PATHS || kind == Kind::Other;
+        enough = bytes > KEPT_BYTES
+            || paths.len() > KEPT_PATHS
+            // What no record can hold moves all the same.
+            || matches!(kind, Kind::Other | Kind::Unreadable);
         if enough {
             Err(Error::limit_exceeded("enough"))
         } else {
@@ -204,8 +205,8 @@ fn plan(
     for (place, kind) in moved {
         backup.change(place, Some(*kind), State::Absent)?;
         let below = place
-            .shown()
-            .strip_prefix(from.shown())
+            .exact()
+            .strip_prefix(from.exact())
             .unwrap_or_default()
             .trim_start_matches('/');
         let target = if below.is_empty() {

@@ -1,6 +1,6 @@
 //! What is in a folder, and in the folders in it, without following links.
 
-use std::fs::{self, FileType, Metadata};
+use std::fs::{self, DirEntry, FileType, Metadata};
 
 use mimir_sdk::Result;
 use schemars::JsonSchema;
@@ -20,6 +20,8 @@ pub enum Kind {
     Symlink,
     /// A device, a pipe, a socket.
     Other,
+    /// Something whose name is not UTF-8. It is seen, and no tool can name it.
+    Unreadable,
 }
 
 impl From<FileType> for Kind {
@@ -42,20 +44,29 @@ impl From<&Metadata> for Kind {
     }
 }
 
+/// The name of an entry and what it is; nothing if it went again, which is as good as never there.
+fn entry(entry: &DirEntry) -> Option<(String, Kind)> {
+    let name = entry.file_name();
+    let exact = name.to_str().is_some();
+    let name = name.to_string_lossy().into_owned();
+    // A component gets such a name with the bytes replaced already, and is not told what it is: asking
+    // would be asking about another name.
+    let replaced = !exact || name.contains(char::REPLACEMENT_CHARACTER);
+    let kind = match entry.file_type().map(Kind::from) {
+        _ if !exact => Kind::Unreadable,
+        Ok(Kind::Other) | Err(_) if replaced => Kind::Unreadable,
+        Ok(kind) => kind,
+        Err(_) => return None,
+    };
+    Some((name, kind))
+}
+
 /// The names in a folder in their order, each with what it is.
 pub fn entries(folder: &Place) -> Result<Vec<(String, Kind)>> {
     let failed = |error: std::io::Error| folder.failed(&error);
     let mut names = Vec::new();
     for entry in fs::read_dir(folder.path()).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        // Gone again in the meantime is as good as never there.
-        let Ok(kind) = entry.file_type() else {
-            continue;
-        };
-        names.push((
-            entry.file_name().to_string_lossy().into_owned(),
-            kind.into(),
-        ));
+        names.extend(self::entry(&entry.map_err(failed)?));
     }
     names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     Ok(names)
@@ -100,6 +111,22 @@ mod tests {
     use super::*;
     use crate::kit::Workspace;
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_name_that_is_not_utf_8_is_seen() {
+        use std::os::unix::ffi::OsStrExt;
+        let workspace = Workspace::with(&[("t/a", ""), ("t/whole\u{fffd}", "")]);
+        let odd = std::ffi::OsStr::from_bytes(b"b\xff");
+        fs::create_dir(workspace.root().join("t").join(odd)).unwrap();
+        let found = entries(&Place::new(&workspace.cx(), "t").unwrap()).unwrap();
+        let expected = [
+            ("a", Kind::File),
+            ("b\u{fffd}", Kind::Unreadable),
+            ("whole\u{fffd}", Kind::File),
+        ];
+        assert_eq!(found, expected.map(|(name, kind)| (name.to_owned(), kind)));
+    }
+
     #[test]
     fn what_is_inside_comes_first() {
         let workspace =
@@ -107,7 +134,7 @@ mod tests {
         let place = Place::new(&workspace.cx(), "t").unwrap();
         let mut seen = Vec::new();
         bottom_up(&place, Kind::Directory, &mut |place, _| {
-            seen.push(place.shown().to_owned());
+            seen.push(place.exact().to_owned());
             Ok(())
         })
         .unwrap();

@@ -68,10 +68,7 @@ impl Tool for WriteFile {
                     .for_each(|folder| backup.creates(folder, State::Directory));
                 backup.change(&place, there.as_ref().map(Kind::from), State::of(&content))
             },
-            || {
-                make(&missing)?;
-                atomic::write(&place, &content, there.as_ref())
-            },
+            || within_new(&missing, || atomic::write(&place, &content, there.as_ref())),
         )?;
         let size = content.len() as u64;
         let (path, bytes) = (place.shown(), words::bytes(size));
@@ -83,7 +80,7 @@ impl Tool for WriteFile {
             ),
         };
         let written = Written {
-            path: path.to_owned(),
+            path: place.exact().to_owned(),
             size,
             created: there.is_none(),
             backup,
@@ -123,7 +120,7 @@ pub fn target(cx: &Context, path: &str) -> Result<(Place, Option<Metadata>)> {
     let written = Place::new(cx, path)?;
     if path.ends_with('/') {
         return Err(Error::invalid_path(format_args!(
-            "`{path}` names a directory, not a file"
+            "`{written}/` names a directory, not a file"
         )));
     }
     let place = written.follow()?;
@@ -131,12 +128,10 @@ pub fn target(cx: &Context, path: &str) -> Result<(Place, Option<Metadata>)> {
     match there.as_ref().map(Kind::from) {
         None | Some(Kind::File) => Ok((place, there)),
         Some(Kind::Directory) => Err(Error::invalid_input(format_args!(
-            "`{}` is a directory",
-            place.shown()
+            "`{place}` is a directory"
         ))),
         Some(_) => Err(Error::invalid_input(format_args!(
-            "`{}` is no regular file",
-            place.shown()
+            "`{place}` is no regular file"
         ))),
     }
 }
@@ -150,8 +145,7 @@ pub fn missing_parents(place: &Place, may_create: bool) -> Result<Vec<Place>> {
             Some(metadata) if metadata.is_dir() => break,
             Some(_) => {
                 return Err(Error::invalid_path(format_args!(
-                    "`{}` is not a directory",
-                    folder.shown()
+                    "`{folder}` is not a directory"
                 )));
             }
             None => missing.push(folder.clone()),
@@ -163,24 +157,30 @@ pub fn missing_parents(place: &Place, may_create: bool) -> Result<Vec<Place>> {
         && !may_create
     {
         return Err(Error::file_not_found(format_args!(
-            "the directory `{}` does not exist; `createDirs: true` creates it",
-            first.shown()
+            "the directory `{first}` does not exist; `createDirs: true` creates it"
         )));
     }
     Ok(missing)
 }
 
-/// Makes the folders; takes them away again if one fails.
-pub fn make(missing: &[Place]) -> Result<()> {
-    for (made, folder) in missing.iter().enumerate() {
-        if let Err(error) = fs::create_dir(folder.path()) {
-            for made in missing[..made].iter().rev() {
-                let _ = fs::remove_dir(made.path());
-            }
-            return Err(folder.failed(&error));
+/// Makes the folders and does what they are for; takes them away again if either fails.
+pub fn within_new(missing: &[Place], act: impl FnOnce() -> Result<()>) -> Result<()> {
+    let mut made = 0;
+    let done = missing
+        .iter()
+        .try_for_each(|folder| {
+            fs::create_dir(folder.path()).map_err(|error| folder.failed(&error))?;
+            made += 1;
+            Ok(())
+        })
+        .and_then(|()| act());
+    if done.is_err() {
+        // What somebody else has put into one in the meantime keeps it.
+        for folder in missing[..made].iter().rev() {
+            let _ = fs::remove_dir(folder.path());
         }
     }
-    Ok(())
+    done
 }
 
 #[cfg(test)]

@@ -51,6 +51,40 @@ fn an_empty_directory_needs_no_word() {
     assert!(!workspace.has("empty"));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_named_keeps_its_folder_whole() {
+    use std::os::unix::ffi::OsStrExt;
+    let workspace = Workspace::with(&[("d/a", "1"), ("d/e/b", "2"), ("d/z", "3")]);
+    let odd = std::ffi::OsStr::from_bytes(b"d/e/\xff");
+    std::fs::write(workspace.root().join(odd), "").unwrap();
+    for backup in [true, false] {
+        let tool = DeleteFile {
+            backup,
+            ..tool("d", true)
+        };
+        let error = tool.run(&workspace.cx()).unwrap_err();
+        assert_eq!(*error.code(), Code::Unavailable);
+        assert!(error.message().contains("d/e/\u{fffd}"), "{error}");
+    }
+    assert!(
+        ["d/a", "d/e/b", "d/z"]
+            .iter()
+            .all(|path| workspace.has(path))
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_kept_wherever_it_points() {
+    let workspace = Workspace::with(&[("venv/a", "1")]);
+    let link = workspace.root().join("venv/python");
+    std::os::unix::fs::symlink("/usr/bin/python3", link).unwrap();
+    tool("venv", true).run(&workspace.cx()).unwrap();
+    let target = "/usr/bin/python3".to_owned();
+    assert_eq!(workspace.record().changes[1].before, State::Link { target });
+}
+
 #[cfg(unix)]
 #[test]
 fn a_link_goes_and_not_what_it_points_to() {

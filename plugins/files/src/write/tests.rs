@@ -139,3 +139,24 @@ fn only_overwriting_asks() {
     .assess(&workspace.cx());
     assert_eq!(bare.risks().len(), 1);
 }
+
+#[test]
+fn a_failure_takes_the_folders_away_that_it_made() {
+    let workspace = Workspace::with(&[("there/a", "")]);
+    let place = |path| Place::new(&workspace.cx(), path).unwrap();
+    let missing = [place("there/b"), place("there/b/c")];
+    let failed = within_new(&missing, || Err(Error::permission_denied("no")));
+    assert!(failed.is_err() && !workspace.has("there/b") && workspace.has("there/a"));
+    // Only its own, and not what somebody else has put there.
+    let failed = within_new(&missing, || {
+        workspace.put("there/b/theirs", b"");
+        Err(Error::permission_denied("no"))
+    });
+    assert!(failed.is_err() && workspace.has("there/b/theirs"));
+    assert!(!workspace.has("there/b/c"));
+    let failed = within_new(&missing, || Ok(()));
+    assert!(
+        failed.is_err() && workspace.has("there/b/theirs"),
+        "it was there"
+    );
+}

@@ -1,0 +1,113 @@
+use mimir_sdk::Code;
+
+use super::*;
+use crate::kit::Workspace;
+
+fn list(
+    workspace: &Workspace,
+    path: &str,
+    recursive: bool,
+    include_hidden: bool,
+) -> Worded<Listing> {
+    ListDirectory {
+        path: path.into(),
+        recursive,
+        include_hidden,
+    }
+    .run(&workspace.cx())
+    .unwrap()
+}
+
+fn names(listing: &Worded<Listing>) -> Vec<&str> {
+    listing
+        .value
+        .entries
+        .iter()
+        .map(|entry| entry.name.as_str())
+        .collect()
+}
+
+#[test]
+fn names_are_sorted_and_hidden_ones_left_out() {
+    let workspace = Workspace::with(&[("b.txt", "12"), ("a/c.txt", ""), (".hidden", "")]);
+    let listing = list(&workspace, ".", false, false);
+    assert_eq!(names(&listing), ["a", "b.txt"]);
+    assert_eq!((listing.value.entries[1].size, listing.value.total), (2, 2));
+    assert!(
+        listing.text.starts_with("a/\nb.txt  2 bytes  "),
+        "{}",
+        listing.text
+    );
+    assert_eq!(
+        names(&list(&workspace, ".", false, true)),
+        [".hidden", ".mimir", "a", "b.txt"]
+    );
+    assert_eq!(
+        names(&list(&workspace, ".", true, false)),
+        ["a", "a/c.txt", "b.txt"]
+    );
+    assert_eq!(names(&list(&workspace, "a", false, false)), ["c.txt"]);
+}
+
+#[test]
+fn a_large_directory_is_bounded_and_counted() {
+    let workspace = Workspace::new();
+    for number in 0..SHOWN_MAX + 5 {
+        workspace.put(&format!("many/{number:05}"), b"");
+    }
+    for recursive in [false, true] {
+        let listing = list(&workspace, "many", recursive, false);
+        assert_eq!(
+            (listing.value.entries.len(), listing.value.total),
+            (SHOWN_MAX, SHOWN_MAX as u64 + 5)
+        );
+        assert!(listing.value.truncated && listing.text.contains("1000 of 1,005 entries"));
+    }
+}
+
+#[test]
+fn what_is_no_directory_has_a_code() {
+    let workspace = Workspace::with(&[("a.txt", "")]);
+    for (path, code) in [
+        ("a.txt", Code::InvalidInput),
+        ("b", Code::FileNotFound),
+        ("..", Code::InvalidPath),
+    ] {
+        let tool = ListDirectory {
+            path: path.into(),
+            ..ListDirectory::default()
+        };
+        assert_eq!(
+            *tool.run(&workspace.cx()).unwrap_err().code(),
+            code,
+            "{path}"
+        );
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_forge_no_line_and_need_not_be_utf_8() {
+    use std::os::unix::ffi::OsStrExt;
+    let forged = "a\nsecret.txt  9 bytes  2026-01-01T00:00:00.000Z";
+    let workspace = Workspace::with(&[(forged, "1")]);
+    let odd = std::ffi::OsStr::from_bytes(b"caf\xe9.txt");
+    std::fs::write(workspace.root().join(odd), "12").unwrap();
+    let listing = list(&workspace, ".", true, false);
+    assert_eq!(names(&listing), [forged, "caf\u{fffd}.txt"]);
+    assert_eq!(listing.value.entries[1].kind, Kind::Unreadable);
+    let lines: Vec<&str> = listing.text.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", listing.text);
+    assert!(lines[0].starts_with(r#""a\nsecret.txt  9"#), "{}", lines[0]);
+    assert!(lines[1].contains("not UTF-8"), "{}", lines[1]);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_shown_and_not_followed() {
+    let workspace = Workspace::with(&[("a/b", "")]);
+    std::os::unix::fs::symlink("..", workspace.root().join("a/up")).unwrap();
+    let listing = list(&workspace, ".", true, false);
+    assert_eq!(names(&listing), ["a", "a/b", "a/up"]);
+    assert_eq!(listing.value.entries[2].kind, Kind::Symlink);
+}

@@ -1,0 +1,89 @@
+use mimir_sdk::Code;
+
+use super::*;
+
+fn place(written: &str) -> Result<String> {
+    Place::new(&Context::at("/ws"), written).map(|place| place.exact().to_owned())
+}
+
+#[test]
+fn paths_are_relative_and_stay_inside() {
+    assert_eq!(place("a/./b//c/").unwrap(), "a/b/c");
+    assert_eq!(place("a/../b").unwrap(), "b");
+    assert_eq!(place(".").unwrap(), ".");
+    assert_eq!(place("a b/ü.txt").unwrap(), "a b/ü.txt");
+    for bad in [
+        "",
+        "/etc/passwd",
+        "..",
+        "a/../../b",
+        "\\\\host\\x",
+        "C:/x",
+        "a\0b",
+        &"x/".repeat(PATH_MAX),
+    ] {
+        assert_eq!(
+            *place(bad).unwrap_err().code(),
+            Code::InvalidPath,
+            "{bad:?}"
+        );
+    }
+}
+
+#[test]
+fn names_forge_no_line_and_messages_stay_short() {
+    let cx = Context::at("/ws");
+    let forged = Place::new(&cx, "a\nread_file: ok").unwrap();
+    assert_eq!(forged.exact(), "a\nread_file: ok");
+    assert_eq!(forged.shown(), r#""a\nread_file: ok""#);
+    let long = Place::new(&cx, &"x".repeat(PATH_MAX)).unwrap();
+    assert_eq!(long.shown().len(), PATH_MAX);
+    assert!(long.to_string().len() < 120, "{long}");
+    let error = place(&format!("/{}", "x".repeat(1_000_000))).unwrap_err();
+    assert!(error.message().len() < 300, "{error}");
+}
+
+#[test]
+fn backups_are_no_callers_business() {
+    for bad in [
+        ".mimir/state/backups",
+        ".mimir/./state/x/../backups/1.json",
+        ".MIMIR/State/backups/x",
+    ] {
+        assert_eq!(
+            *place(bad).unwrap_err().code(),
+            Code::PermissionDenied,
+            "{bad}"
+        );
+    }
+    assert!(place(".mimir/state/backups2").is_ok());
+}
+
+#[test]
+fn a_folder_holds_what_is_below_it() {
+    let cx = Context::at("/ws");
+    let at = |path| Place::new(&cx, path).unwrap();
+    assert!(at("a").holds(&at("a/b")) && at("a").holds(&at("a")) && at(".").holds(&at("x")));
+    assert!(!at("a").holds(&at("ab")) && !at("a/b").holds(&at("a")));
+    assert_eq!(at("a/b").parent(), at("a"));
+    assert_eq!(at("a").parent(), at("."));
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_only_inside() {
+    use std::os::unix::fs::symlink;
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("sub")).unwrap();
+    fs::write(dir.path().join("real"), "x").unwrap();
+    symlink("../real", dir.path().join("sub/good")).unwrap();
+    symlink("../../out", dir.path().join("sub/bad")).unwrap();
+    symlink("/etc/passwd", dir.path().join("sub/worse")).unwrap();
+    symlink("round", dir.path().join("sub/round")).unwrap();
+    let cx = Context::at(dir.path());
+    let follow = |path| Place::new(&cx, path).unwrap().follow();
+    assert_eq!(follow("sub/good").unwrap().exact(), "real");
+    for bad in ["sub/bad", "sub/worse", "sub/round"] {
+        assert_eq!(*follow(bad).unwrap_err().code(), Code::InvalidPath, "{bad}");
+    }
+}
