@@ -39,8 +39,13 @@ fn a_full_disk_leaves_nothing_half_written() {
     for path in ["old.txt", "new.txt"] {
         let output = write_too_much(home.path(), path);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(path), "{said}");
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(
+            said.contains(path)
+                && said.contains("[LIMIT_EXCEEDED]")
+                && said.contains("larger file"),
+            "{said}"
+        );
     }
     assert_eq!(
         fs::read_to_string(work.join("old.txt")).unwrap(),

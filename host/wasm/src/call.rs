@@ -252,13 +252,19 @@ fn program(guest: &Guest, stdout: Vec<u8>, code: i32) -> Result<Output, ToolErro
     Err(ToolError::new(Code::ExecutionError, message).with_details(details))
 }
 
-/// Adds to a tool's own refusal which rule of the host stood behind it.
+/// Adds to a tool's own failure what the host knows of it: which rule stood behind a refusal, and that a write
+/// failed for lack of room.
 fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
-    if error.code != Code::PermissionDenied {
-        return error;
-    }
-    if let Some(refusal) = guest.fs.refusals().last() {
+    if error.code == Code::PermissionDenied
+        && let Some(refusal) = guest.fs.refusals().last()
+    {
         error.message = format!("{} ({refusal})", error.message);
+    }
+    if error.code == Code::ExecutionError
+        && let Some(exhausted) = guest.fs.exhausted()
+    {
+        error.code = Code::LimitExceeded;
+        error.message = format!("{exhausted} ({})", error.message);
     }
     error
 }

@@ -14,8 +14,10 @@
 mod change;
 mod code;
 mod descriptor;
+mod disk;
 mod listing;
 mod look;
+mod moving;
 mod node;
 mod pace;
 mod refusal;
@@ -25,8 +27,10 @@ mod sys;
 #[cfg(test)]
 mod tests;
 
+pub use disk::Exhausted;
 pub use refusal::{Cause, Refusal};
 
+use disk::Disk;
 use mimir_core::Access;
 use mimir_core::paths::PathRules;
 use node::{Node, Slots};
@@ -92,6 +96,7 @@ pub struct GuardedFs {
     pace: Pace,
     refusals: Vec<Refusal>,
     limit_hit: bool,
+    disk: Disk,
 }
 
 impl GuardedFs {
@@ -108,6 +113,10 @@ impl GuardedFs {
                     .split('/')
                     .filter(|part| !part.is_empty())
                     .count(),
+                root: dir.try_clone().map_err(|source| MountError::Open {
+                    path: mount.host.display().to_string(),
+                    source,
+                })?,
             };
             roots.push((Node::root(dir, Arc::new(shared), mount.prefix), mount.guest));
         }
@@ -117,6 +126,7 @@ impl GuardedFs {
             pace: Pace::new(),
             refusals: Vec::new(),
             limit_hit: false,
+            disk: Disk::default(),
         })
     }
 
@@ -128,12 +138,18 @@ impl GuardedFs {
             pace: Pace::new(),
             refusals: Vec::new(),
             limit_hit: false,
+            disk: Disk::default(),
         }
     }
 
     /// Whether the guest was ever refused for having too many files open.
     pub fn limit_hit(&self) -> bool {
         self.limit_hit
+    }
+
+    /// Why the guest's last write found no room, if that is why it failed.
+    pub fn exhausted(&self) -> Option<Exhausted> {
+        self.disk.exhausted()
     }
 
     /// The last refusals, oldest first.

@@ -3,9 +3,11 @@
 //! Each asks whether it may change the canonical path that it works on. Moving and linking ask for more: they
 //! could carry what a rule shields to a place where it doesn't, or make a shielded name lead elsewhere.
 
+use super::moving;
 use super::node::{Node, Shared};
+use super::pace::Pace;
 use super::refusal::{Cause, Fault};
-use super::resolve::{Target, Written, join, resolve};
+use super::resolve::{Target, Written, descend, join, resolve};
 use super::sys::{self, Kind, Stamp};
 use std::sync::Arc;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
@@ -52,7 +54,13 @@ pub(super) fn set_times_at(
 
 /// Moves a file, a link or a directory within one mount. A file takes over the permission bits of the one that
 /// it replaces; a link is judged as if it were made anew.
-pub(super) fn rename(old: &Node, old_path: &str, new: &Node, new_path: &str) -> Result<(), Fault> {
+pub(super) async fn rename(
+    old: &Node,
+    old_path: &str,
+    new: &Node,
+    new_path: &str,
+    pace: &mut Pace,
+) -> Result<(), Fault> {
     same_mount(old, new)?;
     let shared = old.shared();
     let (from, to) = (name_at(old, old_path)?, name_at(new, new_path)?);
@@ -70,6 +78,7 @@ pub(super) fn rename(old: &Node, old_path: &str, new: &Node, new_path: &str) -> 
     };
     if kind == Kind::Directory {
         moved()?;
+        moving::links_stay_inside(&from, &to, &from, shared.depth, pace).await?;
     } else {
         shared.may_change(&from.path)?;
         shared.may_change(&to.path)?;
@@ -92,7 +101,10 @@ pub(super) fn rename(old: &Node, old_path: &str, new: &Node, new_path: &str) -> 
     }
     // Another call may have put something else in its place after it was looked at.
     let arrived = match sys::stat_at(&to.at, &to.name).map(|stat| stat.kind) {
-        Ok(Kind::Directory) => moved(),
+        Ok(Kind::Directory) => match moved() {
+            Ok(()) => moving::links_stay_inside(&from, &to, &to, shared.depth, pace).await,
+            refused => refused,
+        },
         Ok(Kind::Link) => sys::read_link(&to.at, &to.name)
             .map_err(Fault::from)
             .and_then(linked),
@@ -148,6 +160,9 @@ fn may_say(shared: &Shared, says: &str, at: &Target<'_>) -> Result<(), Fault> {
     })?;
     let mut leads: Vec<&str> = at.path.split('/').collect();
     leads.pop();
+    if written.climbs && !is_in_place(shared, at, &leads) {
+        return Err(Fault::refused(&at.path, Cause::Displaced));
+    }
     let mut down = false;
     for part in written.parts {
         if part != ".." {
@@ -162,6 +177,17 @@ fn may_say(shared: &Shared, says: &str, at: &Target<'_>) -> Result<(), Fault> {
         }
     }
     shared.may_change(&leads.join("/"))
+}
+
+/// Whether the directory that `at` is in still is where its path says: a guest may have moved it while it held
+/// a handle on it, and a climb from there would end elsewhere.
+fn is_in_place(shared: &Shared, at: &Target<'_>, parent: &[&str]) -> bool {
+    let parts = parent.iter().skip(shared.depth);
+    let id = |dir: &sys::Dir| sys::stat_dir(dir).map(|stat| stat.id).ok();
+    match descend(&shared.root, parts) {
+        Ok(there) => id(&there).is_some_and(|there| id(&at.at) == Some(there)),
+        Err(_) => false,
+    }
 }
 
 /// Whether a link may be put at `to`: not where another program, looking for a shielded path, would follow it.

@@ -74,8 +74,8 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         offset: Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
-        let writer =
-            Writer::new(self.node(&fd)?, Some(offset)).map_err(|fault| self.fail(fault))?;
+        let writer = Writer::new(self.node(&fd)?, Some(offset), self.fs.disk.clone())
+            .map_err(|fault| self.fail(fault))?;
         let stream: DynOutputStream = Box::new(writer);
         Ok(self.table.push(stream)?)
     }
@@ -84,7 +84,8 @@ impl types::HostDescriptor for FsCtxView<'_> {
         &mut self,
         fd: Resource<Descriptor>,
     ) -> FsResult<Resource<DynOutputStream>> {
-        let writer = Writer::new(self.node(&fd)?, None).map_err(|fault| self.fail(fault))?;
+        let writer = Writer::new(self.node(&fd)?, None, self.fs.disk.clone())
+            .map_err(|fault| self.fail(fault))?;
         let stream: DynOutputStream = Box::new(writer);
         Ok(self.table.push(stream)?)
     }
@@ -293,7 +294,8 @@ impl types::HostDescriptor for FsCtxView<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let done = change::rename(&self.node(&fd)?, &path, &self.node(&new_fd)?, &new_path);
+        let (old, new) = (self.node(&fd)?, self.node(&new_fd)?);
+        let done = change::rename(&old, &path, &new, &new_path, &mut self.fs.pace).await;
         self.finish(done).await
     }
 
@@ -336,8 +338,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let done =
-            look::stat_at(&self.node(&fd)?, follows(flags), &path).map(|stat| code::hash(&stat));
+        let done = look::hash_at(&self.node(&fd)?, follows(flags), &path);
         self.finish(done).await
     }
 

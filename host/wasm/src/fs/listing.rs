@@ -1,4 +1,8 @@
 //! A directory being listed: entry by entry, so that its size costs no memory, and without what is hidden.
+//!
+//! WASI's names are Unicode. One that is not is shown with U+FFFD in the place of what is wrong and as of unknown
+//! type: a guest sees that something is there, and finds nothing by that name. To leave it out would make a
+//! directory seem empty that can't be removed; to fail, as other hosts do, would hide all the rest.
 
 use super::code;
 use super::node::{Node, Slot, Slots};
@@ -6,7 +10,7 @@ use super::pace::Pace;
 use super::refusal::Fault;
 use super::sys::{self, Kind};
 use mimir_core::paths::Scope;
-use wasmtime_wasi::p2::bindings::filesystem::types::DirectoryEntry;
+use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEntry};
 
 /// A place in a directory.
 pub(super) struct Listing {
@@ -30,16 +34,16 @@ impl Listing {
         })
     }
 
-    /// The next entry that a guest can name and may see.
+    /// The next entry that a guest may see.
     pub(super) async fn next(&mut self, pace: &mut Pace) -> Result<Option<DirectoryEntry>, Fault> {
         loop {
             pace.give_way().await;
             let Some(entry) = self.entries.next() else {
                 return Ok(None);
             };
-            let (Some(name), mut kind) = entry? else {
-                continue;
-            };
+            let (name, mut kind) = entry?;
+            let exact = name.is_ok();
+            let name = name.unwrap_or_else(|odd| odd.to_string_lossy().into_owned());
             if self
                 .node
                 .shared()
@@ -49,6 +53,10 @@ impl Listing {
                 .is_some()
             {
                 continue;
+            }
+            if !exact {
+                let type_ = DescriptorType::Unknown;
+                return Ok(Some(DirectoryEntry { type_, name }));
             }
             // Some filesystems tell the kind only when asked; what is gone by then is left out.
             if kind == Kind::Other {

@@ -1,10 +1,13 @@
 //! Operations that find out and open: nothing in the directory tree changes, unless an open creates.
 
+use super::code;
 use super::node::{Node, Object, Slots};
 use super::refusal::{Cause, Fault};
 use super::resolve::{Written, join, resolve};
 use super::sys::{self, Kind, Opened, Stat, Wanted};
-use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorFlags, ErrorCode, OpenFlags};
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    DescriptorFlags, ErrorCode, MetadataHashValue, OpenFlags,
+};
 
 /// How often an open looks again when what it looked at was swapped.
 const MAX_TRIES: usize = 8;
@@ -116,15 +119,23 @@ pub(super) fn stat_at(node: &Node, follow: bool, path: &str) -> Result<Stat, Fau
     Ok(stat)
 }
 
-/// What the link at `path` says; one that leads to an absolute path is refused, as it tells of the host.
+/// The number that identifies what is at `path`. Libraries ask for that of every entry that they list, and give
+/// up the whole listing if one has none: so what a listing shows by a name that is not its own has one, too.
+pub(super) fn hash_at(node: &Node, follow: bool, path: &str) -> Result<MetadataHashValue, Fault> {
+    match stat_at(node, follow, path) {
+        Err(Fault::Code(ErrorCode::NoEntry)) if path.contains(char::REPLACEMENT_CHARACTER) => {
+            Ok(MetadataHashValue { lower: 0, upper: 0 })
+        }
+        found => found.map(|stat| code::hash(&stat)),
+    }
+}
+
+/// What the link at `path` says, wherever that is: it is content of the workspace like that of a file, and who
+/// may see the one may see the other. Following it is another matter.
 pub(super) fn read_link(node: &Node, path: &str) -> Result<String, Fault> {
     let target = resolve(node, path, false)?;
     if sys::stat_at(&target.at, &target.name)?.kind != Kind::Link {
         return Err(ErrorCode::Invalid.into());
     }
-    let says = sys::read_link(&target.at, &target.name)?;
-    match Written::parse(&says) {
-        Err(Fault::Refused(_)) => Err(Fault::refused(&target.path, Cause::Outside)),
-        _ => Ok(says),
-    }
+    Ok(sys::read_link(&target.at, &target.name)?)
 }

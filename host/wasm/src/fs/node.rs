@@ -15,6 +15,8 @@ pub(super) struct Shared {
     pub writable: bool,
     /// How many components the prefix has.
     pub depth: usize,
+    /// The root of the mount, by which is found what a path leads to now.
+    pub root: sys::Dir,
 }
 
 impl Shared {

@@ -29,6 +29,12 @@ pub enum Cause {
     ReadOnlyMount,
     /// It is neither a file nor a directory.
     NotAFile,
+    /// A link in a directory that would move leads out of the granted directory from there, or may.
+    WouldLeave,
+    /// There is too much in a directory that would move to look for such links.
+    TooManyToMove,
+    /// The directory was moved or replaced since it was opened, so where the link would lead is not known.
+    Displaced,
 }
 
 impl fmt::Display for Refusal {
@@ -57,6 +63,18 @@ impl fmt::Display for Refusal {
                 "`{path}` is in a directory that was granted for reading only"
             ),
             Cause::NotAFile => write!(f, "`{path}` is neither a file nor a directory"),
+            Cause::WouldLeave => write!(
+                f,
+                "after the move the link `{path}` could lead out of the granted directory; change or remove it first"
+            ),
+            Cause::TooManyToMove => write!(
+                f,
+                "`{path}` has too much in it to look for links that would lead out of the granted directory; move its parts"
+            ),
+            Cause::Displaced => write!(
+                f,
+                "`{path}` is in a directory that was moved since it was opened, so nobody can tell where the link would lead"
+            ),
         }
     }
 }

@@ -8,6 +8,7 @@
 use super::node::Node;
 use super::refusal::{Cause, Fault};
 use super::sys::{self, Kind};
+use std::ffi::OsStr;
 use std::ops::Deref;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
@@ -267,7 +268,10 @@ fn walk<'n>(
 }
 
 /// Goes down components that are canonical, so that none may be a link.
-fn descend<'n>(base: &'n sys::Dir, canonical: &[String]) -> Result<At<'n>, Fault> {
+pub(super) fn descend<'n>(
+    base: &'n sys::Dir,
+    canonical: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Result<At<'n>, Fault> {
     let mut at = At::Base(base);
     for name in canonical {
         at = At::Own(sys::pass(&at, name)?);

@@ -1,5 +1,6 @@
 //! Streams over regular files: a place in a file, read or written on the current thread.
 
+use super::disk::Disk;
 use super::node::Node;
 use super::pace::Pace;
 use super::refusal::Fault;
@@ -94,11 +95,12 @@ pub(super) struct Writer {
     failed: Option<io::Error>,
     closed: bool,
     pace: Pace,
+    disk: Disk,
 }
 
 impl Writer {
     /// Writes at `offset`, or at the end where there is none.
-    pub(super) fn new(node: Node, offset: Option<u64>) -> Result<Self, Fault> {
+    pub(super) fn new(node: Node, offset: Option<u64>, disk: Disk) -> Result<Self, Fault> {
         node.writable()?;
         let place = offset.map_or(Place::End, Place::At);
         Ok(Self {
@@ -107,10 +109,17 @@ impl Writer {
             failed: None,
             closed: false,
             pace: Pace::new(),
+            disk,
         })
     }
 
-    fn put(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let wrote = self.put_all(bytes);
+        self.disk.note(&wrote);
+        wrote
+    }
+
+    fn put_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let file = self
             .node
             .writable()

@@ -14,6 +14,7 @@ pub(super) use portable::*;
 #[cfg(unix)]
 pub(super) use unix::*;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ pub(super) enum Kind {
     /// A FIFO, a socket, or what a directory listing does not tell.
     Other,
 }
+
+/// The name of a directory's entry, or what it is if it is no Unicode, which a guest can't say.
+pub(super) type Name = Result<String, OsString>;
 
 /// What is known of an object. Times are since 1970 and absent when earlier.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Everywhere else: `cap-std`, given one name at a time.
 
-use super::{Kind, Opened, Stamp, Stat, Wanted};
+use super::{Kind, Name, Opened, Stamp, Stat, Wanted};
 use cap_fs_ext::{
     DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsMaybeDirExt,
     SystemTimeSpec,
@@ -8,6 +8,7 @@ use cap_fs_ext::{
 use cap_std::ambient_authority;
 use cap_std::fs::{FileType, Metadata, OpenOptions, ReadDir};
 use cap_std::time::SystemTime;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -21,13 +22,13 @@ pub(in crate::fs) fn root(path: &Path) -> io::Result<Dir> {
 }
 
 /// Opens a directory to list it and go on from it.
-pub(in crate::fs) fn open_dir(at: &Dir, name: &str) -> io::Result<Dir> {
-    at.open_dir_nofollow(name)
+pub(in crate::fs) fn open_dir(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
+    at.open_dir_nofollow(name.as_ref())
 }
 
 /// Opens a directory to go on from it.
-pub(in crate::fs) fn pass(at: &Dir, name: &str) -> io::Result<Dir> {
-    at.open_dir_nofollow(name)
+pub(in crate::fs) fn pass(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
+    at.open_dir_nofollow(name.as_ref())
 }
 
 /// Opens what `name` is, unless it is a link.
@@ -81,7 +82,8 @@ pub(in crate::fs) fn met_a_link(error: &io::Error) -> bool {
     )
 }
 
-pub(in crate::fs) fn stat_at(at: &Dir, name: &str) -> io::Result<Stat> {
+pub(in crate::fs) fn stat_at(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Stat> {
+    let name = name.as_ref();
     if name == "." {
         return stat_dir(at);
     }
@@ -128,15 +130,20 @@ fn kind(file_type: FileType) -> Kind {
     }
 }
 
-/// What a link says, with `/` between components; one that is no Unicode is an error.
-pub(in crate::fs) fn read_link(at: &Dir, name: &str) -> io::Result<String> {
-    let target = at.read_link_contents(name)?.into_os_string().into_string();
-    let target = target.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-    Ok(if cfg!(windows) {
-        target.replace('\\', "/")
-    } else {
-        target
+/// What a link says, with `/` between components.
+pub(in crate::fs) fn link_text(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<OsString> {
+    let target = at.read_link_contents(name.as_ref())?.into_os_string();
+    Ok(match target.into_string() {
+        Ok(text) if cfg!(windows) => text.replace('\\', "/").into(),
+        Ok(text) => text.into(),
+        Err(odd) => odd,
     })
+}
+
+/// The same; one that is no Unicode is an error.
+pub(in crate::fs) fn read_link(at: &Dir, name: &str) -> io::Result<String> {
+    let target = link_text(at, name)?.into_string();
+    target.map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// Who may use it is inherited from the directory here.
@@ -291,11 +298,11 @@ pub(in crate::fs) fn list(dir: &Dir) -> io::Result<List> {
 }
 
 impl List {
-    /// The next entry; the name is `None` when it is no Unicode, which a guest can't say.
-    pub(in crate::fs) fn next(&mut self) -> Option<io::Result<(Option<String>, Kind)>> {
+    /// The next entry.
+    pub(in crate::fs) fn next(&mut self) -> Option<io::Result<(Name, Kind)>> {
         Some(self.0.next()?.map(|entry| {
             let kind = entry.file_type().map_or(Kind::Other, kind);
-            (entry.file_name().into_string().ok(), kind)
+            (entry.file_name().into_string(), kind)
         }))
     }
 }

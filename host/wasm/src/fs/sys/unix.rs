@@ -1,11 +1,13 @@
 //! Unix: `*at` calls on directory handles.
 
-use super::{Kind, Opened, Stamp, Stat, Wanted};
+use super::{Kind, Name, Opened, Stamp, Stat, Wanted};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Timespec, Timestamps};
 use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -39,14 +41,19 @@ pub(in crate::fs) fn root(path: &Path) -> io::Result<Dir> {
 }
 
 /// Opens a directory to list it and go on from it.
-pub(in crate::fs) fn open_dir(at: &Dir, name: &str) -> io::Result<Dir> {
+pub(in crate::fs) fn open_dir(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
     let flags = SAFELY | OFlags::DIRECTORY | OFlags::RDONLY;
-    Ok(rustix::fs::openat(at, name, flags, Mode::empty())?)
+    Ok(rustix::fs::openat(at, name.as_ref(), flags, Mode::empty())?)
 }
 
 /// Opens a directory to go on from it.
-pub(in crate::fs) fn pass(at: &Dir, name: &str) -> io::Result<Dir> {
-    Ok(rustix::fs::openat(at, name, PASSING, Mode::empty())?)
+pub(in crate::fs) fn pass(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Dir> {
+    Ok(rustix::fs::openat(
+        at,
+        name.as_ref(),
+        PASSING,
+        Mode::empty(),
+    )?)
 }
 
 /// Opens what `name` is, unless it is a link.
@@ -132,10 +139,10 @@ fn known(fd: OwnedFd) -> io::Result<Opened> {
     )
 }
 
-pub(in crate::fs) fn stat_at(at: &Dir, name: &str) -> io::Result<Stat> {
+pub(in crate::fs) fn stat_at(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<Stat> {
     Ok(convert(&rustix::fs::statat(
         at,
-        name,
+        name.as_ref(),
         AtFlags::SYMLINK_NOFOLLOW,
     )?))
 }
@@ -180,10 +187,16 @@ fn kind(file_type: FileType) -> Kind {
     }
 }
 
+/// What a link says.
+pub(in crate::fs) fn link_text(at: &Dir, name: impl AsRef<OsStr>) -> io::Result<OsString> {
+    let target = rustix::fs::readlinkat(at, name.as_ref(), Vec::new())?;
+    Ok(OsString::from_vec(target.into_bytes()))
+}
+
 /// What a link says; one that is no UTF-8 is an error.
 pub(in crate::fs) fn read_link(at: &Dir, name: &str) -> io::Result<String> {
-    let target = rustix::fs::readlinkat(at, name, Vec::new())?;
-    target.into_string().map_err(|_| Errno::ILSEQ.into())
+    let target = link_text(at, name)?.into_string();
+    target.map_err(|_| Errno::ILSEQ.into())
 }
 
 pub(in crate::fs) fn make_dir(at: &Dir, name: &str, private: bool) -> io::Result<()> {
@@ -380,8 +393,8 @@ pub(in crate::fs) fn list(dir: &Dir) -> io::Result<List> {
 }
 
 impl List {
-    /// The next entry but `.` and `..`; the name is `None` when it is no UTF-8, which a guest can't say.
-    pub(in crate::fs) fn next(&mut self) -> Option<io::Result<(Option<String>, Kind)>> {
+    /// The next entry but `.` and `..`.
+    pub(in crate::fs) fn next(&mut self) -> Option<io::Result<(Name, Kind)>> {
         loop {
             let entry = match self.0.read()? {
                 Ok(entry) => entry,
@@ -389,7 +402,7 @@ impl List {
             };
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
-                let name = std::str::from_utf8(name).ok().map(str::to_owned);
+                let name = OsStr::from_bytes(name).to_owned().into_string();
                 return Some(Ok((name, kind(entry.file_type()))));
             }
         }

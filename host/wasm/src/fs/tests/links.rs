@@ -97,13 +97,43 @@ fn links_that_lead_outside_are_refused() {
         refused(&done, path);
     }
     assert_eq!(
-        world.readlink("absolute").err(),
-        Some(ErrorCode::NotPermitted)
-    );
-    assert_eq!(
         fs::read_to_string(world.home.path().join("outside/secret.txt")).unwrap(),
         SECRET
     );
+}
+
+#[test]
+fn what_a_link_says_is_told_wherever_it_points_unless_the_link_is_shielded() {
+    let mut world = linked(&[
+        ("/usr/bin/python3", "src/python"),
+        ("../../out", "src/up"),
+        ("/usr/bin/python3", "a/secrets/python"),
+    ]);
+    assert_eq!(world.readlink("src/python").unwrap(), "/usr/bin/python3");
+    assert_eq!(world.readlink("src/up").unwrap(), "../../out");
+    assert_eq!(
+        world.readlink("a/secrets/python").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    // To be told is all: it is neither followed nor made again, alone or elsewhere.
+    assert_eq!(
+        world.read("src/python").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert_eq!(
+        world.symlink("/usr/bin/python3", "src/again").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert_eq!(
+        world.rename("src/python", "src/make").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    world.rename("src", "moved").unwrap();
+    assert_eq!(
+        fs::read_link(world.host("moved/python")).unwrap(),
+        Path::new("/usr/bin/python3")
+    );
+    world.unlink("moved/python").unwrap();
 }
 
 #[test]

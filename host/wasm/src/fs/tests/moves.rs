@@ -191,3 +191,110 @@ fn files_move_freely_beside_deep_rules() {
         Some(ErrorCode::NotPermitted)
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn links_in_a_moved_directory_do_not_come_to_lead_outside() {
+    use std::os::unix::fs::symlink;
+    let mut world = World::new();
+    fs::create_dir_all(world.host("p/q/tree/deep")).unwrap();
+    for (says, link, stays) in [
+        ("../../../outside", "p/q/tree/l", false),
+        ("../../../../outside/secret.txt", "p/q/tree/deep/l", false),
+        ("./..//.././../outside/", "p/q/tree/l", false),
+        ("deep/../../../x", "p/q/tree/l", false),
+        ("../x", "p/q/tree/l", true),
+        ("../../x", "p/q/tree/deep/l", true),
+        ("/etc/passwd", "p/q/tree/l", true),
+        ("deep/x", "p/q/tree/l", true),
+    ] {
+        symlink(says, world.host(link)).unwrap();
+        let done = world.rename("p/q/tree", "tree");
+        if stays {
+            done.unwrap();
+            world.rename("tree", "p/q/tree").unwrap();
+        } else {
+            assert_eq!(done.err(), Some(ErrorCode::NotPermitted), "{says}");
+            let said = world.last_refusal();
+            assert!(
+                said.contains(link) && said.contains("after the move"),
+                "{said}"
+            );
+            assert!(!world.host("tree").exists());
+            // As deep, or deeper, it climbs no further than before.
+            world.rename("p/q/tree", "p/q/other").unwrap();
+            world.rename("p/q/other", "src/deep/tree").unwrap();
+            world.rename("src/deep/tree", "p/q/tree").unwrap();
+        }
+        fs::remove_file(world.host(link)).unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_judged_by_where_their_mount_begins() {
+    use std::os::unix::fs::symlink;
+    let mut world = World::with(64, |ws| vec![mount(ws, "src", Access::ReadWrite)]);
+    fs::create_dir(world.host("src/deep/tree")).unwrap();
+    symlink("../../x", world.host("src/deep/tree/l")).unwrap();
+    // In the workspace still, and outside of what was granted.
+    assert_eq!(
+        world.rename("deep/tree", "tree").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    fs::remove_file(world.host("src/deep/tree/l")).unwrap();
+    symlink("../x", world.host("src/deep/tree/l")).unwrap();
+    world.rename("deep/tree", "tree").unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_named_moves_along_and_is_looked_through() {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    let odd = |path: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(path));
+    let mut world = World::new();
+    let inside = world.host("p/q/tree").join(odd(b"\xff"));
+    fs::create_dir_all(&inside).unwrap();
+    symlink("../../../../x", inside.join(odd(b"l\xff"))).unwrap();
+    assert_eq!(
+        world.rename("p/q/tree", "tree").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    fs::remove_file(inside.join(odd(b"l\xff"))).unwrap();
+    symlink(odd(b"../\xff"), inside.join(odd(b"l\xff"))).unwrap();
+    world.rename("p/q/tree", "tree").unwrap();
+    assert!(world.host("tree").join(odd(b"\xff/l\xff")).is_symlink());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_handle_on_a_moved_directory_makes_no_links_that_climb() {
+    let mut world = World::new();
+    world.mkdir("p").unwrap();
+    world.mkdir("p/q").unwrap();
+    let held = world
+        .open("p/q", OpenFlags::DIRECTORY, DescriptorFlags::READ)
+        .unwrap();
+    let link = |world: &mut World, says: &str, name: &str| {
+        let held = Resource::new_borrow(held.rep());
+        let (says, name) = (says.to_owned(), name.to_owned());
+        world.run(async |mut view, _| view.symlink_at(held, says, name).await)
+    };
+    link(&mut world, "../../x", "before").unwrap();
+    world.unlink("p/q/before").unwrap();
+    world.rename("p/q", "q").unwrap();
+    assert_eq!(
+        link(&mut world, "../../x", "after").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert!(world.last_refusal().contains("moved since"));
+    link(&mut world, "x", "plain").unwrap();
+    // Another directory in its place is not it either.
+    world.mkdir("p/q").unwrap();
+    assert_eq!(
+        link(&mut world, "../../x", "after").err(),
+        Some(ErrorCode::NotPermitted)
+    );
+    assert!(fs::symlink_metadata(world.host("q/after")).is_err());
+}

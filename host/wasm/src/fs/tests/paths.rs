@@ -165,3 +165,27 @@ fn climbing_up_and_down_is_bounded() {
     world.list(&path).unwrap();
     assert!(started.elapsed().as_secs() < 2);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_name_that_is_no_unicode_is_shown_and_leads_nowhere() {
+    use std::os::unix::ffi::OsStrExt;
+    let mut world = World::new();
+    for name in [&b"caf\xe9"[..], b"a/secrets/\xff", b".env\xff"] {
+        let path = world.host("").join(std::ffi::OsStr::from_bytes(name));
+        fs::write(path, SECRET).unwrap();
+    }
+    let listed = world.list(".").unwrap();
+    assert!(listed.contains(&"caf\u{fffd}".to_owned()), "{listed:?}");
+    assert_eq!(world.read("caf\u{fffd}").err(), Some(ErrorCode::NoEntry));
+    world.hash("caf\u{fffd}").unwrap();
+    assert_eq!(world.hash("gone").err(), Some(ErrorCode::NoEntry));
+    for path in ["a/secrets/\u{fffd}", "sub/.env"] {
+        assert_eq!(
+            world.hash(path).err(),
+            Some(ErrorCode::NotPermitted),
+            "{path}"
+        );
+    }
+    assert_eq!(world.list("a").unwrap(), ["open.txt"], "rules hold");
+}

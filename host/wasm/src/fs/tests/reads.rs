@@ -43,7 +43,7 @@ fn a_stream_reads_to_the_end_and_skips() {
 fn streams_write_in_place_and_at_the_end() {
     let mut world = World::new();
     let node = opened(&mut world, "out", OpenFlags::CREATE, DescriptorFlags::WRITE);
-    let mut writer = stream::Writer::new(node.clone(), Some(2)).unwrap();
+    let mut writer = stream::Writer::new(node.clone(), Some(2), Disk::default()).unwrap();
     world
         .runtime
         .block_on(writer.blocking_write_and_flush(b"cd".as_slice().into()))
@@ -51,9 +51,9 @@ fn streams_write_in_place_and_at_the_end() {
     assert!(writer.check_write().unwrap() >= 4096);
     writer.write(b"ef".as_slice().into()).unwrap();
     writer.flush().unwrap();
-    let mut end = stream::Writer::new(node.clone(), None).unwrap();
+    let mut end = stream::Writer::new(node.clone(), None, Disk::default()).unwrap();
     end.write(b"gh".as_slice().into()).unwrap();
-    stream::Writer::new(node.clone(), Some(0))
+    stream::Writer::new(node.clone(), Some(0), Disk::default())
         .unwrap()
         .write(b"ab".as_slice().into())
         .unwrap();
@@ -69,7 +69,7 @@ fn streams_write_in_place_and_at_the_end() {
 fn a_failed_write_is_told_once_and_closes_the_stream() {
     let mut world = World::new();
     let node = opened(&mut world, "out", OpenFlags::CREATE, DescriptorFlags::WRITE);
-    let mut writer = stream::Writer::new(node, Some(u64::MAX)).unwrap();
+    let mut writer = stream::Writer::new(node, Some(u64::MAX), Disk::default()).unwrap();
     writer.write(b"x".as_slice().into()).unwrap();
     assert!(matches!(
         writer.flush(),
@@ -140,16 +140,5 @@ fn descriptors_tell_what_they_are() {
                 view.sync_data(two).await
             })
             .unwrap();
-    }
-}
-
-#[cfg(unix)]
-#[test]
-fn names_that_are_no_text_are_left_out() {
-    use std::os::unix::ffi::OsStrExt;
-    let mut world = World::new();
-    let name = std::ffi::OsStr::from_bytes(b"src/\xff\xfe");
-    if fs::write(world.home.path().join("ws").join(name), "").is_ok() {
-        assert_eq!(world.list("src").unwrap(), ["deep", "main.rs"]);
     }
 }

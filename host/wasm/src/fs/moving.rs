@@ -1,0 +1,104 @@
+//! What a directory that moves has in it that minds where it is: relative links.
+//!
+//! A link says how far to climb. Nearer to the root of the mount the same climb ends outside of it, and though no
+//! guest gets there, other programs follow. What is inside goes along unseen, so it is looked through first.
+
+use super::pace::Pace;
+use super::refusal::{Cause, Fault};
+use super::resolve::Target;
+use super::sys::{self, Kind};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// As many entries are looked at: more than a large `node_modules`, and about a second of work.
+const MAX_ENTRIES: usize = 500_000;
+
+/// Refuses to move the directory at `from` to `to` if a link in it would lead out of the mount from there. The
+/// directory is looked through where it is now, at `now`, one of the two.
+pub(super) async fn links_stay_inside(
+    from: &Target<'_>,
+    to: &Target<'_>,
+    now: &Target<'_>,
+    mount_depth: usize,
+    pace: &mut Pace,
+) -> Result<(), Fault> {
+    let depth = |path: &str| path.split('/').count().saturating_sub(mount_depth);
+    let arrives = depth(&to.path);
+    if arrives >= depth(&from.path) {
+        return Ok(());
+    }
+    let mut pending = vec![PathBuf::new()];
+    let mut seen = 0;
+    while let Some(below) = pending.pop() {
+        let Some(dir) = there(open(now, &below))? else {
+            continue;
+        };
+        let mut entries = sys::list(&dir)?;
+        while let Some(entry) = entries.next() {
+            pace.give_way().await;
+            seen += 1;
+            if seen > MAX_ENTRIES {
+                return Err(Fault::refused(&from.path, Cause::TooManyToMove));
+            }
+            let (name, mut kind) = entry?;
+            let name = name.map_or_else(|odd| odd, OsString::from);
+            if kind == Kind::Other {
+                match there(sys::stat_at(&dir, &name))? {
+                    Some(stat) => kind = stat.kind,
+                    None => continue,
+                }
+            }
+            if kind == Kind::Directory {
+                pending.push(below.join(&name));
+            } else if kind == Kind::Link
+                && let Some(says) = there(sys::link_text(&dir, &name))?
+                && !stays_inside(&says, arrives + below.iter().count())
+            {
+                let link = Path::new(&from.path).join(below).join(name);
+                return Err(Fault::refused(&link.to_string_lossy(), Cause::WouldLeave));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is gone by the time that it is looked at is nothing.
+fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // It is a directory no more.
+        Err(error) if sys::met_a_link(&error) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Opens the directory `below` the one that moves; no part of the way may be a link.
+fn open(top: &Target<'_>, below: &Path) -> io::Result<sys::Dir> {
+    let mut at: Option<sys::Dir> = None;
+    let mut name = OsStr::new(&top.name);
+    for next in below {
+        at = Some(sys::pass(at.as_ref().unwrap_or(&top.at), name)?);
+        name = next;
+    }
+    sys::open_dir(at.as_ref().unwrap_or(&top.at), name)
+}
+
+/// Whether a link in a directory so deep in the mount leads to a place inside. Of one that climbs after it has
+/// gone down nobody can tell, since what it goes down may be a link. An absolute one leads where it always led.
+fn stays_inside(says: &OsStr, depth: usize) -> bool {
+    let says = says.to_string_lossy();
+    if Path::new(&*says).has_root() {
+        return true;
+    }
+    let (mut climbed, mut down) = (0, false);
+    for part in says.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if down => return false,
+            ".." => climbed += 1,
+            _ => down = true,
+        }
+    }
+    climbed <= depth
+}
