@@ -54,6 +54,21 @@ fn what_is_no_file_is_left_out_at_once() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_file_whose_name_is_not_utf_8_is_reported() {
+    use std::os::unix::ffi::OsStrExt;
+    let kit = Testkit::new(guests::ADDER.path).unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.wasm");
+    let path = kit.path().join(".mimir/tools").join(name);
+    fs::write(path, guests::ECHO.bytes()).unwrap();
+    kit.reload();
+    let left = left_out(&kit, "caf\u{fffd}.wasm");
+    assert_eq!(left.code, Code::InvalidInput);
+    assert!(left.reason.contains("rename"), "{}", left.reason);
+    assert!(kit.call("add", json!({"a": 1, "b": 1})).is_ok());
+}
+
+#[test]
 #[cfg(unix)]
 fn a_folder_that_cannot_be_read_is_reported() {
     use std::os::unix::fs::PermissionsExt;

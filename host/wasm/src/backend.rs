@@ -179,7 +179,37 @@ fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<()> {
             message,
         ));
     }
-    std::fs::create_dir_all(backups)
+    if let Some(state) = backups.parent() {
+        std::fs::create_dir_all(state)?;
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, PRIVATE);
+    match builder.create(backups) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => close_to_others(backups),
+        made => made,
+    }
+}
+
+/// The copies may be of files that only their owner reads.
+#[cfg(unix)]
+const PRIVATE: u32 = 0o700;
+
+/// Takes a folder from everybody but its owner; one that is not ours stays as it is.
+#[cfg(unix)]
+fn close_to_others(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let meta = folder.metadata()?;
+    if meta.permissions().mode() & 0o077 != 0 {
+        let _ = std::fs::set_permissions(folder, std::fs::Permissions::from_mode(PRIVATE));
+    }
+    Ok(())
+}
+
+/// Who may use a folder is inherited here.
+#[cfg(not(unix))]
+fn close_to_others(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 impl Backend for WasmBackend {

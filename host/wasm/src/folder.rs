@@ -49,19 +49,32 @@ impl Stamp {
     }
 }
 
-/// The components in a folder. A folder that is not there is empty.
-pub(crate) fn scan(folder: &Path) -> io::Result<BTreeMap<String, Stamp>> {
-    let mut found = BTreeMap::new();
+/// What is in a folder of tools.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scan {
+    /// The components by their names.
+    pub(crate) files: BTreeMap<String, Stamp>,
+    /// The names that are not Unicode, as far as they can be shown, in their order.
+    pub(crate) unnamed: Vec<String>,
+}
+
+/// Looks for components in a folder. A folder that is not there is empty.
+pub(crate) fn scan(folder: &Path) -> io::Result<Scan> {
+    let mut found = Scan::default();
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
         other => other?,
     };
     for entry in entries {
         let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else {
-            continue;
-        };
+        let name = entry.file_name().into_string();
+        let exact = name.is_ok();
+        let name = name.unwrap_or_else(|odd| odd.to_string_lossy().into_owned());
         if !name.ends_with(".wasm") || name.starts_with('.') {
+            continue;
+        }
+        if !exact {
+            found.unnamed.push(name);
             continue;
         }
         // Follows a link: people link to where their build puts the file. What is none is looked at
@@ -71,9 +84,10 @@ pub(crate) fn scan(folder: &Path) -> io::Result<BTreeMap<String, Stamp>> {
             meta => meta,
         };
         if let Ok(meta) = meta {
-            found.insert(name, Stamp::of(&meta));
+            found.files.insert(name, Stamp::of(&meta));
         }
     }
+    found.unnamed.sort();
     Ok(found)
 }
 

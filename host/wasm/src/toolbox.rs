@@ -1,6 +1,6 @@
 //! All components that can be called: the ones in the binary and the ones in the folder.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::backend::WasmBackend;
 use crate::describe::{self, Described, Description, Kind};
 use crate::digest::Hash;
 use crate::family::is_pure;
-use crate::folder::{self, Index, Stamp};
+use crate::folder::{self, Index, Scan};
 use crate::host::WasmHost;
 use crate::lift::tool_name;
 use crate::plugin::{Bytes, Plugin};
@@ -94,8 +94,8 @@ impl Toolbox {
     }
 
     async fn load_folder(&self, path: &std::path::Path, loaded: &mut Loaded, kept: &mut Plugins) {
-        let files = match folder::scan(path) {
-            Ok(files) => files,
+        let Scan { files, unnamed } = match folder::scan(path) {
+            Ok(scan) => scan,
             Err(error) => {
                 let error = crate::error::HostError::read(path.display().to_string(), &error);
                 loaded.quarantined.push(Quarantined {
@@ -106,6 +106,14 @@ impl Toolbox {
                 return;
             }
         };
+        for name in unnamed {
+            loaded.quarantined.push(Quarantined {
+                location: self.shown(path, &name),
+                code: mimir_core::Code::InvalidInput,
+                reason: "its name is not UTF-8; rename the file to letters, digits and _"
+                    .to_owned(),
+            });
+        }
         let mut index = Index::read(self.host.cache(), path);
         index.retain(&files);
         for (name, stamp) in files {
@@ -233,7 +241,7 @@ impl Toolbox {
             return;
         };
         let look = || folder::scan(path).ok();
-        let mut seen: Option<BTreeMap<String, Stamp>> = look();
+        let mut seen: Option<Scan> = look();
         loop {
             tokio::time::sleep(every).await;
             let now = look();
