@@ -137,6 +137,50 @@ fn protected_and_outside_paths_are_refused_with_a_code() {
 }
 
 #[test]
+fn a_refusal_names_what_was_asked_for_and_leaves_nothing_behind() {
+    let kit = kit().settings(json!({"tools": {"write_file": {"deny": ["new/sub/*.key"]}}}));
+    let kit = kit.unwrap().workspace(|root| {
+        fs::create_dir(root.join(".vscode")).unwrap();
+    });
+    for path in [".vscode/tasks.json", "new/sub/a.key", ".bashrc"] {
+        let error = fails(
+            &kit,
+            "write_file",
+            json!({"path": path, "content": "x", "createDirs": true}),
+            Code::PermissionDenied,
+        );
+        assert!(
+            error.message.contains(path) && !error.message.contains("unfinished"),
+            "{error}"
+        );
+    }
+    assert!(!kit.path().join("new").exists());
+    assert_eq!(fs::read_dir(kit.path().join(".vscode")).unwrap().count(), 0);
+}
+
+#[test]
+#[cfg(unix)]
+fn copies_of_files_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let kit = kit();
+    let folder = kit.path().join(".mimir/state/backups");
+    let mode = || fs::metadata(&folder).unwrap().permissions().mode() & 0o777;
+    let write = |content: &str| {
+        done(
+            &kit,
+            "write_file",
+            json!({"path": "a.txt", "content": content}),
+        )
+    };
+    write("one");
+    assert_eq!(mode(), 0o700);
+    // One that an earlier version has made is closed.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    write("two");
+    assert_eq!(mode(), 0o700);
+}
+
+#[test]
 fn deny_globs_of_the_config_hold() {
     let deny = json!({"deny": ["build/**", "*.sqlite"]});
     let config = json!({"tools": {"read_file": deny, "write_file": deny, "list_directory": deny}});

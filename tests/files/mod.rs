@@ -3,7 +3,7 @@
 mod bounds;
 mod errors;
 mod gates;
-
+mod names;
 mod work;
 
 use mimir_core::{Code, ToolError};
