@@ -94,12 +94,16 @@ Examples:
     },
     /// Take back what a file tool changed
     #[command(after_help = "\
+Takes back the newest change that was recorded and not taken back yet, whichever session made it,
+and says which that was. One that is older than an hour is seldom what is meant: it is named, and
+taken back by its ID or with --yes. What has changed since stays, unless --force is given.
+
 Examples:
   mimir undo           take back the newest change
   mimir undo --list    show what can be taken back
   mimir undo ID        take back one change")]
     Undo {
-        /// Which change, as `--list` shows it [default: the newest]
+        /// Which change, as `--list` shows it, or the beginning of that [default: the newest]
         #[arg(value_name = "ID", conflicts_with = "list")]
         id: Option<String>,
         /// Show what can be taken back
@@ -108,6 +112,9 @@ Examples:
         /// Even if the file has changed since
         #[arg(short, long, conflicts_with = "list")]
         force: bool,
+        /// Even if the newest change is older than an hour
+        #[arg(short, long, conflicts_with = "list")]
+        yes: bool,
     },
     /// Mask secrets: from stdin to stdout
     #[command(after_help = "\

@@ -19,6 +19,7 @@ use crate::exit::file_error;
 use crate::workspace::Workspace;
 
 pub use record::{Change, Record, State};
+pub use restore::{Became, Restored};
 
 /// The backups of a workspace.
 pub struct Backups {
@@ -98,25 +99,23 @@ impl Backups {
         }
         Ok(record)
     }
+}
 
+impl Found {
     /// The record with this id; without one, the newest that was not taken back yet.
-    pub fn choose(&self, id: Option<&str>) -> Result<Record, ToolError> {
-        let found = self.find()?;
+    pub fn choose(&self, id: Option<&str>) -> Result<&Record, ToolError> {
         let Some(id) = id else {
-            let mut open = found
-                .records
-                .into_iter()
-                .filter(|record| record.undone.is_none());
+            let mut open = self.records.iter().filter(|record| record.undone.is_none());
             let none = || ToolError::new(Code::NotFound, "there is nothing to take back");
             return open.next().ok_or_else(none);
         };
-        let records = found
+        let records = self
             .records
-            .into_iter()
+            .iter()
             .filter(|record| record.id.starts_with(id));
-        match records.collect::<Vec<_>>().as_slice() {
+        match *records.collect::<Vec<_>>().as_slice() {
             [one] => match &one.undone {
-                None => Ok(one.clone()),
+                None => Ok(one),
                 Some(time) => {
                     let message =
                         format!("the change {} was taken back already, at {time}", one.id);
@@ -130,7 +129,7 @@ impl Backups {
                 );
                 Err(ToolError::new(Code::NotFound, message))
             }
-            many => {
+            ref many => {
                 let ids: Vec<&str> = many.iter().map(|record| record.id.as_str()).collect();
                 let message = format!("`{}` may be any of {}", text::visible(id), ids.join(", "));
                 Err(ToolError::new(Code::InvalidInput, message))

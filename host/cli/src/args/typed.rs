@@ -114,6 +114,8 @@ pub enum UndoWish {
         id: Option<String>,
         /// Even if the file has changed since.
         force: bool,
+        /// Even if the newest change is an old one.
+        yes: bool,
     },
 }
 
@@ -177,9 +179,11 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
             command.map_or(ApprovalsWish::List, super::gates::RawApprovals::typed),
         ),
         Some(RawCommand::Undo { list: true, .. }) => Command::Undo(UndoWish::List),
-        Some(RawCommand::Undo { id, force, .. }) => Command::Undo(UndoWish::Restore { id, force }),
         Some(RawCommand::Redact { rules: true }) => Command::RedactRules,
         Some(RawCommand::Redact { rules: false }) => Command::Redact,
+        Some(RawCommand::Undo { id, force, yes, .. }) => {
+            Command::Undo(UndoWish::Restore { id, force, yes })
+        }
         Some(RawCommand::Doctor) => Command::Doctor,
         Some(RawCommand::Completions { shell }) => Command::Completions(shell),
     })
@@ -272,7 +276,8 @@ mod tests {
             read(&["undo"]).unwrap().command,
             Command::Undo(UndoWish::Restore {
                 id: None,
-                force: false
+                force: false,
+                yes: false
             })
         );
     }

@@ -1,12 +1,13 @@
 //! What can be taken back, and what was.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use mimir_core::text::visible;
 use serde_json::json;
 
 use crate::exit::Failure;
-use crate::undo::{Found, Record, State};
+use crate::undo::{Became, Found, Record, Restored, State};
 
 use super::{FAINT, GOOD, Printer, columns, first_line, styled, warn};
 
@@ -24,9 +25,7 @@ pub fn list(printer: Printer, found: &Found) -> Result<(), Failure> {
         })
         .collect();
     printer.result(&json!({ "changes": rows }), |out| text(out, found))?;
-    for line in &found.unreadable {
-        warn(format_args!("left out: {line}"));
-    }
+    unreadable(found);
     Ok(())
 }
 
@@ -55,7 +54,8 @@ fn text(out: &mut dyn Write, found: &Found) -> io::Result<()> {
     Ok(())
 }
 
-fn paths(record: &Record) -> String {
+/// The first paths of a record.
+pub fn paths(record: &Record) -> String {
     let shown: Vec<String> = record
         .changes
         .iter()
@@ -68,31 +68,87 @@ fn paths(record: &Record) -> String {
     }
 }
 
+/// How long ago something was, in the largest unit that fits.
+pub fn ago(age: Option<Duration>) -> String {
+    let Some(seconds) = age.map(|age| age.as_secs()) else {
+        return "from an unknown time".to_owned();
+    };
+    let units = [
+        (86_400, "day"),
+        (3_600, "hour"),
+        (60, "minute"),
+        (1, "second"),
+    ];
+    match units.iter().find(|(length, _)| seconds >= *length) {
+        Some((length, unit)) => {
+            let count = seconds / length;
+            let s = if count == 1 { "" } else { "s" };
+            format!("{count} {unit}{s} old")
+        }
+        None => "not a second old".to_owned(),
+    }
+}
+
+/// Warns of records that can't be read.
+pub fn unreadable(found: &Found) {
+    for line in &found.unreadable {
+        warn(format_args!("left out: {line}"));
+    }
+}
+
 /// Prints what was taken back.
-pub fn restored(printer: Printer, record: &Record, paths: &[String]) -> Result<(), Failure> {
-    let value = json!({ "id": record.id, "tool": record.tool, "restored": paths });
+pub fn restored(
+    printer: Printer,
+    record: &Record,
+    age: Option<Duration>,
+    paths: &[Restored],
+) -> Result<(), Failure> {
+    let of = |wanted: &[Became]| -> Vec<&str> {
+        let paths = paths.iter().filter(|path| wanted.contains(&path.became));
+        paths.map(|path| path.path.as_str()).collect()
+    };
+    let value = json!({
+        "id": record.id,
+        "tool": record.tool,
+        "time": record.time,
+        "restored": of(&[Became::Restored, Became::Removed]),
+        "kept": of(&[Became::Kept]),
+        "asBefore": of(&[Became::AsBefore]),
+    });
     printer.result(&value, |out| {
         writeln!(
             out,
-            "{} {} of {}",
+            "{} {} {} ({})",
             styled(GOOD, "took back"),
             visible(&record.tool),
-            visible(&record.time)
+            visible(&record.id),
+            ago(age)
         )?;
-        for change in record
-            .changes
-            .iter()
-            .filter(|change| paths.contains(&change.path))
-        {
-            let what = match change.before {
-                State::Absent => "removed",
-                _ => "restored",
+        for path in paths {
+            let what = match (path.became, &path.before) {
+                (Became::Restored, _) => "restored",
+                (Became::Removed, _) => "removed",
+                (Became::Kept, _) => "kept, since there is something in it:",
+                (Became::AsBefore, State::Absent) => "was gone already:",
+                (Became::AsBefore, _) => "was there already:",
             };
-            writeln!(out, "  {what} {}", visible(&change.path))?;
-        }
-        if paths.is_empty() {
-            writeln!(out, "  everything was there already")?;
+            writeln!(out, "  {what} {}", visible(&path.path))?;
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_one_unit() {
+        let told = |seconds| ago(Some(Duration::from_secs(seconds)));
+        assert_eq!(told(0), "not a second old");
+        assert_eq!(told(59), "59 seconds old");
+        assert_eq!(told(60), "1 minute old");
+        assert_eq!(told(7_300), "2 hours old");
+        assert_eq!(told(864_000), "10 days old");
+    }
 }

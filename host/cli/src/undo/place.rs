@@ -112,6 +112,8 @@ mod unix {
                         mkdirat(&folder, part, Mode::from_raw_mode(0o777))?;
                         openat(&folder, part, FOLDER, Mode::empty())?
                     }
+                    // Systems have several words for a link that is not followed.
+                    Err(Errno::LOOP | Errno::MLINK) => return Err(Errno::NOTDIR.into()),
                     opened => opened?,
                 };
             }
@@ -225,7 +227,7 @@ mod portable {
     fn refuse_link(path: &Path) -> io::Result<()> {
         if fs::symlink_metadata(path)?.file_type().is_symlink() {
             return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
+                io::ErrorKind::NotADirectory,
                 "there is a link on the way",
             ));
         }

@@ -1,5 +1,8 @@
 //! What a file tool wrote down before it changed something. The other side is in `plugins/files`.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// One call's changes.
@@ -17,6 +20,15 @@ pub struct Record {
     /// When they were taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<String>,
+}
+
+impl Record {
+    /// How long ago the change was made; nothing if its time can't be read. A clock that was set back since
+    /// makes it new.
+    pub fn age(&self, now: Timestamp) -> Option<Duration> {
+        let made: Timestamp = self.time.parse().ok()?;
+        Some(Duration::try_from(now.duration_since(made)).unwrap_or_default())
+    }
 }
 
 /// One path before and after.

@@ -13,20 +13,67 @@ use crate::sdk;
 use super::place::{Item, Place};
 use super::{Backups, Change, Record, State};
 
+/// What became of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Became {
+    /// What was there is there again.
+    Restored,
+    /// What the tool made is gone.
+    Removed,
+    /// A folder that the tool made stays, because somebody else keeps something in it.
+    Kept,
+    /// Nothing was to be done: somebody had put back or removed it already.
+    AsBefore,
+}
+
+/// A path of a record that was taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// Relative to the workspace root.
+    pub path: String,
+    /// What was there before the tool came.
+    pub before: State,
+    /// What became of it.
+    pub became: Became,
+}
+
+/// What is at a path now.
+enum Now {
+    /// This.
+    State(State),
+    /// Nothing, and nothing can be put there: on the way is something else than a folder.
+    Blocked,
+}
+
+/// More paths than this make a message unreadable.
+const NAMED_MAX: usize = 10;
+
 impl Backups {
-    /// Takes the changes of a record back, the last one first, and marks the record. Returns the paths that
-    /// were changed. With `force`, also where a path is not what the tool left there.
-    pub fn restore(&self, mut record: Record, force: bool) -> Result<Vec<String>, ToolError> {
+    /// Takes the changes of a record back, the last one first, and marks the record. Returns what became of
+    /// each path. With `force`, also where a path is not what the tool left there.
+    pub fn restore(&self, mut record: Record, force: bool) -> Result<Vec<Restored>, ToolError> {
+        let mut done = Vec::new();
         let mut todo = Vec::new();
-        let mut changed = Vec::new();
+        let (mut changed, mut blocked) = (Vec::new(), Vec::new());
         for change in record.changes.iter().rev() {
             self.refuse_protected(&change.path)?;
-            let now = self.look(&change.path)?;
+            let now = match self.look(&change.path)? {
+                Now::State(now) => now,
+                Now::Blocked if change.before == State::Absent => State::Absent,
+                Now::Blocked => {
+                    blocked.push(change.path.as_str());
+                    continue;
+                }
+            };
             if is_same(&now, &change.before) {
+                done.push(became(change, Became::AsBefore));
                 continue;
             }
             if !is_same(&now, &change.after) {
-                changed.push(text::visible(&change.path));
+                changed.push(change.path.as_str());
+                if stands_in_the_way(&now, &change.before) {
+                    blocked.push(change.path.as_str());
+                }
             }
             self.check_copy(change)?;
             todo.push(change);
@@ -34,24 +81,25 @@ impl Backups {
         if !changed.is_empty() && !force {
             let message = format!(
                 "changed since, so it stays as it is: {}; `mimir undo {} --force` restores it all the same",
-                changed.join(", "),
+                named(&changed),
                 record.id
             );
             return Err(ToolError::new(Code::AlreadyExists, message)
                 .with_details(json!({ "changed": changed })));
         }
-        let mut done = Vec::new();
+        if !blocked.is_empty() {
+            let message = format!(
+                "something else is now in the place of {}, and nothing is restored; move it away and undo again",
+                named(&blocked)
+            );
+            return Err(ToolError::new(Code::AlreadyExists, message)
+                .with_details(json!({ "blocked": blocked })));
+        }
         for change in todo {
-            self.put_back(change).map_err(|e| {
-                let message = format!(
-                    "cannot restore {}: {e}; done so far: {}",
-                    text::visible(&change.path),
-                    done.len()
-                );
-                ToolError::new(Code::ExecutionError, message)
-                    .with_details(json!({ "restored": done }))
-            })?;
-            done.push(change.path.clone());
+            match self.put_back(change) {
+                Ok(as_told) => done.push(became(change, as_told)),
+                Err(error) => return Err(cannot(change, &error, &done)),
+            }
         }
         record.undone = Some(now());
         self.mark(&record)?;
@@ -93,17 +141,20 @@ impl Backups {
     }
 
     /// What is at a path now.
-    fn look(&self, path: &str) -> Result<State, ToolError> {
+    fn look(&self, path: &str) -> Result<Now, ToolError> {
         let fault = |e: io::Error| {
             let message = format!("cannot look at {}: {e}", text::visible(path));
             ToolError::new(Code::InvalidPath, message)
         };
         let place = match Place::find(&self.root, path, false) {
             Ok(place) => place,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(State::Absent),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Ok(Now::State(State::Absent));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Ok(Now::Blocked),
             Err(e) => return Err(fault(e)),
         };
-        Ok(match place.item().map_err(fault)? {
+        Ok(Now::State(match place.item().map_err(fault)? {
             Item::Absent => State::Absent,
             Item::Directory => State::Directory,
             Item::Link(target) => State::Link { target },
@@ -111,7 +162,7 @@ impl Backups {
                 sha256: place.open().and_then(sha256).map_err(fault)?,
                 backup: None,
             },
-        })
+        }))
     }
 
     /// The copy of what was there must still be what was there.
@@ -143,7 +194,7 @@ impl Backups {
         }
     }
 
-    fn put_back(&self, change: &Change) -> io::Result<()> {
+    fn put_back(&self, change: &Change) -> io::Result<Became> {
         let place = match &change.before {
             State::Absent => Place::find(&self.root, &change.path, false)?,
             _ => Place::find(&self.root, &change.path, true)?,
@@ -151,19 +202,68 @@ impl Backups {
         match &change.before {
             State::Absent => match place.remove() {
                 // Somebody else keeps something in a folder that the tool made.
-                Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
-                done => done,
+                Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => return Ok(Became::Kept),
+                done => return done.map(|()| Became::Removed),
             },
             // It may have been made on the way to what was in it.
-            State::Directory if place.item()? == Item::Directory => Ok(()),
-            State::Directory => place.make_directory(),
-            State::Link { target } => place.link(target),
+            State::Directory if place.item()? == Item::Directory => {}
+            State::Directory => place.make_directory()?,
+            State::Link { target } => {
+                if place.item()? != Item::Absent {
+                    place.remove()?;
+                }
+                place.link(target)?;
+            }
             State::File { backup, .. } => {
                 let copy = Place::find(&self.folder, backup.as_deref().unwrap_or_default(), false)?;
-                place.put(&mut copy.open()?)
+                place.put(&mut copy.open()?)?;
             }
         }
+        Ok(Became::Restored)
     }
+}
+
+fn became(change: &Change, became: Became) -> Restored {
+    Restored {
+        path: change.path.clone(),
+        before: change.before.clone(),
+        became,
+    }
+}
+
+/// Whether a folder would have to replace something else, or the other way round.
+fn stands_in_the_way(now: &State, before: &State) -> bool {
+    match (now, before) {
+        (State::Absent, _) | (_, State::Absent) => false,
+        (now, before) => (*now == State::Directory) != (*before == State::Directory),
+    }
+}
+
+fn named(paths: &[&str]) -> String {
+    let shown = paths.iter().take(NAMED_MAX);
+    let shown: Vec<String> = shown.map(|path| text::visible(path)).collect();
+    match paths.len().saturating_sub(NAMED_MAX) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// An undo that ended in the middle. It can be repeated.
+fn cannot(change: &Change, error: &io::Error, done: &[Restored]) -> ToolError {
+    use io::ErrorKind as K;
+    let code = match error.kind() {
+        K::StorageFull | K::QuotaExceeded | K::FileTooLarge => Code::LimitExceeded,
+        K::PermissionDenied | K::ReadOnlyFilesystem => Code::PermissionDenied,
+        K::NotADirectory | K::IsADirectory | K::AlreadyExists => Code::AlreadyExists,
+        _ => Code::ExecutionError,
+    };
+    let restored: Vec<&str> = done.iter().map(|done| done.path.as_str()).collect();
+    let message = format!(
+        "cannot restore {}: {error}; done so far: {}",
+        text::visible(&change.path),
+        restored.len()
+    );
+    ToolError::new(code, message).with_details(json!({ "restored": restored }))
 }
 
 fn is_same(a: &State, b: &State) -> bool {

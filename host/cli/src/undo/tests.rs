@@ -53,6 +53,10 @@ impl Scene {
         }
     }
 
+    fn choose(&self, id: Option<&str>) -> Result<Record, ToolError> {
+        self.backups.find()?.choose(id).cloned()
+    }
+
     fn record(&self, id: &str, changes: Vec<(&str, State, State)>) -> Record {
         let record = Record {
             id: id.to_owned(),
@@ -74,17 +78,27 @@ impl Scene {
     }
 }
 
+fn told(restored: &[Restored]) -> Vec<(&str, Became)> {
+    restored
+        .iter()
+        .map(|path| (path.path.as_str(), path.became))
+        .collect()
+}
+
 #[test]
 fn an_overwritten_file_comes_back_once() {
     let scene = Scene::new();
     scene.write("a.txt", "new");
     scene.record("1", vec![("a.txt", scene.kept("1-0", "old"), file("new"))]);
-    let record = scene.backups.choose(None).unwrap();
-    assert_eq!(scene.backups.restore(record, false).unwrap(), ["a.txt"]);
-    assert_eq!(scene.read("a.txt"), "old");
-    assert_eq!(scene.backups.choose(None).unwrap_err().code, Code::NotFound);
+    let record = scene.choose(None).unwrap();
     assert_eq!(
-        scene.backups.choose(Some("1")).unwrap_err().code,
+        told(&scene.backups.restore(record, false).unwrap()),
+        [("a.txt", Became::Restored)]
+    );
+    assert_eq!(scene.read("a.txt"), "old");
+    assert_eq!(scene.choose(None).unwrap_err().code, Code::NotFound);
+    assert_eq!(
+        scene.choose(Some("1")).unwrap_err().code,
         Code::AlreadyExists
     );
 }
@@ -210,12 +224,103 @@ fn records_are_listed_newest_first_and_bad_ones_named() {
     assert_eq!(ids, ["01b", "01a"]);
     assert_eq!(found.unreadable.len(), 2);
     assert_eq!(
-        scene.backups.choose(Some("01")).unwrap_err().code,
+        scene.choose(Some("01")).unwrap_err().code,
         Code::InvalidInput
     );
-    assert_eq!(scene.backups.choose(Some("01b")).unwrap().id, "01b");
+    assert_eq!(scene.choose(Some("01b")).unwrap().id, "01b");
+    assert_eq!(scene.choose(Some("x")).unwrap_err().code, Code::NotFound);
+}
+
+#[test]
+fn what_becomes_of_each_path_is_told() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.root().join("made/inner")).unwrap();
+    scene.write("made/theirs", "somebody else's");
+    let changes = vec![
+        ("made", State::Absent, State::Directory),
+        ("made/inner", State::Absent, State::Directory),
+        ("from", scene.kept("1-0", "moved"), State::Absent),
+        ("made/inner/to", State::Absent, file("moved")),
+    ];
+    let record = scene.record("1", changes);
     assert_eq!(
-        scene.backups.choose(Some("x")).unwrap_err().code,
-        Code::NotFound
+        told(&scene.backups.restore(record, false).unwrap()),
+        [
+            ("made/inner/to", Became::AsBefore),
+            ("from", Became::Restored),
+            ("made/inner", Became::Removed),
+            ("made", Became::Kept),
+        ]
     );
+    assert_eq!(scene.read("made/theirs"), "somebody else's");
+}
+
+#[test]
+fn what_is_in_the_way_stops_it_before_it_begins() {
+    let scene = Scene::new();
+    let record = |id: &str| {
+        scene.record(
+            id,
+            vec![
+                ("other", scene.kept("o", "other"), State::Absent),
+                ("d/x", scene.kept("x", "x"), State::Absent),
+                ("d", State::Directory, State::Absent),
+            ],
+        )
+    };
+    let refused = |force: bool, code: Code| {
+        let error = scene.backups.restore(record("1"), force).unwrap_err();
+        assert_eq!(error.code, code, "{error}");
+        assert!(error.message.contains('d'), "{error}");
+        assert!(!scene.root().join("other").exists());
+    };
+    // A file where a folder was.
+    scene.write("d", "a file");
+    refused(false, Code::AlreadyExists);
+    refused(true, Code::AlreadyExists);
+    assert_eq!(scene.read("d"), "a file");
+    // A link where a folder was.
+    #[cfg(unix)]
+    {
+        fs::remove_file(scene.root().join("d")).unwrap();
+        fs::create_dir(scene.root().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", scene.root().join("d")).unwrap();
+        refused(true, Code::AlreadyExists);
+        assert!(!scene.root().join("elsewhere/x").exists());
+    }
+    // A folder where a file was.
+    fs::remove_file(scene.root().join("d")).unwrap();
+    fs::create_dir_all(scene.root().join("d/x")).unwrap();
+    refused(true, Code::AlreadyExists);
+}
+
+#[test]
+#[cfg(unix)]
+fn links_come_back_wherever_they_point() {
+    let scene = Scene::new();
+    let target = "/usr/bin/python3".to_owned();
+    let before = State::Link { target };
+    let record = scene.record("1", vec![("venv/python", before, State::Absent)]);
+    scene.backups.restore(record.clone(), false).unwrap();
+    let link = scene.root().join("venv/python");
+    assert_eq!(fs::read_link(&link).unwrap(), Path::new("/usr/bin/python3"));
+    // Changed since, and restored by force.
+    fs::remove_file(&link).unwrap();
+    scene.write("venv/python", "mine");
+    assert!(scene.backups.restore(record.clone(), false).is_err());
+    scene.backups.restore(record, true).unwrap();
+    assert_eq!(fs::read_link(&link).unwrap(), Path::new("/usr/bin/python3"));
+}
+
+#[test]
+fn a_record_knows_its_age() {
+    let scene = Scene::new();
+    let mut record = scene.record("1", vec![]);
+    let now: jiff::Timestamp = "2026-01-01T00:01:30Z".parse().unwrap();
+    let age = |record: &Record| record.age(now).map(|age| age.as_secs());
+    assert_eq!(age(&record), Some(90));
+    record.time = "2027-01-01T00:00:00Z".to_owned();
+    assert_eq!(age(&record), Some(0));
+    record.time = "yesterday".to_owned();
+    assert_eq!(age(&record), None);
 }
