@@ -159,6 +159,28 @@ fn a_refusal_names_what_was_asked_for_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_rule_against_hidden_files_is_none_against_writing() {
+    let deny = json!({"tools": {"write_file": {"deny": ["**/.*"]}}});
+    let kit = kit().settings(deny).unwrap();
+    done(
+        &kit,
+        "write_file",
+        json!({"path": "a.txt", "content": "x", "backup": false}),
+    );
+    assert_eq!(fs::read_to_string(kit.path().join("a.txt")).unwrap(), "x");
+    let error = fails(
+        &kit,
+        "write_file",
+        json!({"path": ".hidden", "content": "x", "backup": false}),
+        Code::PermissionDenied,
+    );
+    assert!(
+        error.message.contains(".hidden") && error.message.contains("**/.*"),
+        "{error}"
+    );
+}
+
+#[test]
 #[cfg(unix)]
 fn copies_of_files_are_for_their_owner_alone() {
     use std::os::unix::fs::PermissionsExt;

@@ -94,7 +94,7 @@ impl Schema {
             .iter_errors(value)
             .take(MOST_FAILURES)
             .map(|error| Failure {
-                path: error.instance_path().to_string(),
+                path: crate::text::prefix(error.instance_path().as_str(), SHOWN).to_owned(),
                 message: crate::text::prefix(&error.to_string(), SHOWN).to_owned(),
             })
             .collect();

@@ -5,7 +5,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use mimir_sdk::{Error, Result};
+use mimir_sdk::Result;
 
 use crate::place::Place;
 
@@ -34,34 +34,41 @@ pub fn write(place: &Place, content: &[u8], replaced: Option<&Metadata>) -> Resu
     done
 }
 
-/// A file of a name that nobody else has, beside `place`.
+/// A file of a name that nobody else has, beside `place`: a hidden one, unless a rule is against those.
 fn create(place: &Place) -> Result<(Place, File)> {
+    let refused = match create_named(place, ".") {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => error,
+        created => return created.map_err(|error| place.failed(&error)),
+    };
+    // It is opened and left as it is, to hear whether it is the file itself that is refused. The host tells the
+    // person what it refused last, and that should be what was asked for.
+    match File::options().write(true).open(place.path()) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(place.failed(&refused))
+        }
+        _ => create_named(place, "").map_err(|error| place.failed(&error)),
+    }
+}
+
+fn create_named(place: &Place, mark: &str) -> io::Result<(Place, File)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Each call is an instance of its own and would count from the same number.
     let start = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |time| time.as_nanos());
-    for _ in 0..TRIES {
+    let mut tries = 0;
+    loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let unfinished = place
             .parent()
-            .join(&format!(".unfinished-{start:x}-{number}"));
+            .join(&format!("{mark}unfinished-{start:x}-{number}"));
         match File::create_new(unfinished.path()) {
-            Ok(file) => return Ok((unfinished, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                if error.kind() == io::ErrorKind::PermissionDenied {
-                    // The host tells what it refused last: that should be the file that was asked for,
-                    // not this one. It is opened and left as it is.
-                    let _ = File::options().write(true).open(place.path());
-                }
-                return Err(place.failed(&error));
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => {
+                tries += 1;
             }
+            created => return created.map(|file| (unfinished, file)),
         }
     }
-    Err(Error::already_exists(format_args!(
-        "{place}: no free name for a temporary file beside it"
-    )))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `file_operations`: the other tools in one, for models that get along better with a short list.
 
 use mimir_sdk::prelude::*;
+use mimir_sdk::text;
 
 use crate::delete::{DeleteFile, Deleted};
 use crate::edit::{EditFile, Edited};
@@ -207,9 +208,11 @@ impl Assess for FileOperations {
             Ok(Does::Write(tool)) => tool.assess(cx),
             Ok(Does::Edit(tool)) => tool.assess(cx),
             Ok(Does::Delete(tool)) => tool.assess(cx),
-            Ok(Does::Read(tool)) => Assessment::allow(format!("reads {}", tool.path)),
-            Ok(Does::List(tool)) => Assessment::allow(format!("lists {}", tool.path)),
-            Ok(Does::Exists(tool)) => Assessment::allow(format!("looks for {}", tool.path)),
+            Ok(Does::Read(tool)) => Assessment::allow(format!("reads {}", text::brief(&tool.path))),
+            Ok(Does::List(tool)) => Assessment::allow(format!("lists {}", text::brief(&tool.path))),
+            Ok(Does::Exists(tool)) => {
+                Assessment::allow(format!("looks for {}", text::brief(&tool.path)))
+            }
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Links that lead out.
 
+#[cfg(unix)]
+use std::fs;
+
 use mimir_kit::Outside;
 
 #[cfg(unix)]
@@ -57,6 +60,83 @@ fn symlinks_that_lead_out() {
         );
     }
     outside.intact();
+}
+
+#[test]
+#[cfg(unix)]
+fn links_that_come_to_lead_out_by_a_move() {
+    use std::os::unix::fs::symlink;
+    let arena = arena();
+    let root = arena.kit().path();
+    // Each is inside where it is made, and would be outside where it is moved.
+    let made = probe(
+        &arena,
+        "file_probe",
+        &[
+            ["mkdir", "sub/deep/a", ""],
+            ["symlink", "sub/deep/a/link", "../../../plain.txt"],
+            ["mkdir", "sub/deep/b", ""],
+            ["mkdir", "sub/deep/b/c", ""],
+            ["symlink", "sub/deep/b/c/link", "../../../../out"],
+        ],
+    );
+    assert!(!made.iter().any(refused), "{made:?}");
+    fs::create_dir(root.join("sub/deep/d")).unwrap();
+    symlink("x/../../../../out", root.join("sub/deep/d/winding")).unwrap();
+    all_refused(
+        &arena,
+        &[
+            ["rename", "sub/deep/a", "a"],
+            ["rename", "sub/deep/a", "sub/a"],
+            ["rename", "sub/deep/a/link", "link"],
+            ["rename", "sub/deep/b", "b"],
+            ["rename", "sub/deep/b/c", "sub/c"],
+            ["rename", "sub/deep", "deep"],
+            ["rename", "sub/deep/d", "sub/d"],
+        ],
+    );
+    // A handle says where a folder was, and not where it is.
+    let held = probe(
+        &arena,
+        "file_probe",
+        &[["symlink-held", "sub/held", "held"]],
+    );
+    assert!(refused(&held[0]), "there is nothing to hold: {}", held[0]);
+    fs::create_dir_all(root.join("sub/held")).unwrap();
+    let held = probe(
+        &arena,
+        "file_probe",
+        &[["symlink-held", "sub/held", "held"]],
+    );
+    assert!(refused(&held[0]), "{}", held[0]);
+    assert!(root.join("held").is_dir() && fs::symlink_metadata(root.join("held/held")).is_err());
+}
+
+#[test]
+#[cfg(unix)]
+fn what_a_shielded_link_says() {
+    use std::os::unix::fs::symlink;
+    let arena = arena();
+    let root = arena.kit().path();
+    symlink("/somewhere/secret", root.join(".env")).unwrap();
+    symlink("/somewhere/else", root.join("sub/plain-link")).unwrap();
+    all_refused(
+        &arena,
+        &[["readlink", ".env", ""], ["readlink", "sub/../.env", ""]],
+    );
+    let told = probe(&arena, "file_probe", &[["readlink", "sub/plain-link", ""]]);
+    assert_eq!(told[0]["target"], "/somewhere/else");
+    // Being told is no way in, nor to another link like it.
+    all_refused(
+        &arena,
+        &[
+            ["read", "sub/plain-link", ""],
+            ["write", "sub/plain-link", "x"],
+            ["symlink", "again", "/somewhere/else"],
+            ["rename", "sub/plain-link", "elsewhere"],
+            ["link", "sub/plain-link", "elsewhere"],
+        ],
+    );
 }
 
 #[test]

@@ -118,6 +118,12 @@ fn act(root: &Descriptor, verb: &str, path: &str, other: &str) -> Result<Value, 
         "link" => root.link_at(stay, path, root, other)?,
         "link-follow" => root.link_at(follow, path, root, other)?,
         "symlink" => root.symlink_at(other, path)?,
+        // Moves a folder on which it holds a handle, and makes a link by that.
+        "symlink-held" => {
+            let held = root.open_at(follow, path, OpenFlags::DIRECTORY, read)?;
+            root.rename_at(path, root, other)?;
+            held.symlink_at("../../out", "held")?;
+        }
         "readlink" => return Ok(json!({ "target": root.readlink_at(path)? })),
         // Down one level at a time, as a walk would go.
         "walk" => {

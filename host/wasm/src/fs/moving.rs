@@ -31,15 +31,21 @@ pub(super) async fn links_stay_inside(
     let mut pending = vec![PathBuf::new()];
     let mut seen = 0;
     while let Some(below) = pending.pop() {
-        let Some(dir) = there(open(now, &below))? else {
-            continue;
+        let dir = match there(open(now, &below)) {
+            Ok(Some(dir)) => dir,
+            Ok(None) => continue,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let path = Path::new(&from.path).join(below);
+                return Err(unknown(&path.to_string_lossy()));
+            }
+            Err(error) => return Err(error.into()),
         };
         let mut entries = sys::list(&dir)?;
         while let Some(entry) = entries.next() {
             pace.give_way().await;
             seen += 1;
             if seen > MAX_ENTRIES {
-                return Err(Fault::refused(&from.path, Cause::TooManyToMove));
+                return Err(unknown(&from.path));
             }
             let (name, mut kind) = entry?;
             let name = name.map_or_else(|odd| odd, OsString::from);
@@ -61,6 +67,10 @@ pub(super) async fn links_stay_inside(
         }
     }
     Ok(())
+}
+
+fn unknown(path: &str) -> Fault {
+    Fault::refused(path, Cause::NotLookedThrough)
 }
 
 /// What is gone by the time that it is looked at is nothing.

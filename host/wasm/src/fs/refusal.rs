@@ -31,8 +31,8 @@ pub enum Cause {
     NotAFile,
     /// A link in a directory that would move leads out of the granted directory from there, or may.
     WouldLeave,
-    /// There is too much in a directory that would move to look for such links.
-    TooManyToMove,
+    /// Whether there are such links in a directory that would move is not known.
+    NotLookedThrough,
     /// The directory was moved or replaced since it was opened, so where the link would lead is not known.
     Displaced,
 }
@@ -67,9 +67,9 @@ impl fmt::Display for Refusal {
                 f,
                 "after the move the link `{path}` could lead out of the granted directory; change or remove it first"
             ),
-            Cause::TooManyToMove => write!(
+            Cause::NotLookedThrough => write!(
                 f,
-                "`{path}` has too much in it to look for links that would lead out of the granted directory; move its parts"
+                "`{path}` holds too much, or can't be read, to look for links that would lead out of the granted directory after the move; move its parts"
             ),
             Cause::Displaced => write!(
                 f,
