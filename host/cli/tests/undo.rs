@@ -124,3 +124,33 @@ fn what_cannot_be_recorded_is_not_done() {
     assert!(code == 1 && err.contains("[UNAVAILABLE]"), "{err}");
     assert_eq!(content(home.path()), "new");
 }
+
+#[test]
+#[cfg(unix)]
+fn a_folder_with_links_comes_back_as_it_was() {
+    use std::os::unix::fs::symlink;
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path();
+    fs::create_dir_all(root.join("app/.venv/bin")).unwrap();
+    fs::write(root.join("app/.venv/pyvenv.cfg"), "home = /usr/bin").unwrap();
+    symlink("/usr/bin/python3", root.join("app/.venv/bin/python")).unwrap();
+    symlink("python", root.join("app/.venv/bin/python3")).unwrap();
+    for call in [
+        &["delete_file", "path=app", "recursive=true"][..],
+        &["move_file", "from=app/.venv", "to=venv"],
+    ] {
+        let (code, _, err) = run(root, &[&["call", "--approve", "always"], call].concat());
+        assert_eq!(code, 0, "{err}");
+        assert!(!root.join("app/.venv").exists(), "{call:?}");
+        let (code, _, err) = run(root, &["undo"]);
+        assert_eq!(code, 0, "{err}");
+        assert!(!root.join("venv").exists());
+        let link = |name: &str| fs::read_link(root.join("app/.venv/bin").join(name)).unwrap();
+        assert_eq!(link("python"), Path::new("/usr/bin/python3"));
+        assert_eq!(link("python3"), Path::new("python"));
+        assert_eq!(
+            fs::read_to_string(root.join("app/.venv/pyvenv.cfg")).unwrap(),
+            "home = /usr/bin"
+        );
+    }
+}

@@ -168,19 +168,10 @@ impl Backup {
         let before = match kind {
             None => State::Absent,
             Some(Kind::Directory) => State::Directory,
-            Some(Kind::Symlink) => {
-                // Written down as it is, wherever it points: only `mimir undo` makes it again.
-                let target = fs::read_link(place.path()).map_err(|error| match error.kind() {
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
-                        place.failed(&error)
-                    }
-                    _ => cannot_keep(place),
-                })?;
-                let target = target.into_os_string().into_string();
-                State::Link {
-                    target: target.map_err(|_| cannot_keep(place))?,
-                }
-            }
+            // Written down as it is, wherever it points: only `mimir undo` makes it again.
+            Some(Kind::Symlink) => State::Link {
+                target: link_text(place)?,
+            },
             Some(Kind::File) => self.copy(place)?,
             Some(Kind::Other | Kind::Unreadable) => return Err(cannot_keep(place)),
         };
@@ -285,6 +276,16 @@ impl Backup {
         let _ = fs::remove_file(self.folder.join(format!("{}.json", self.id)));
         let _ = fs::remove_dir_all(self.folder.join(&self.id));
     }
+}
+
+/// What a link says, if a record can hold it.
+pub fn link_text(place: &Place) -> Result<String> {
+    let target = fs::read_link(place.path()).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => place.failed(&error),
+        _ => cannot_keep(place),
+    })?;
+    let target = target.into_os_string().into_string();
+    target.map_err(|_| cannot_keep(place))
 }
 
 /// Devices, pipes, and links whose target is no text.

@@ -4,7 +4,7 @@ use std::fs::{self, Metadata};
 
 use mimir_sdk::prelude::*;
 
-use crate::backup::{Backup, State, guarded};
+use crate::backup::{Backup, State, guarded, link_text};
 use crate::place::Place;
 use crate::walk::{self, Kind};
 use crate::words;
@@ -166,9 +166,8 @@ impl MoveFile {
 /// Everything that moves, if it is little enough to be kept.
 fn moved_paths(from: &Place, kind: Kind, source: &Metadata) -> Result<Option<Vec<(Place, Kind)>>> {
     if kind != Kind::Directory {
-        return Ok(
-            (source.len() <= KEPT_BYTES && kind != Kind::Other).then(|| vec![(from.clone(), kind)])
-        );
+        return Ok((source.len() <= KEPT_BYTES && recordable(from, kind))
+            .then(|| vec![(from.clone(), kind)]));
     }
     let (mut paths, mut bytes, mut enough) = (Vec::new(), 0, false);
     let walked = walk::bottom_up(from, kind, &mut |place, kind| {
@@ -176,10 +175,7 @@ fn moved_paths(from: &Place, kind: Kind, source: &Metadata) -> Result<Option<Vec
             bytes += place.look()?.map_or(0, |metadata| metadata.len());
         }
         paths.push((place.clone(), kind));
-        enough = bytes > KEPT_BYTES
-            || paths.len() > KEPT_PATHS
-            // What no record can hold moves all the same.
-            || matches!(kind, Kind::Other | Kind::Unreadable);
+        enough = bytes > KEPT_BYTES || paths.len() > KEPT_PATHS || !recordable(place, kind);
         if enough {
             Err(Error::limit_exceeded("enough"))
         } else {
@@ -190,6 +186,15 @@ fn moved_paths(from: &Place, kind: Kind, source: &Metadata) -> Result<Option<Vec
         _ if enough => Ok(None),
         Ok(()) => Ok(Some(paths)),
         Err(error) => Err(error),
+    }
+}
+
+/// Whether a record can hold it. What it can't hold moves all the same.
+fn recordable(place: &Place, kind: Kind) -> bool {
+    match kind {
+        Kind::File | Kind::Directory => true,
+        Kind::Symlink => link_text(place).is_ok(),
+        Kind::Other | Kind::Unreadable => false,
     }
 }
 

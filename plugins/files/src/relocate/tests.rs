@@ -152,3 +152,26 @@ fn what_is_too_large_to_keep_moves_without_a_record_and_over_nothing() {
     );
     assert!(workspace.has("c") && !workspace.has("big"));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_no_record_can_hold_moves_all_the_same() {
+    use std::os::unix::ffi::OsStrExt;
+    let odd = |bytes: &'static [u8]| std::ffi::OsStr::from_bytes(bytes);
+    for name in ["link", "file"] {
+        let workspace = Workspace::with(&[("d/a", "1")]);
+        let folder = workspace.root().join("d");
+        match name {
+            "link" => std::os::unix::fs::symlink(odd(b"\xff"), folder.join("l")).unwrap(),
+            _ => std::fs::write(folder.join(odd(b"\xff")), "").unwrap(),
+        }
+        let moved = tool("d", "e", false).run(&workspace.cx()).unwrap();
+        assert_eq!(moved.value.backup, None, "{name}");
+        assert_eq!(
+            std::fs::read_dir(workspace.root().join("e"))
+                .unwrap()
+                .count(),
+            2
+        );
+    }
+}
