@@ -12,6 +12,7 @@ use mimir_core::{
     Answer, Approver, BoxFuture, Call, CallContext, Card, Decision, Outcome, Pipeline, Policy,
     Registry, RequestId,
 };
+use mimir_kit::builtins;
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -126,17 +127,4 @@ fn folder() -> TempDir {
         .prefix("mimir-bench-")
         .tempdir()
         .unwrap()
-}
-
-/// The components in the binary.
-pub fn builtins() -> Vec<Bundled> {
-    let all = mimir_builtins::ALL.iter();
-    all.map(|builtin| Bundled {
-        name: builtin.name,
-        bytes: builtin.bytes,
-        sha256: builtin.sha256,
-        keeps_backups: builtin.keeps_backups,
-        aliases: builtin.aliases,
-    })
-    .collect()
 }

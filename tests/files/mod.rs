@@ -7,18 +7,11 @@ mod names;
 mod work;
 
 use mimir_core::{Code, ToolError};
-use mimir_testkit::{Bundled, Testkit, Value};
+use mimir_testkit::{Testkit, Value};
 
 /// A workspace with the tools that ship and nothing else.
 fn kit() -> Testkit {
-    let bundled = mimir_builtins::ALL.iter().map(|builtin| Bundled {
-        name: builtin.name,
-        bytes: builtin.bytes,
-        sha256: builtin.sha256,
-        keeps_backups: builtin.keeps_backups,
-        aliases: builtin.aliases,
-    });
-    let kit = Testkit::with_bundled(bundled.collect()).unwrap();
+    let kit = Testkit::with_bundled(mimir_kit::builtins()).unwrap();
     assert!(kit.quarantined().is_empty(), "{:?}", kit.quarantined());
     kit
 }

@@ -13,10 +13,12 @@
 extern crate self as mimir_kit;
 
 mod arena;
+mod builtins;
 mod folder;
 mod outside;
 
 pub use arena::{Arena, BOUND};
+pub use builtins::builtins;
 pub use folder::picture;
 pub use outside::Outside;
 

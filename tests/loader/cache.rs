@@ -2,19 +2,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use mimir_kit::Guest;
-use mimir_testkit::{Testkit, json};
+use mimir_kit::{Guest, builtins};
+use mimir_testkit::{Bundled, Testkit, json};
 use mimir_wasm::CompileEvent;
 
 use crate::guests;
 
-/// A cache folder, and how often anything was compiled with it.
+/// A cache folder, and what was compiled with it.
 struct Place {
     folder: tempfile::TempDir,
-    compiled: Arc<AtomicUsize>,
+    compiled: Arc<Mutex<Vec<String>>>,
 }
 
 impl Place {
@@ -31,27 +30,37 @@ impl Place {
 
     /// A new host over this cache, as another process would have.
     fn kit(&self, guests: &[Guest]) -> Testkit {
-        let count = Arc::clone(&self.compiled);
-        let workspace = tempfile::tempdir().unwrap();
-        let kit = Testkit::at(workspace, vec![], |mut options| {
-            options.cache_dir = Some(self.cache());
-            options.on_compile = Some(Arc::new(move |event| {
-                if matches!(event, CompileEvent::Finished { .. }) {
-                    count.fetch_add(1, Ordering::Relaxed);
-                }
-            }));
-            options
-        });
-        let kit = kit.unwrap();
+        let kit = self.shipping(vec![]);
         for guest in guests {
             kit.add(guest.path).unwrap();
         }
         kit
     }
 
+    /// The same with components that are part of the binary.
+    fn shipping(&self, bundled: Vec<Bundled>) -> Testkit {
+        let compiled = Arc::clone(&self.compiled);
+        let workspace = tempfile::tempdir().unwrap();
+        let kit = Testkit::at(workspace, bundled, |mut options| {
+            options.cache_dir = Some(self.cache());
+            options.on_compile = Some(Arc::new(move |event| {
+                if let CompileEvent::Finished { name, .. } = event {
+                    compiled.lock().unwrap().push(name);
+                }
+            }));
+            options
+        });
+        kit.unwrap()
+    }
+
     /// How often something was compiled since the last question.
     fn compiled(&self) -> usize {
-        self.compiled.swap(0, Ordering::Relaxed)
+        self.names().len()
+    }
+
+    /// What was compiled since the last question.
+    fn names(&self) -> Vec<String> {
+        std::mem::take(&mut self.compiled.lock().unwrap())
     }
 
     /// The kept code.
@@ -99,6 +108,17 @@ fn listing_compiles_nothing_and_a_call_only_its_own() {
         (3, 0),
         "what was described is known"
     );
+}
+
+#[test]
+fn only_the_built_in_that_is_called_is_compiled() {
+    let place = Place::new();
+    let kit = place.shipping(builtins());
+    assert!(kit.quarantined().is_empty(), "{:?}", kit.quarantined());
+    assert_eq!(place.names(), [""; 0], "what they are is shipped with them");
+    let outcome = kit.call("file_info", json!({"path": "nothing.txt"}));
+    assert!(outcome.is_ok(), "{}", outcome.text());
+    assert_eq!(place.names(), ["built-in/files"]);
 }
 
 #[test]

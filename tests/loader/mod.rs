@@ -3,6 +3,8 @@
 mod cache;
 mod files;
 mod folder;
+mod shipped;
+mod slow;
 mod watch;
 
 use mimir_testkit::{Quarantined, Testkit};

@@ -16,6 +16,10 @@ pub struct Builtin {
     pub keeps_backups: bool,
     /// Other names of its tools, as pairs of tool and alias.
     pub aliases: &'static [(&'static str, &'static str)],
+    /// What the component says of itself, as `mimir-wasm` keeps it: with it, nothing has to be compiled to
+    /// list its tools. Only the component can say it and only an engine can ask, which a build script has
+    /// not; so it is written down beside this file, and a test asks the component whether it is true.
+    pub description: &'static str,
 }
 
 /// All of them, in the order in which their names win.
@@ -35,6 +39,7 @@ pub const ALL: &[Builtin] = &[
             ("file_info", "file_exists"),
             ("file_info", "exists"),
         ],
+        description: include_str!("descriptions/files.json"),
     },
     Builtin {
         name: "search",
@@ -42,6 +47,7 @@ pub const ALL: &[Builtin] = &[
         sha256: built::SEARCH_SHA256,
         keeps_backups: false,
         aliases: &[],
+        description: include_str!("descriptions/search.json"),
     },
 ];
 

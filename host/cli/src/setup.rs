@@ -177,6 +177,7 @@ fn bundled() -> Vec<Bundled> {
         sha256: built_in.sha256,
         keeps_backups: built_in.keeps_backups,
         aliases: built_in.aliases,
+        description: Some(built_in.description),
     };
     mimir_builtins::ALL.iter().map(bundled).collect()
 }

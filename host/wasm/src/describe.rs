@@ -1,17 +1,14 @@
 //! What a component says of itself, checked once and kept by its hash.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use mimir_core::call::Unobserved;
-use mimir_core::names::did_you_mean;
 use mimir_core::tool::{Definition, Group, Hints, Risk, ToolName};
-use mimir_core::{Code, Decision, Limits, Needs, Schema, text};
+use mimir_core::{Code, Decision, Limits, Needs, Schema};
 
-use crate::bindings::types;
 use crate::cache;
 use crate::call;
 use crate::convert;
@@ -24,6 +21,11 @@ use crate::guest::{Granted, Start};
 use crate::host::WasmHost;
 use crate::lift::{LiftedTools, command};
 use crate::plugin::{Bytes, Plugin};
+
+mod definitions;
+mod slow;
+
+use definitions::{NAME_MAX, definitions, line};
 
 /// How a component is called.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -56,21 +58,16 @@ pub(crate) struct Description {
 /// What is kept of a component: what it is, or why it is nothing.
 pub(crate) type Described = Result<Description, (Code, String)>;
 
-/// Version of the kept form. A change of [`Description`] or of what is checked needs a new one.
+/// Version of what is kept, and part of the key under which it is: what another version kept is as if it
+/// were not there. What cannot be read is not used anyway; a new version is needed when old entries could be
+/// read and would be wrong: when something in [`Description`] means something else, when `definitions` checks
+/// more or less, when components are told apart or lifted in another way.
 pub(crate) const FORM: u32 = 2;
 
 /// Bounds of a description: enough for a plugin that builds its schemas at run time.
 const TIME: Duration = Duration::from_secs(5);
 const FUEL: u64 = 5_000_000_000;
 const MOST_BYTES: u64 = 4 << 20;
-const MOST_TOOLS: usize = 256;
-
-/// Longest texts in a definition, in characters. A model reads every description in every prompt.
-const NAME_MAX: usize = 64;
-const DESCRIPTION_MAX: usize = 8_000;
-const TEXT_MAX: usize = 500;
-const SCHEMA_MAX: usize = 200_000;
-const NEEDS_MAX: usize = 100;
 
 /// What a look at a component brought.
 pub(crate) struct Look {
@@ -80,12 +77,33 @@ pub(crate) struct Look {
     pub lasts: bool,
 }
 
-/// The description of a component: from the cache, or from the component itself.
+/// What is shipped with a component, if it has the form of now.
+pub(crate) fn shipped(text: &str) -> serde_json::Result<Description> {
+    serde_json::from_str(text)
+}
+
+/// What a component that is part of the binary says of itself at this moment, in the form in which it is
+/// shipped.
+pub(crate) async fn ask_for_shipping(
+    host: &Arc<WasmHost>,
+    component: &'static [u8],
+    place: &str,
+) -> Result<String, HostError> {
+    let bytes = Bytes::Bundled(component);
+    let described = describe(host, &bytes, place, Hash::of(component), component).await?;
+    let text = serde_json::to_string_pretty(&described);
+    let text = text.map_err(|error| HostError::Engine(error.to_string()))?;
+    Ok(text + "\n")
+}
+
+/// The description of a component: from the cache, or from the component itself. A component that was too
+/// slow a moment ago is asked only if `again`.
 pub(crate) async fn look(
     host: &Arc<WasmHost>,
     bytes: &Bytes,
     place: &str,
     digest: Option<Hash>,
+    again: bool,
 ) -> Look {
     let cached = |digest| {
         let described = kept(host, &digest)?;
@@ -112,6 +130,13 @@ pub(crate) async fn look(
     if let Some(look) = cached(digest) {
         return look;
     }
+    if !again && let Some(reason) = slow::reason(host.cache(), &digest) {
+        return Look {
+            digest,
+            described: Err((Code::Timeout, reason)),
+            lasts: false,
+        };
+    }
     let described = describe(host, bytes, place, digest, &content).await;
     // A plugin that was too slow may have had a busy machine.
     let lasts = !matches!(
@@ -121,7 +146,13 @@ pub(crate) async fn look(
             | HostError::Changed(_)
             | HostError::Manifest(_, Code::Timeout))
     );
-    let described = described.map_err(|error| (error.code(), error.to_string()));
+    let mut described = described.map_err(|error| (error.code(), error.to_string()));
+    if let Err((Code::Timeout, reason)) = &mut described {
+        slow::remember(host.cache(), &digest, reason);
+        if let Some(until) = slow::reason(host.cache(), &digest) {
+            *reason = until;
+        }
+    }
     if lasts {
         match serde_json::to_vec(&described) {
             Ok(content) => host
@@ -290,136 +321,4 @@ async fn ask(
             Err(HostError::Manifest(message, Code::Timeout))
         }
     }
-}
-
-/// The tools of a manifest: the good ones, and the ones that are left out and why.
-type Sorted = (Vec<Definition>, Vec<(String, String)>);
-
-/// Checks the tools of a manifest one by one. A bad tool is left out and the others go on; a manifest
-/// that is bad as a whole is refused as a whole.
-fn definitions(tools: Vec<types::Definition>) -> Result<Sorted, HostError> {
-    let whole = |message: String| {
-        Err(HostError::Manifest(
-            format!("it {message}"),
-            Code::InvalidInput,
-        ))
-    };
-    if tools.is_empty() {
-        return whole("describes no tools".to_owned());
-    }
-    if tools.len() > MOST_TOOLS {
-        return whole(format!(
-            "describes {} tools; {MOST_TOOLS} are the most, so split it into several plugins",
-            tools.len()
-        ));
-    }
-    let mut seen = HashSet::new();
-    let (mut good, mut refused) = (Vec::new(), Vec::new());
-    for tool in tools {
-        let name = line(&tool.name, NAME_MAX);
-        if !seen.insert(tool.name.clone()) {
-            refused.push((
-                name,
-                "the plugin describes this name twice; only the first counts".to_owned(),
-            ));
-            continue;
-        }
-        match definition(tool) {
-            Ok(definition) => good.push(definition),
-            Err(reason) => refused.push((name, reason)),
-        }
-    }
-    Ok((good, refused))
-}
-
-fn definition(tool: types::Definition) -> Result<Definition, String> {
-    let name = ToolName::new(&tool.name).map_err(|error| error.to_string())?;
-    let long = |what: &str, length: usize, most: usize| {
-        format!("its {what} has {length} characters; {most} are the most")
-    };
-    let length = tool.description.chars().count();
-    if length > DESCRIPTION_MAX {
-        return Err(long("description", length, DESCRIPTION_MAX));
-    }
-    if tool.description.trim().is_empty() {
-        return Err("it has no description, so no model could choose it".to_owned());
-    }
-    let schema = |what: &str, text: &str| {
-        if text.len() > SCHEMA_MAX {
-            return Err(long(what, text.len(), SCHEMA_MAX));
-        }
-        Schema::parse(text).map_err(|error| format!("its {what} is {error}"))
-    };
-    Ok(Definition {
-        name,
-        title: tool.title.map(|title| line(&title, TEXT_MAX)),
-        description: text::sanitize(tool.description),
-        group: convert::group(tool.group),
-        input_schema: schema("input schema", &tool.input_schema)?,
-        output_schema: tool
-            .output_schema
-            .map(|text| schema("output schema", &text))
-            .transpose()?,
-        approval: convert::approval(tool.approval),
-        risk: convert::risk(tool.risk),
-        hints: convert::hints(tool.hints),
-        needs: needs(convert::needs(tool.needs))?,
-    })
-}
-
-/// Checks what a tool asks for: a need that could not be granted as written is an error of its author.
-fn needs(mut needs: Needs) -> Result<Needs, String> {
-    let count = needs.files.len()
-        + needs.hosts.len()
-        + needs.commands.len()
-        + needs.secrets.len()
-        + needs.variables.len()
-        + needs.tools.len();
-    if count > NEEDS_MAX {
-        return Err(format!("it has {count} needs; {NEEDS_MAX} are the most"));
-    }
-    for need in &mut needs.files {
-        let trimmed = need.path.trim_end_matches('/');
-        let inside = trimmed == "."
-            || trimmed
-                .split('/')
-                .all(|part| !part.is_empty() && part != "." && part != "..");
-        if !inside || need.path.contains(['\\', '\0', ':']) {
-            let shown = line(&need.path, TEXT_MAX);
-            return Err(format!(
-                "it needs the directory `{shown}`: write a path below the workspace, such as `data`, or `.` for all of it"
-            ));
-        }
-        need.path = trimmed.to_owned();
-        need.reason = line(&need.reason, TEXT_MAX);
-    }
-    for need in &mut needs.hosts {
-        const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-        if let Some(method) = need
-            .methods
-            .iter()
-            .find(|method| !METHODS.contains(&method.as_str()))
-        {
-            let near = did_you_mean(method, METHODS);
-            return Err(format!(
-                "it needs the HTTP method `{}`, which is none.{near}",
-                line(method, NAME_MAX)
-            ));
-        }
-        need.reason = line(&need.reason, TEXT_MAX);
-    }
-    for reason in needs
-        .commands
-        .iter_mut()
-        .map(|n| &mut n.reason)
-        .chain(needs.secrets.iter_mut().map(|n| &mut n.reason))
-    {
-        *reason = line(reason, TEXT_MAX);
-    }
-    Ok(needs)
-}
-
-/// A text of the guest as one short line.
-fn line(text: &str, most: usize) -> String {
-    text::visible(text::prefix(text, most))
 }

@@ -12,6 +12,7 @@ use mimir_core::tool::{Origin, Source, Tool, ToolName, Trust};
 use crate::backend::WasmBackend;
 use crate::describe::{self, Described, Description, Kind};
 use crate::digest::Hash;
+use crate::error::HostError;
 use crate::family::is_pure;
 use crate::folder::{self, Index, Scan};
 use crate::host::WasmHost;
@@ -31,6 +32,9 @@ pub struct Bundled {
     pub keeps_backups: bool,
     /// Other names of its tools: name and alias.
     pub aliases: &'static [(&'static str, &'static str)],
+    /// What it says of itself, as [`Toolbox::descriptions`] gives it: then nothing is compiled before one of
+    /// its tools is called. Without it the component is asked once.
+    pub description: Option<&'static str>,
 }
 
 /// Finds and describes components, and keeps the ones that are loaded.
@@ -38,6 +42,7 @@ pub struct Toolbox {
     host: Arc<WasmHost>,
     bundled: Vec<Bundled>,
     folder: Option<PathBuf>,
+    again: bool,
     plugins: Mutex<HashMap<(Hash, String), Arc<Plugin>>>,
 }
 
@@ -60,8 +65,45 @@ impl Toolbox {
             host,
             bundled,
             folder,
+            again: false,
             plugins: Mutex::default(),
         }
+    }
+
+    /// The same, which also asks the plugins that were too slow to describe themselves a moment ago. Others
+    /// leave them alone for some minutes.
+    #[must_use]
+    pub fn asking_again(mut self) -> Self {
+        self.again = true;
+        self
+    }
+
+    /// What the components in the binary say of themselves when they are asked now, by their names: what
+    /// belongs into [`Bundled::description`].
+    pub async fn descriptions(&self) -> Result<Vec<(&'static str, String)>, HostError> {
+        let mut all = Vec::new();
+        for bundled in &self.bundled {
+            let place = format!("{BUILT_IN}/{}", bundled.name);
+            let text = describe::ask_for_shipping(&self.host, bundled.bytes, &place).await?;
+            all.push((bundled.name, text));
+        }
+        Ok(all)
+    }
+
+    /// What a component in the binary is, without a look at it where that was shipped with it.
+    async fn described(&self, bundled: &Bundled, place: &str) -> Described {
+        if let Some(text) = bundled.description {
+            match describe::shipped(text) {
+                Ok(description) => return Ok(description),
+                Err(error) => {
+                    tracing::warn!(%error, place, "the description that is shipped is not used");
+                }
+            }
+        }
+        let bytes = Bytes::Bundled(bundled.bytes);
+        let digest = Some(Hash(bundled.sha256));
+        let look = describe::look(&self.host, &bytes, place, digest, self.again);
+        look.await.described
     }
 
     /// Looks at everything. What was described before costs a look at its size and date; what runs
@@ -73,9 +115,7 @@ impl Toolbox {
             let place = format!("{BUILT_IN}/{}", bundled.name);
             let bytes = Bytes::Bundled(bundled.bytes);
             let digest = Hash(bundled.sha256);
-            let described = describe::look(&self.host, &bytes, &place, Some(digest))
-                .await
-                .described;
+            let described = self.described(bundled, &place).await;
             let found = Found {
                 stem: bundled.name,
                 source: Source::BuiltIn,
@@ -97,7 +137,7 @@ impl Toolbox {
         let Scan { files, unnamed } = match folder::scan(path) {
             Ok(scan) => scan,
             Err(error) => {
-                let error = crate::error::HostError::read(path.display().to_string(), &error);
+                let error = HostError::read(path.display().to_string(), &error);
                 loaded.quarantined.push(Quarantined {
                     location: path.display().to_string(),
                     code: error.code(),
@@ -122,7 +162,7 @@ impl Toolbox {
             let (digest, described) = match index.get(&name) {
                 Some(known) => known,
                 None => {
-                    let look = describe::look(&self.host, &bytes, &place, None).await;
+                    let look = describe::look(&self.host, &bytes, &place, None, self.again).await;
                     if look.lasts {
                         index.put(&name, stamp, look.digest, &look.described);
                     }

@@ -5,7 +5,6 @@ use crate::args::Globals;
 use crate::exit::{Exit, Failure};
 use crate::output::Printer;
 use crate::output::doctor::{is_well, print};
-use crate::places::Places;
 use crate::settings::Settings;
 use crate::setup::{self, Setup};
 
@@ -14,7 +13,7 @@ mod checks;
 /// Checks that everything is in place.
 pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     let workspace = setup::workspace(globals)?;
-    let places = Places::find();
+    let places = setup::places();
     let mut findings = vec![checks::program(), checks::workspace(&workspace)];
     // A broken config is a finding here, and must not hide the others.
     let settings = Settings::read(&places, &workspace)
@@ -30,7 +29,7 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     findings.push(checks::engine(&facts));
     findings.push(checks::cache(&facts));
     findings.push(checks::ledger(&setup));
-    let loaded = setup.toolbox(host).load().await;
+    let loaded = setup.toolbox(host).asking_again().load().await;
     let registry = mimir_core::Registry::new(loaded.tools, loaded.quarantined);
     findings.push(checks::tools(&setup, &registry));
     findings.extend(registry.quarantined().iter().map(checks::quarantined));

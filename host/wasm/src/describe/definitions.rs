@@ -1,0 +1,153 @@
+//! What a plugin says of its tools, tool by tool: checked, bounded and made safe to print.
+
+use std::collections::HashSet;
+
+use mimir_core::names::did_you_mean;
+use mimir_core::tool::{Definition, ToolName};
+use mimir_core::{Code, Needs, Schema, text};
+
+use crate::bindings::types;
+use crate::convert;
+use crate::error::HostError;
+
+/// More tools than any honest plugin has; a model would be told of them all.
+const MOST_TOOLS: usize = 256;
+
+/// Longest texts in a definition, in characters. A model reads every description in every prompt.
+pub(super) const NAME_MAX: usize = 64;
+const DESCRIPTION_MAX: usize = 8_000;
+const TEXT_MAX: usize = 500;
+const SCHEMA_MAX: usize = 200_000;
+const NEEDS_MAX: usize = 100;
+
+/// The tools of a manifest: the good ones, and the ones that are left out and why.
+pub(super) type Sorted = (Vec<Definition>, Vec<(String, String)>);
+
+/// Checks the tools of a manifest one by one. A bad tool is left out and the others go on; a manifest
+/// that is bad as a whole is refused as a whole.
+pub(super) fn definitions(tools: Vec<types::Definition>) -> Result<Sorted, HostError> {
+    let whole = |message: String| {
+        Err(HostError::Manifest(
+            format!("it {message}"),
+            Code::InvalidInput,
+        ))
+    };
+    if tools.is_empty() {
+        return whole("describes no tools".to_owned());
+    }
+    if tools.len() > MOST_TOOLS {
+        return whole(format!(
+            "describes {} tools; {MOST_TOOLS} are the most, so split it into several plugins",
+            tools.len()
+        ));
+    }
+    let mut seen = HashSet::new();
+    let (mut good, mut refused) = (Vec::new(), Vec::new());
+    for tool in tools {
+        let name = line(&tool.name, NAME_MAX);
+        if !seen.insert(tool.name.clone()) {
+            refused.push((
+                name,
+                "the plugin describes this name twice; only the first counts".to_owned(),
+            ));
+            continue;
+        }
+        match definition(tool) {
+            Ok(definition) => good.push(definition),
+            Err(reason) => refused.push((name, reason)),
+        }
+    }
+    Ok((good, refused))
+}
+
+fn definition(tool: types::Definition) -> Result<Definition, String> {
+    let name = ToolName::new(&tool.name).map_err(|error| error.to_string())?;
+    let long = |what: &str, length: usize, most: usize| {
+        format!("its {what} has {length} characters; {most} are the most")
+    };
+    let length = tool.description.chars().count();
+    if length > DESCRIPTION_MAX {
+        return Err(long("description", length, DESCRIPTION_MAX));
+    }
+    if tool.description.trim().is_empty() {
+        return Err("it has no description, so no model could choose it".to_owned());
+    }
+    let schema = |what: &str, text: &str| {
+        if text.len() > SCHEMA_MAX {
+            return Err(long(what, text.len(), SCHEMA_MAX));
+        }
+        Schema::parse(text).map_err(|error| format!("its {what} is {error}"))
+    };
+    Ok(Definition {
+        name,
+        title: tool.title.map(|title| line(&title, TEXT_MAX)),
+        description: text::sanitize(tool.description),
+        group: convert::group(tool.group),
+        input_schema: schema("input schema", &tool.input_schema)?,
+        output_schema: tool
+            .output_schema
+            .map(|text| schema("output schema", &text))
+            .transpose()?,
+        approval: convert::approval(tool.approval),
+        risk: convert::risk(tool.risk),
+        hints: convert::hints(tool.hints),
+        needs: needs(convert::needs(tool.needs))?,
+    })
+}
+
+/// Checks what a tool asks for: a need that could not be granted as written is an error of its author.
+fn needs(mut needs: Needs) -> Result<Needs, String> {
+    let count = needs.files.len()
+        + needs.hosts.len()
+        + needs.commands.len()
+        + needs.secrets.len()
+        + needs.variables.len()
+        + needs.tools.len();
+    if count > NEEDS_MAX {
+        return Err(format!("it has {count} needs; {NEEDS_MAX} are the most"));
+    }
+    for need in &mut needs.files {
+        let trimmed = need.path.trim_end_matches('/');
+        let inside = trimmed == "."
+            || trimmed
+                .split('/')
+                .all(|part| !part.is_empty() && part != "." && part != "..");
+        if !inside || need.path.contains(['\\', '\0', ':']) {
+            let shown = line(&need.path, TEXT_MAX);
+            return Err(format!(
+                "it needs the directory `{shown}`: write a path below the workspace, such as `data`, or `.` for all of it"
+            ));
+        }
+        need.path = trimmed.to_owned();
+        need.reason = line(&need.reason, TEXT_MAX);
+    }
+    for need in &mut needs.hosts {
+        const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+        if let Some(method) = need
+            .methods
+            .iter()
+            .find(|method| !METHODS.contains(&method.as_str()))
+        {
+            let near = did_you_mean(method, METHODS);
+            return Err(format!(
+                "it needs the HTTP method `{}`, which is none.{near}",
+                line(method, NAME_MAX)
+            ));
+        }
+        need.reason = line(&need.reason, TEXT_MAX);
+    }
+    for reason in needs
+        .commands
+        .iter_mut()
+        .map(|n| &mut n.reason)
+        .chain(needs.secrets.iter_mut().map(|n| &mut n.reason))
+    {
+        *reason = line(reason, TEXT_MAX);
+    }
+    Ok(needs)
+}
+
+/// A text of the guest as one short line.
+pub(super) fn line(text: &str, most: usize) -> String {
+    text::visible(text::prefix(text, most))
+}

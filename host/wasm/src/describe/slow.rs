@@ -1,0 +1,86 @@
+//! Plugins that took too long to say what they are: remembered for a while, so that not every listing
+//! waits for them again.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::cache::{Cache, Kind};
+use crate::digest::Hash;
+
+/// How long a plugin is left alone: many listings, and still short enough that what was only a busy
+/// machine heals by itself.
+const REST: Duration = Duration::from_secs(10 * 60);
+
+/// What is kept.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    /// When it is asked again, in seconds of the Unix epoch.
+    until: u64,
+    reason: String,
+}
+
+/// Remembers that it was too slow just now.
+pub(super) fn remember(cache: &Cache, digest: &Hash, reason: &str) {
+    let note = Note {
+        until: now().saturating_add(REST.as_secs()),
+        reason: reason.to_owned(),
+    };
+    if let Ok(content) = serde_json::to_vec(&note) {
+        cache.put(Kind::Description, &key(digest), &content);
+    }
+}
+
+/// Why it is not asked now, and when it will be; nothing if it may be asked.
+pub(super) fn reason(cache: &Cache, digest: &Hash) -> Option<String> {
+    let content = cache.get(Kind::Description, &key(digest))?;
+    shown(serde_json::from_slice(&content).ok()?, now())
+}
+
+fn shown(note: Note, now: u64) -> Option<String> {
+    let left = note.until.checked_sub(now).filter(|left| *left > 0)?;
+    // Further away than any note was ever made: the clock was set back.
+    if left > REST.as_secs() {
+        return None;
+    }
+    let minutes = left.div_ceil(60);
+    Some(format!(
+        "{}; it is asked again in {minutes} min, or at once by `mimir doctor`",
+        note.reason
+    ))
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+fn key(digest: &Hash) -> String {
+    format!("{digest}-{}-slow", super::FORM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_good_for_a_while() {
+        let note = || Note {
+            until: 10_000,
+            reason: "too slow".to_owned(),
+        };
+        let shown = |now| shown(note(), now);
+        let said = shown(10_000 - 61).unwrap();
+        assert!(
+            said.starts_with("too slow; ") && said.contains("in 2 min"),
+            "{said}"
+        );
+        assert_eq!(shown(10_000), None, "it is over");
+        assert_eq!(shown(20_000), None);
+        assert_eq!(
+            shown(10_000 - REST.as_secs() - 1),
+            None,
+            "the clock was set back"
+        );
+    }
+}

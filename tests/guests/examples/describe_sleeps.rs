@@ -1,0 +1,19 @@
+//! Is asked what it can do and sleeps over it.
+
+use mimir_guests::{Answer, Hostile, Manifest, hostile, manifest, text};
+use std::time::Duration;
+
+struct Sleeper;
+
+impl Hostile for Sleeper {
+    fn describe() -> Manifest {
+        std::thread::sleep(Duration::from_secs(3600));
+        manifest(vec![])
+    }
+
+    fn call(_: String) -> Answer {
+        text("never called")
+    }
+}
+
+hostile!(Sleeper);

@@ -1,0 +1,31 @@
+//! What ships with the built-in components as their description is what they say themselves.
+
+use std::fs;
+use std::path::Path;
+
+use mimir_kit::builtins;
+use mimir_wasm::{HostOptions, Toolbox, WasmHost};
+
+/// Set, the descriptions are written anew.
+const WRITE: &str = "MIMIR_WRITE_DESCRIPTIONS";
+
+#[tokio::test]
+async fn what_is_shipped_is_what_the_components_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/builtins/src/descriptions");
+    let workspace = tempfile::tempdir().unwrap();
+    let host = WasmHost::new(HostOptions::new(workspace.path()));
+    let said = Toolbox::new(host, builtins(), None).descriptions().await;
+    let said = said.unwrap();
+    assert_eq!(said.len(), builtins().len());
+    for (builtin, (name, text)) in builtins().iter().zip(said) {
+        assert_eq!(builtin.name, name);
+        if std::env::var_os(WRITE).is_some() {
+            fs::write(folder.join(format!("{name}.json")), &text).unwrap();
+            continue;
+        }
+        assert!(
+            builtin.description == Some(text.as_str()),
+            "{name} says something else of itself now; this writes it down:\n  {WRITE}=1 cargo test --workspace --test all what_is_shipped"
+        );
+    }
+}
