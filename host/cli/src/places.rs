@@ -11,7 +11,13 @@ pub struct Places {
     pub config: Option<PathBuf>,
     /// Holds compiled components; it may be deleted at any time.
     pub cache: Option<PathBuf>,
+    /// Our own variables that name no place, because their path is relative.
+    pub ignored: Vec<&'static str>,
 }
+
+/// Our own variables, which go before the platform's.
+const CONFIG: &str = "MIMIR_CONFIG_DIR";
+const CACHE: &str = "MIMIR_CACHE_DIR";
 
 impl Places {
     /// Asks the environment.
@@ -20,7 +26,8 @@ impl Places {
     }
 
     /// `MIMIR_CONFIG_DIR` and `MIMIR_CACHE_DIR` come first, then the platform's own rules. A relative
-    /// path is ignored, as the XDG rules want it: it would mean another folder in every folder.
+    /// path is ignored, as the XDG rules want it: it would mean another folder in every folder. Of our
+    /// own variables that is worth a word.
     fn from(var: impl Fn(&str) -> Option<OsString>) -> Self {
         let dir = |name: &str| {
             var(name)
@@ -50,9 +57,12 @@ impl Places {
                 ),
             )
         };
+        let relative =
+            |name: &&str| var(name).is_some_and(|it| !it.is_empty()) && dir(name).is_none();
         Self {
-            config: dir("MIMIR_CONFIG_DIR").or(config),
-            cache: dir("MIMIR_CACHE_DIR").or(cache),
+            config: dir(CONFIG).or(config),
+            cache: dir(CACHE).or(cache),
+            ignored: [CONFIG, CACHE].into_iter().filter(relative).collect(),
         }
     }
 }
@@ -95,5 +105,13 @@ mod tests {
         ]);
         assert_eq!(own.cache, Some("/x".into()));
         assert_eq!(own.config, Some("/y".into()));
+        assert!(own.ignored.is_empty());
+        let relative = places(&[
+            ("HOME", "/h"),
+            ("MIMIR_CACHE_DIR", "cache"),
+            ("MIMIR_CONFIG_DIR", ""),
+        ]);
+        assert_eq!(relative.cache, places(&[("HOME", "/h")]).cache);
+        assert_eq!(relative.ignored, ["MIMIR_CACHE_DIR"]);
     }
 }

@@ -33,7 +33,7 @@ pub struct Setup {
 impl Setup {
     /// Finds the workspace and reads the config files.
     pub fn find(globals: &Globals) -> Result<Self, ToolError> {
-        let places = Places::find();
+        let places = places();
         let workspace = workspace(globals)?;
         apart(&workspace, &places)?;
         let settings = Settings::read(&places, &workspace)?;
@@ -155,6 +155,17 @@ fn apart(workspace: &Workspace, places: &Places) -> Result<(), ToolError> {
         }
     }
     Ok(())
+}
+
+/// The user's own folders, with a word about a variable that names none.
+pub fn places() -> Places {
+    let places = Places::find();
+    for variable in &places.ignored {
+        warn(format_args!(
+            "{variable} is not used: it wants an absolute path"
+        ));
+    }
+    places
 }
 
 /// The workspace, with a word about a folder that was passed over.

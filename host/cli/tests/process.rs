@@ -110,6 +110,45 @@ fn a_broken_config_stops_everything_but_doctor() {
 }
 
 #[test]
+fn a_cache_that_cannot_be_used_is_told_once_with_the_way_out() {
+    let home = tempfile::tempdir().unwrap();
+    let work = home.path().join("work");
+    fs::create_dir(&work).unwrap();
+    fs::write(home.path().join("file"), "in the way").unwrap();
+    let run = |args: &[&str]| {
+        let mut command = mimir(&work, args);
+        command.env("MIMIR_CACHE_DIR", home.path().join("file/cache"));
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let (code, _, err) = run(&["call", "file_info", "path=."]);
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(err.contains("MIMIR_CACHE_DIR"), "{err}");
+    let (code, out, _) = run(&["doctor"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        out.contains("✗ cache") && out.contains("MIMIR_CACHE_DIR"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_relative_place_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = mimir(home.path(), &["tools", "list"]);
+    let output = command.env("MIMIR_CACHE_DIR", "cache").output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.contains("MIMIR_CACHE_DIR is not used"), "{err}");
+    assert!(!home.path().join("cache").exists());
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let home = tempfile::tempdir().unwrap();
     let mut child = mimir(home.path(), &["completions", "bash"])

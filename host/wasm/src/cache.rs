@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -19,9 +19,11 @@ const MAGIC: &[u8; 8] = b"mimir\0c\x02";
 const HEADER: usize = MAGIC.len() + 32;
 
 /// A folder that only this user can write to, or none.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Cache {
     folder: Option<PathBuf>,
+    /// Whether somebody was told that it cannot be used.
+    told: AtomicBool,
 }
 
 /// What `doctor` says about the cache.
@@ -48,7 +50,10 @@ pub enum CacheState {
 impl Cache {
     /// A cache in `folder`, or one that keeps nothing.
     pub fn new(folder: Option<PathBuf>) -> Self {
-        Self { folder }
+        Self {
+            folder,
+            told: AtomicBool::new(false),
+        }
     }
 
     /// Where it is.
@@ -61,13 +66,21 @@ impl Cache {
         let Some(folder) = &self.folder else {
             return CacheState::Off;
         };
-        if !folder.exists() {
-            return CacheState::Absent;
-        }
-        if let Err(error) = private::check_folder(folder) {
-            return CacheState::Bad {
-                why: error.to_string(),
+        let bad = |error: io::Error| CacheState::Bad {
+            why: error.to_string(),
+        };
+        if folder.symlink_metadata().is_err() {
+            // The first entry makes it, in the nearest folder that is there.
+            let mut above = folder.ancestors().skip(1);
+            let above = above.find(|folder| folder.symlink_metadata().is_ok());
+            return match above.map_or(Ok(()), private::check_writable) {
+                Ok(()) => CacheState::Absent,
+                Err(error) => bad(error),
             };
+        }
+        let checked = private::check_folder(folder).and_then(|()| private::check_writable(folder));
+        if let Err(error) = checked {
+            return bad(error);
         }
         let (mut entries, mut bytes) = (0, 0);
         for kind in Kind::ALL {
@@ -88,7 +101,11 @@ impl Cache {
         match read(folder, &folder.join(kind.folder()), key) {
             Ok(content) => content,
             Err(error) => {
-                tracing::warn!(%error, key, "a cache entry is not used");
+                if error.kind() == io::ErrorKind::InvalidData {
+                    tracing::warn!(%error, key, "a cache entry is not used and made anew");
+                } else {
+                    self.useless(folder, &error);
+                }
                 None
             }
         }
@@ -100,8 +117,20 @@ impl Cache {
             return;
         };
         if let Err(error) = write(folder, &folder.join(kind.folder()), key, content) {
-            tracing::warn!(%error, key, "a cache entry cannot be kept");
+            self.useless(folder, &error);
         }
+    }
+
+    /// Says once that the cache is of no use: what is wrong with one entry is wrong with the others too.
+    fn useless(&self, folder: &Path, error: &io::Error) {
+        if self.told.swap(true, Ordering::Relaxed) {
+            tracing::debug!(%error, "the cache cannot be used");
+            return;
+        }
+        let folder = folder.display();
+        tracing::warn!(
+            "the cache {folder} cannot be used ({error}), so tools are compiled again each time; MIMIR_CACHE_DIR names another folder"
+        );
     }
 }
 
@@ -138,8 +167,10 @@ fn seal(key: &str, content: &[u8]) -> [u8; 32] {
 }
 
 fn read(top: &Path, folder: &Path, key: &str) -> io::Result<Option<Bytes>> {
+    use io::ErrorKind::{NotADirectory, NotFound};
     let mut file = match private::open(&folder.join(key)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // What is in the way of the folder is found when something is to be kept.
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return Ok(None),
         other => other?,
     };
     private::check_folder(top)?;
@@ -192,9 +223,19 @@ mod private {
         io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned())
     }
 
+    pub fn check_writable(folder: &Path) -> io::Result<()> {
+        if !folder.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)?)
+    }
+
     pub fn check_folder(folder: &Path) -> io::Result<()> {
         let meta = folder.symlink_metadata()?;
-        if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
+        if !meta.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        if meta.uid() != rustix::process::geteuid().as_raw() {
             return Err(refuse("the cache folder belongs to somebody else"));
         }
         if meta.mode() & 0o077 != 0 {
@@ -251,6 +292,17 @@ mod private {
     use std::path::Path;
 
     pub fn check_folder(_: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub fn check_writable(folder: &Path) -> io::Result<()> {
+        let meta = std::fs::metadata(folder)?;
+        if !meta.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        if meta.permissions().readonly() {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        }
         Ok(())
     }
 

@@ -10,7 +10,7 @@ fn ledger(folder: &Path) -> UserLedger {
     std::fs::create_dir_all(workspace.join(".mimir/state")).unwrap();
     let places = Places {
         config: Some(folder.join("config")),
-        cache: None,
+        ..Places::default()
     };
     UserLedger::new(&places, &Workspace::find(Some(&workspace)).unwrap()).unwrap()
 }

@@ -67,7 +67,7 @@ fn both_files_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let places = Places {
         config: Some(dir.path().join("user")),
-        cache: None,
+        ..Places::default()
     };
     let workspace = Workspace::find(Some(dir.path())).unwrap();
     assert!(

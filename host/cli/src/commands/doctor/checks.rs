@@ -167,7 +167,7 @@ pub fn cache(facts: &EngineFacts) -> Finding {
         CacheState::Bad { why } => Finding::bad(
             "cache",
             format!("{place} is not used: {why}"),
-            "it holds code that runs, so it must be yours alone: chown and chmod 0700, or remove it",
+            "it holds code that runs, so it must be yours alone: chown and chmod 0700, or remove it, or set MIMIR_CACHE_DIR to another folder",
         ),
     }
 }
