@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
+use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
 
 use crate::limits::Limits;
 use crate::tool::Group;
@@ -14,12 +14,14 @@ use crate::tool::Group;
 mod approval;
 mod commands;
 mod labels;
+mod limits;
 mod lowering;
 mod rules;
 
 pub use approval::{ApprovalBlock, ApprovalSetting, Conditions};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
 pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
+pub use limits::{LimitSettings, OutOfRange};
 pub use rules::{MatcherSettings, RuleSettings};
 
 /// `.mimir/config.yml`.
@@ -168,77 +170,6 @@ pub struct ToolSettings {
     pub limits: LimitSettings,
 }
 
-/// Bounds of a call; what is not set keeps its default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct LimitSettings {
-    /// Wall clock in milliseconds.
-    pub time_ms: Option<u64>,
-    /// Units of fuel.
-    pub fuel: Option<u64>,
-    /// Memory in MiB.
-    pub memory_mb: Option<u64>,
-    /// Elements over all tables.
-    pub table_elements: Option<u64>,
-    /// Core instances.
-    pub instances: Option<u32>,
-    /// Bytes of raw output.
-    pub output_bytes: Option<u64>,
-    /// Characters of text for the model.
-    pub output_chars: Option<usize>,
-    /// Log lines kept.
-    pub log_lines: Option<usize>,
-    /// Bytes kept of a log line.
-    pub log_line_bytes: Option<usize>,
-    /// Files open at once.
-    pub open_files: Option<usize>,
-    /// Calls of one plugin at a time.
-    pub concurrent: Option<usize>,
-    /// Calls per minute of one tool.
-    pub calls_per_minute: Option<u32>,
-}
-
-impl LimitSettings {
-    /// These bounds, and `base` where nothing is set.
-    pub fn over(self, base: Limits) -> Limits {
-        Limits {
-            wall: self.time_ms.map_or(base.wall, Duration::from_millis),
-            fuel: self.fuel.unwrap_or(base.fuel),
-            memory: self
-                .memory_mb
-                .map_or(base.memory, |mb| mb.saturating_mul(1 << 20)),
-            table_elements: self.table_elements.unwrap_or(base.table_elements),
-            instances: self.instances.unwrap_or(base.instances),
-            output_bytes: self.output_bytes.unwrap_or(base.output_bytes),
-            output_chars: self.output_chars.unwrap_or(base.output_chars),
-            log_lines: self.log_lines.unwrap_or(base.log_lines),
-            log_line_bytes: self.log_line_bytes.unwrap_or(base.log_line_bytes),
-            open_files: self.open_files.unwrap_or(base.open_files),
-            concurrent_per_plugin: self.concurrent.unwrap_or(base.concurrent_per_plugin).max(1),
-            calls_per_minute: self.calls_per_minute.or(base.calls_per_minute),
-        }
-    }
-}
-
-impl From<Limits> for LimitSettings {
-    fn from(limits: Limits) -> Self {
-        Self {
-            time_ms: Some(u64::try_from(limits.wall.as_millis()).unwrap_or(u64::MAX)),
-            fuel: Some(limits.fuel),
-            memory_mb: Some(limits.memory >> 20),
-            table_elements: Some(limits.table_elements),
-            instances: Some(limits.instances),
-            output_bytes: Some(limits.output_bytes),
-            output_chars: Some(limits.output_chars),
-            log_lines: Some(limits.log_lines),
-            log_line_bytes: Some(limits.log_line_bytes),
-            open_files: Some(limits.open_files),
-            concurrent: Some(limits.concurrent_per_plugin),
-            calls_per_minute: limits.calls_per_minute,
-        }
-    }
-}
-
 /// Where a secret is taken from.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -290,6 +221,16 @@ pub enum Durability {
 }
 
 impl Config {
+    /// Checks that every bound is one that can be held.
+    pub fn check(&self) -> Result<(), OutOfRange> {
+        self.limits.check("limits")?;
+        limits::check_time("tools.maxExecutionTime", self.tools.max_execution_time)?;
+        for (tool, settings) in &self.tools.each {
+            settings.limits.check(&format!("tools.{tool}.limits"))?;
+        }
+        Ok(())
+    }
+
     /// The bounds of every call.
     pub fn limits(&self) -> Limits {
         let mut limits = self.limits.over(Limits::default());
@@ -324,6 +265,26 @@ mod tests {
         );
         assert!(!config.tools.auto_load_custom_tools);
         assert_eq!(config.limits().wall, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_bound_that_cannot_be_held_is_refused_with_its_key() {
+        for (json, key) in [
+            (serde_json::json!({"limits": {"fuel": 0}}), "limits.fuel"),
+            (
+                serde_json::json!({"tools": {"git": {"limits": {"instances": 65}}}}),
+                "tools.git.limits.instances",
+            ),
+            (
+                serde_json::json!({"tools": {"maxExecutionTime": 0}}),
+                "tools.maxExecutionTime",
+            ),
+        ] {
+            let error = read(json).unwrap().check().unwrap_err();
+            assert_eq!(error.key, key);
+        }
+        let fine = serde_json::json!({"limits": {"fuel": 1_000}, "tools": {"maxExecutionTime": 1}});
+        assert!(read(fine).unwrap().check().is_ok());
     }
 
     #[test]

@@ -36,6 +36,14 @@ impl Limits {
     pub const CONCURRENT_TOTAL: usize = 64;
     /// How deep tools may call tools. A cycle ends here and not at the end of the stack.
     pub const CALL_DEPTH: u32 = 8;
+    /// Memory that any call can have: all that one 32-bit memory addresses. The engine reserves address
+    /// space for it.
+    pub const MEMORY_MOST: u64 = 4 << 30;
+    /// Elements that any call can have in its tables, and instances that it can have: the engine's pool has
+    /// slots of this size, and no setting can widen them.
+    pub const TABLE_ELEMENTS_MOST: u64 = 100_000;
+    /// See [`Self::TABLE_ELEMENTS_MOST`].
+    pub const INSTANCES_MOST: u32 = 64;
 }
 
 impl Limits {
@@ -70,8 +78,8 @@ impl Default for Limits {
             // wall clock.
             fuel: 20_000_000_000,
             memory: 256 << 20,
-            table_elements: 100_000,
-            instances: 64,
+            table_elements: Self::TABLE_ELEMENTS_MOST,
+            instances: Self::INSTANCES_MOST,
             output_bytes: 16 << 20,
             output_chars: 100_000,
             log_lines: 1_000,

@@ -70,6 +70,10 @@ impl Policy {
     /// The policy that a config file states; `source` names the file and the lines of its keys.
     pub fn new(config: &Config, source: impl Into<Source>) -> Result<Self, PolicyError> {
         let source = source.into();
+        config.check().map_err(|error| PolicyError::Limit {
+            place: source.at(&error.key),
+            error,
+        })?;
         let mut danger = BTreeMap::new();
         for (tool, settings) in &config.tools.each {
             check_paths(tool, settings, &source)?;

@@ -16,9 +16,8 @@ const FIBER_STACK: usize = GUEST_STACK + (1 << 20);
 /// for nested calls.
 const POOL_INSTANCES: u32 = 4 * Limits::CONCURRENT_TOTAL as u32;
 
-/// Core instances, memories and tables that one component may have. More than any honest component
-/// needs; adapters and fused modules make up to a dozen.
-const CORE_PER_COMPONENT: u32 = 64;
+/// Memories and tables that one component may have. More than any honest component needs; adapters and
+/// fused modules make up to a dozen.
 const MEMORIES_PER_COMPONENT: u32 = 8;
 const TABLES_PER_COMPONENT: u32 = 32;
 
@@ -71,22 +70,21 @@ fn config() -> Config {
 }
 
 fn pool() -> PoolingAllocationConfig {
-    let limits = Limits::default();
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(POOL_INSTANCES)
         .total_core_instances(POOL_INSTANCES * 4)
         .total_memories(POOL_INSTANCES * 2)
         .total_tables(POOL_INSTANCES * 4)
         .total_stacks(POOL_INSTANCES)
-        .max_core_instances_per_component(CORE_PER_COMPONENT)
+        .max_core_instances_per_component(Limits::INSTANCES_MOST)
         .max_memories_per_component(MEMORIES_PER_COMPONENT)
         .max_tables_per_component(TABLES_PER_COMPONENT)
         // A component with a single module may have them all in that one.
         .max_memories_per_module(MEMORIES_PER_COMPONENT)
         .max_tables_per_module(TABLES_PER_COMPONENT)
         // What a call may really hold is the limiter's to say; this only reserves addresses.
-        .max_memory_size(4 << 30)
-        .table_elements(limits.table_elements as usize)
+        .max_memory_size(Limits::MEMORY_MOST as usize)
+        .table_elements(Limits::TABLE_ELEMENTS_MOST as usize)
         .linear_memory_keep_resident(MEMORY_RESIDENT)
         .table_keep_resident(TABLE_RESIDENT)
         .async_stack_keep_resident(STACK_RESIDENT)

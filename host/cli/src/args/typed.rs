@@ -189,7 +189,8 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
     })
 }
 
-/// The longest time that can be asked for: a day.
+/// The shortest and the longest time that can be asked for: what a wall clock in a config can be.
+const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// `500ms`, `5s`, `2m`; a number alone is seconds.
@@ -209,7 +210,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .parse()
         .map_err(|_| "use a number and a unit, such as 500ms, 5s or 2m".to_owned())?;
     let time = Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())?;
-    if time.is_zero() || time > LONGEST {
+    if time < SHORTEST || time > LONGEST {
         return Err("use a time between 1ms and 24h".to_owned());
     }
     Ok(time)

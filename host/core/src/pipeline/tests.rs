@@ -20,6 +20,8 @@ use crate::outcome::{Content, Output, TrustLevel};
 use crate::schema::Schema;
 use crate::tool::{Definition, Group, Hints, Origin, Risk, Source, Tool, ToolName, Trust};
 
+mod slots;
+
 /// A backend that does what a test says and counts its calls.
 #[derive(Default)]
 struct Fake {

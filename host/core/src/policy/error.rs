@@ -1,5 +1,6 @@
 //! Why a policy is refused.
 
+use crate::config::OutOfRange;
 use crate::paths::PatternError;
 
 /// A config whose rules cannot be followed.
@@ -12,6 +13,14 @@ pub enum PolicyError {
         place: String,
         /// What is wrong with it.
         error: PatternError,
+    },
+    /// A bound cannot be held.
+    #[error("{place}: {error}")]
+    Limit {
+        /// Where it is written.
+        place: String,
+        /// Which, and what could be held.
+        error: OutOfRange,
     },
     /// A deny list with an exception, which could lift what another file denies.
     #[error("{place}: `{glob}` is an exception, and a deny list has none; name what is denied")]

@@ -80,11 +80,11 @@ fn a_person_may_lower_a_default_and_a_stranger_may_not() {
 #[test]
 fn limits_and_paths_are_per_tool() {
     let policy = policy(json!({
-        "limits": {"timeMs": 1000, "fuel": 7},
+        "limits": {"timeMs": 1000, "fuel": 7_000},
         "tools": {"sample": {"limits": {"timeMs": 50}, "deny": ["private/**"]}},
     }));
     let (ours, other) = (policy.limits(&sample()), policy.limits(&tool("other")));
-    assert_eq!((ours.wall.as_millis(), ours.fuel), (50, 7));
+    assert_eq!((ours.wall.as_millis(), ours.fuel), (50, 7_000));
     assert_eq!(other.wall.as_millis(), 1000);
     assert!(
         policy
@@ -106,14 +106,14 @@ fn limits_and_paths_are_per_tool() {
 fn an_alias_counts_beside_the_name() {
     let both = policy(json!({"tools": {
         "sample": {"approval": "allow", "deny": ["a.txt"]},
-        "alias": {"enabled": false, "deny": ["b.txt"], "limits": {"fuel": 7}},
+        "alias": {"enabled": false, "deny": ["b.txt"], "limits": {"fuel": 7_000}},
     }}));
     assert_eq!(decision(&both, &sample()), Decision::Deny);
     let paths = both.paths(&sample());
     for path in ["a.txt", "b.txt"] {
         assert!(paths.check(path).against_reading().is_some(), "{path}");
     }
-    assert_eq!(both.limits(&sample()).fuel, 7);
+    assert_eq!(both.limits(&sample()).fuel, 7_000);
 }
 
 #[test]

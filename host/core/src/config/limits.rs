@@ -1,0 +1,241 @@
+//! The bounds of a call as a settings file has them, and which of them can be held.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::Limits;
+
+/// Bounds of a call; what is not set keeps its default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct LimitSettings {
+    /// Wall clock in milliseconds.
+    pub time_ms: Option<u64>,
+    /// Units of fuel.
+    pub fuel: Option<u64>,
+    /// Memory in MiB.
+    pub memory_mb: Option<u64>,
+    /// Elements over all tables.
+    pub table_elements: Option<u64>,
+    /// Core instances.
+    pub instances: Option<u32>,
+    /// Bytes of raw output.
+    pub output_bytes: Option<u64>,
+    /// Characters of text for the model.
+    pub output_chars: Option<usize>,
+    /// Log lines kept.
+    pub log_lines: Option<usize>,
+    /// Bytes kept of a log line.
+    pub log_line_bytes: Option<usize>,
+    /// Files open at once.
+    pub open_files: Option<usize>,
+    /// Calls of one plugin at a time.
+    pub concurrent: Option<usize>,
+    /// Calls per minute of one tool.
+    pub calls_per_minute: Option<u32>,
+}
+
+impl LimitSettings {
+    /// These bounds, and `base` where nothing is set.
+    pub fn over(self, base: Limits) -> Limits {
+        Limits {
+            wall: self.time_ms.map_or(base.wall, Duration::from_millis),
+            fuel: self.fuel.unwrap_or(base.fuel),
+            memory: self
+                .memory_mb
+                .map_or(base.memory, |mb| mb.saturating_mul(1 << 20)),
+            table_elements: self.table_elements.unwrap_or(base.table_elements),
+            instances: self.instances.unwrap_or(base.instances),
+            output_bytes: self.output_bytes.unwrap_or(base.output_bytes),
+            output_chars: self.output_chars.unwrap_or(base.output_chars),
+            log_lines: self.log_lines.unwrap_or(base.log_lines),
+            log_line_bytes: self.log_line_bytes.unwrap_or(base.log_line_bytes),
+            open_files: self.open_files.unwrap_or(base.open_files),
+            concurrent_per_plugin: self.concurrent.unwrap_or(base.concurrent_per_plugin),
+            calls_per_minute: self.calls_per_minute.or(base.calls_per_minute),
+        }
+    }
+
+    /// Checks that every bound that is set can be held; `at` is the key of the block.
+    pub fn check(&self, at: &str) -> Result<(), OutOfRange> {
+        let count = |number: Option<usize>| number.map(|number| number as u64);
+        check_time(&format!("{at}.timeMs"), self.time_ms)?;
+        let ranges = [
+            ("fuel", self.fuel, FUEL),
+            ("memoryMb", self.memory_mb, (1, Limits::MEMORY_MOST >> 20)),
+            (
+                "tableElements",
+                self.table_elements,
+                (1, Limits::TABLE_ELEMENTS_MOST),
+            ),
+            (
+                "instances",
+                self.instances.map(u64::from),
+                (1, u64::from(Limits::INSTANCES_MOST)),
+            ),
+            ("outputBytes", self.output_bytes, OUTPUT_BYTES),
+            ("outputChars", count(self.output_chars), OUTPUT_CHARS),
+            ("logLines", count(self.log_lines), LOG_LINES),
+            ("logLineBytes", count(self.log_line_bytes), LOG_LINE_BYTES),
+            ("openFiles", count(self.open_files), OPEN_FILES),
+            (
+                "concurrent",
+                count(self.concurrent),
+                (1, Limits::CONCURRENT_TOTAL as u64),
+            ),
+            (
+                "callsPerMinute",
+                self.calls_per_minute.map(u64::from),
+                CALLS_PER_MINUTE,
+            ),
+        ];
+        for (key, value, range) in ranges {
+            check(|| format!("{at}.{key}"), value, range)?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Limits> for LimitSettings {
+    fn from(limits: Limits) -> Self {
+        Self {
+            time_ms: Some(u64::try_from(limits.wall.as_millis()).unwrap_or(u64::MAX)),
+            fuel: Some(limits.fuel),
+            memory_mb: Some(limits.memory >> 20),
+            table_elements: Some(limits.table_elements),
+            instances: Some(limits.instances),
+            output_bytes: Some(limits.output_bytes),
+            output_chars: Some(limits.output_chars),
+            log_lines: Some(limits.log_lines),
+            log_line_bytes: Some(limits.log_line_bytes),
+            open_files: Some(limits.open_files),
+            concurrent: Some(limits.concurrent_per_plugin),
+            calls_per_minute: limits.calls_per_minute,
+        }
+    }
+}
+
+/// A bound that cannot be held.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {value} is no bound that can be held; it goes from {least} to {most}")]
+pub struct OutOfRange {
+    /// Where it stands.
+    pub key: String,
+    /// What stands there.
+    pub value: u64,
+    /// The least that makes sense.
+    pub least: u64,
+    /// The most that can be held, or that bounds anything.
+    pub most: u64,
+}
+
+/// From the least to the most.
+type Range = (u64, u64);
+
+/// A day: what takes longer is no call. The same as for `mimir call --timeout`.
+const TIME_MS: Range = (1, 24 * 60 * 60 * 1_000);
+
+/// Less than the least does not even start a component. The most is what the engine can count: who sets it
+/// wants the clock alone to bound a call.
+const FUEL: Range = (1_000, i64::MAX as u64);
+
+/// A result is in memory several times while it is read and shown.
+const OUTPUT_BYTES: Range = (1, 1 << 30);
+const OUTPUT_CHARS: Range = (1, 1 << 30);
+
+/// None are kept, to as many as anybody reads; a line from a letter to a page of a book of JSON.
+const LOG_LINES: Range = (0, 1_000_000);
+const LOG_LINE_BYTES: Range = (1, 1 << 20);
+
+/// One file, to what a process may usually have open in all.
+const OPEN_FILES: Range = (1, 1 << 16);
+
+/// Each call of the last minute is remembered. A tool that may not run at all has `enabled: false`.
+const CALLS_PER_MINUTE: Range = (1, 1_000_000);
+
+/// Checks a wall clock.
+pub(super) fn check_time(key: &str, millis: Option<u64>) -> Result<(), OutOfRange> {
+    check(|| key.to_owned(), millis, TIME_MS)
+}
+
+fn check(
+    key: impl FnOnce() -> String,
+    value: Option<u64>,
+    (least, most): Range,
+) -> Result<(), OutOfRange> {
+    match value {
+        Some(value) if value < least || value > most => Err(OutOfRange {
+            key: key(),
+            value,
+            least,
+            most,
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl From<Limits> for LimitSettings {
+    fn from(limits: Limits) -> Self {
+        Self {
+            time_ms: Some(u64::try_from(limits.wall.as_millis()).unwrap_or(u64::MAX)),
+            fuel: Some(limits.fuel),
+            memory_mb: Some(limits.memory >> 20),
+            table_elements: Some(limits.table_elements),
+            instances: Some(limits.instances),
+            output_bytes: Some(limits.output_bytes),
+            output_chars: Some(limits.output_chars),
+            log_lines: Some(limits.log_lines),
+            log_line_bytes: Some(limits.log_line_bytes),
+            open_files: Some(limits.open_files),
+            concurrent: Some(limits.concurrent_per_plugin),
+            calls_per_minute: limits.calls_per_minute,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn every_bound_has_a_least_and_a_most() {
+        let all = serde_json::to_value(LimitSettings::default()).unwrap();
+        for key in all.as_object().unwrap().keys() {
+            let check = |value: Value| {
+                let settings: LimitSettings =
+                    serde_json::from_value(json!({ key: value })).unwrap();
+                settings.check("limits")
+            };
+            let most = check(json!(u32::MAX)).err();
+            // Only fuel goes further than that.
+            let most = most.or_else(|| check(json!(u64::MAX)).err()).unwrap();
+            assert_eq!(most.key, format!("limits.{key}"));
+            assert_eq!(check(json!(most.most)), Ok(()), "{key}");
+            assert!(check(json!(most.most + 1)).is_err(), "{key}");
+            assert_eq!(check(json!(most.least)), Ok(()), "{key}");
+            assert_eq!(check(json!(0)).is_ok(), most.least == 0, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_can_be_held() {
+        let default = Limits::default();
+        let same = LimitSettings {
+            calls_per_minute: Some(60),
+            ..LimitSettings::from(default)
+        };
+        assert_eq!(same.check("limits"), Ok(()));
+        let over = same.over(Limits::default());
+        assert_eq!(over.calls_per_minute, Some(60));
+        assert_eq!(
+            Limits {
+                calls_per_minute: None,
+                ..over
+            },
+            default
+        );
+    }
+}

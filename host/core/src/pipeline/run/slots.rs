@@ -1,0 +1,112 @@
+//! How many calls run at a time, and how often a tool runs.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use crate::error::{Code, ToolError};
+use crate::limits::Limits;
+use crate::pipeline::Approved;
+
+mod queue;
+
+use queue::{Place, Queue};
+
+/// How many calls may run at a time, and how often.
+pub(in crate::pipeline) struct Slots {
+    total: Arc<Semaphore>,
+    assessments: Semaphore,
+    plugins: Mutex<HashMap<String, Arc<Queue>>>,
+    minutes: Mutex<HashMap<String, VecDeque<Instant>>>,
+}
+
+/// The places of one call, given back when it is dropped.
+pub(super) struct Taken {
+    _own: Place,
+    _total: OwnedSemaphorePermit,
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        Self {
+            total: Arc::new(Semaphore::new(Limits::CONCURRENT_TOTAL)),
+            assessments: Semaphore::new(Limits::CONCURRENT_TOTAL),
+            plugins: Mutex::default(),
+            minutes: Mutex::default(),
+        }
+    }
+}
+
+impl Slots {
+    /// Waits for a place. A nested call takes one only if it is free: were it to wait, two calls
+    /// could wait for each other.
+    pub(super) async fn take(&self, call: &Approved) -> Result<Taken, ToolError> {
+        let plugin = self.plugin(call);
+        let most = call.limits().concurrent_per_plugin;
+        if call.checked.parent.is_some() {
+            let busy = || {
+                ToolError::new(
+                    Code::LimitExceeded,
+                    "too many calls run at a time to start a nested one",
+                )
+            };
+            let total = Arc::clone(&self.total).try_acquire_owned();
+            return Ok(Taken {
+                _own: plugin.try_take(most).ok_or_else(busy)?,
+                _total: total.map_err(|_| busy())?,
+            });
+        }
+        let closed = || ToolError::new(Code::Internal, "the slots are closed");
+        let own = plugin.take(most).await.ok_or_else(closed)?;
+        let total = Arc::clone(&self.total).acquire_owned().await;
+        Ok(Taken {
+            _own: own,
+            _total: total.map_err(|_| closed())?,
+        })
+    }
+
+    /// Waits for a place to judge a call in: an assessment holds memory as a call does. The places
+    /// never close; were they closed, the assessment would have to do without one.
+    pub(in crate::pipeline) async fn assess(&self) -> Option<SemaphorePermit<'_>> {
+        self.assessments.acquire().await.ok()
+    }
+
+    fn plugin(&self, call: &Approved) -> Arc<Queue> {
+        let location = call.tool().origin.location.as_str();
+        let mut plugins = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = plugins.get(location) {
+            return Arc::clone(queue);
+        }
+        let queue = Arc::<Queue>::default();
+        plugins.insert(location.to_owned(), Arc::clone(&queue));
+        queue
+    }
+
+    /// Counts the call against the tool's calls per minute, if that is bounded.
+    pub(super) fn count(&self, call: &Approved, now: Instant) -> Result<(), ToolError> {
+        let Some(most) = call.limits().calls_per_minute else {
+            return Ok(());
+        };
+        let name = call.tool().name();
+        let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = minutes.entry(name.to_string()).or_default();
+        while times
+            .front()
+            .is_some_and(|at| now.duration_since(*at) >= Duration::from_secs(60))
+        {
+            times.pop_front();
+        }
+        if times.len() >= most as usize {
+            return Err(ToolError::new(
+                Code::LimitExceeded,
+                format!(
+                    "`{name}` may run {most} times a minute (limits.callsPerMinute); try again later"
+                ),
+            ));
+        }
+        times.push_back(now);
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! The calls of one plugin: how many run, and which wait.
+//!
+//! Each call brings the bound of the rules that it runs under. So a change of the rules holds from the next
+//! call on, and tools of one plugin can have bounds of their own.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// A call that waits, and the bound under which it may start.
+struct Waiting {
+    most: usize,
+    go: oneshot::Sender<Place>,
+}
+
+/// Whoever waits has a bound that is reached: a call that gives its place back makes room for one other.
+#[derive(Default)]
+struct Inner {
+    running: usize,
+    waiting: VecDeque<Waiting>,
+}
+
+/// The calls of one plugin.
+#[derive(Default)]
+pub(super) struct Queue(Mutex<Inner>);
+
+/// A place of a call that runs, given back when it is dropped.
+pub(super) struct Place(Arc<Queue>);
+
+impl Queue {
+    /// A place, if fewer than `most` calls run.
+    pub(super) fn try_take(self: &Arc<Self>, most: usize) -> Option<Place> {
+        let mut inner = self.lock();
+        if inner.running >= most {
+            return None;
+        }
+        inner.running += 1;
+        Some(Place(Arc::clone(self)))
+    }
+
+    /// A place, as soon as fewer than `most` calls run. None if the queue is gone, which nobody who waits
+    /// in it can see.
+    pub(super) async fn take(self: &Arc<Self>, most: usize) -> Option<Place> {
+        let place = {
+            let mut inner = self.lock();
+            if inner.running < most {
+                inner.running += 1;
+                return Some(Place(Arc::clone(self)));
+            }
+            let (go, place) = oneshot::channel();
+            inner.waiting.push_back(Waiting { most, go });
+            place
+        };
+        place.await.ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let next = {
+            let mut inner = self.0.lock();
+            inner.running -= 1;
+            let next = inner.next();
+            inner.running += usize::from(next.is_some());
+            next
+        };
+        if let Some(next) = next {
+            // Who went away just now drops the place, and that makes room for the one behind.
+            let _ = next.go.send(Place(Arc::clone(&self.0)));
+        }
+    }
+}
+
+impl Inner {
+    /// The first call that may start now. Calls whose callers went away are forgotten on the way.
+    fn next(&mut self) -> Option<Waiting> {
+        let mut at = 0;
+        while let Some(waiting) = self.waiting.get(at) {
+            if waiting.go.is_closed() {
+                self.waiting.remove(at);
+            } else if waiting.most > self.running {
+                return self.waiting.remove(at);
+            } else {
+                at += 1;
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn each_call_waits_for_its_own_bound() {
+        let queue = Arc::<Queue>::default();
+        let first = queue.try_take(2).unwrap();
+        let second = queue.try_take(2).unwrap();
+        assert!(queue.try_take(2).is_none());
+        let (mut narrow, mut wide) = (pin!(queue.take(1)), pin!(queue.take(2)));
+        assert!(poll(narrow.as_mut()).is_pending() && poll(wide.as_mut()).is_pending());
+        let third = queue.try_take(3).unwrap();
+        drop(third);
+        assert!(poll(wide.as_mut()).is_pending());
+        drop(first);
+        assert!(poll(narrow.as_mut()).is_pending(), "one still runs");
+        let Poll::Ready(Some(wide)) = poll(wide.as_mut()) else {
+            panic!("there is room for it, whoever waits before it");
+        };
+        drop(second);
+        assert!(poll(narrow.as_mut()).is_pending());
+        drop(wide);
+        assert!(poll(narrow.as_mut()).is_ready());
+    }
+
+    #[test]
+    fn who_went_away_keeps_nobody_waiting() {
+        let queue = Arc::<Queue>::default();
+        let place = queue.try_take(1).unwrap();
+        let mut behind = pin!(queue.take(1));
+        {
+            let mut gone = pin!(queue.take(1));
+            assert!(poll(gone.as_mut()).is_pending());
+            assert!(poll(behind.as_mut()).is_pending());
+        }
+        {
+            let mut told = pin!(queue.take(1));
+            assert!(poll(told.as_mut()).is_pending());
+            drop(place);
+            assert!(poll(behind.as_mut()).is_ready());
+        }
+        // The one that was told and never looked gave its place back.
+        assert!(queue.try_take(1).is_some());
+    }
+}

@@ -1,0 +1,47 @@
+//! How many calls of one plugin run at a time, and who says so.
+
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+
+use super::*;
+
+/// A tool that never ends, and its backend.
+fn hanging() -> (Tool, Arc<Fake>) {
+    let backend = Arc::new(Fake {
+        hang: true,
+        ..Fake::default()
+    });
+    let tool = Tool {
+        backend: backend.clone(),
+        ..tool("hang")
+    };
+    (tool, backend)
+}
+
+fn policy(concurrent: usize) -> Policy {
+    let config = json!({"limits": {"concurrent": concurrent}});
+    Policy::new(&serde_json::from_value(config).unwrap(), "config.yml").unwrap()
+}
+
+#[tokio::test]
+async fn the_rules_of_each_call_say_how_many_run() {
+    let (hang, backend) = hanging();
+    let bench = bench(vec![hang.clone()], json!({}), Answer::No);
+    let mut calls = Vec::new();
+    // A bound, and how many run once a call under it was made.
+    for (concurrent, running) in [(1, 1), (1, 1), (3, 2), (2, 2), (3, 3), (64, 4)] {
+        bench.pipeline.replace(World {
+            registry: Registry::new(vec![hang.clone()], vec![]),
+            policy: policy(concurrent),
+        });
+        let mut call = Box::pin(bench.pipeline.call(call("hang", json!({}))));
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        calls.push(call);
+        assert_eq!(
+            backend.calls.load(Ordering::SeqCst),
+            running,
+            "{concurrent}"
+        );
+    }
+}
