@@ -52,10 +52,21 @@ fn a_structured_result_against_its_own_schema() {
 #[test]
 fn forged_codes_stay_the_tools_own() {
     let arena = Arena::new(guests::FORGED_CODE);
-    for code in ["POLICY_DENIED", "INTERNAL", "UNAVAILABLE", "nonsense"] {
+    for code in [
+        "POLICY_DENIED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "APPROVAL_DENIED",
+        "TIMEOUT",
+        "CANCELLED",
+        "nonsense",
+    ] {
         let outcome = arena.call(json!({ "code": code }));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, Code::ExecutionError, "{error}");
+        if code != "nonsense" {
+            assert_eq!(error.details, Some(json!({ "code": code })), "{error}");
+        }
         let shown = serde_json::to_string(&outcome).unwrap();
         assert!(
             !shown.contains("\\u001b") && !shown.contains("\\u0007"),

@@ -87,10 +87,18 @@ pub(crate) fn output_to_guest(output: &Output) -> types::Output {
     }
 }
 
-/// What a tool failed with. It cannot speak for the gates: codes that only mimir gives are not its own.
+/// What a tool failed with. It cannot speak for others: that a person or a rule said no, that the host's
+/// clock ran out, that the caller went away, is for mimir alone to say, and callers and exit codes rely on
+/// it. A tool that says so (because its own request took too long, or a tool that it called was denied) has
+/// failed, and its word is kept in the details. What a tool finds out itself it may say: a file that is too
+/// large or a full disk is `limit-exceeded`, and what the system refused is `permission-denied`.
 pub(crate) fn error(error: types::Error) -> ToolError {
     use types::ErrorCode as E;
     let mut said = None;
+    let theirs = |code: Code, said: &mut Option<String>| {
+        *said = Some(code.as_str().to_owned());
+        Code::ExecutionError
+    };
     let code = match error.code {
         E::InvalidInput => Code::InvalidInput,
         E::InvalidPath => Code::InvalidPath,
@@ -98,9 +106,9 @@ pub(crate) fn error(error: types::Error) -> ToolError {
         E::FileNotFound => Code::FileNotFound,
         E::AlreadyExists => Code::AlreadyExists,
         E::PermissionDenied => Code::PermissionDenied,
-        E::ApprovalDenied => Code::ApprovalDenied,
-        E::Timeout => Code::Timeout,
-        E::Cancelled => Code::Cancelled,
+        E::ApprovalDenied => theirs(Code::ApprovalDenied, &mut said),
+        E::Timeout => theirs(Code::Timeout, &mut said),
+        E::Cancelled => theirs(Code::Cancelled, &mut said),
         E::LimitExceeded => Code::LimitExceeded,
         E::Network => Code::Network,
         E::Execution => Code::ExecutionError,

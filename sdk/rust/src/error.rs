@@ -29,7 +29,8 @@ pub enum Code {
     AlreadyExists,
     /// The host or the system said no.
     PermissionDenied,
-    /// A person said no.
+    /// A person said no. To the caller this is [`Execution`](Self::Execution) with a word in the
+    /// details, as are the next two: only the host speaks for people, its clock and the caller.
     ApprovalDenied,
     /// It took too long.
     Timeout,
