@@ -1,5 +1,4 @@
-//! Lists the files of the SDK and of the contract, so that `mimir tools new` carries them in the binary,
-//! and looks up the engine's version for `mimir doctor`.
+//! Lists the files of the SDK and of the contract, so that `mimir tools new` carries them in the binary.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -18,12 +17,6 @@ fn main() -> io::Result<()> {
         root.join("sdk/rust/Cargo.toml").display()
     );
     println!("cargo::rerun-if-changed=build.rs");
-    let lock = root.join("Cargo.lock");
-    println!("cargo::rerun-if-changed={}", lock.display());
-    println!(
-        "cargo::rustc-env=MIMIR_WASMTIME_VERSION={}",
-        version_of("wasmtime", &fs::read_to_string(lock)?)
-    );
     files.sort();
     let mut list = String::from(
         "/// Path below the root of the source tree, and content.\npub static FILES: &[(&str, &[u8])] = &[\n",
@@ -45,15 +38,6 @@ fn main() -> io::Result<()> {
         PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("sdk_files.rs"),
         list,
     )
-}
-
-/// The version of a package in a lock file.
-fn version_of<'a>(package: &str, lock: &'a str) -> &'a str {
-    let entry = format!("name = \"{package}\"\nversion = \"");
-    let version = lock
-        .split_once(&entry)
-        .and_then(|(_, rest)| rest.split_once('"'));
-    version.map_or("of unknown version", |(version, _)| version)
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use mimir_core::{Code, ToolError};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::exit::file_error;
@@ -13,6 +14,9 @@ use crate::exit::file_error;
 mod files {
     include!(concat!(env!("OUT_DIR"), "/sdk_files.rs"));
 }
+
+/// What plugins are compiled for.
+pub const TARGET: &str = "wasm32-wasip2";
 
 /// Where the crate is below a layout's root; the contract is beside it, where the crate expects it.
 const CRATE: &str = "sdk/rust";
@@ -46,6 +50,30 @@ pub fn lay_out(cache: Option<&Path>) -> Result<Layout, ToolError> {
         package: root.join(CRATE),
         target: root.join("target"),
     })
+}
+
+/// Writes the plugin's `.cargo/config.toml`, which holds for this machine only. A config that somebody
+/// else wrote there stays as it is. All plugins share one target folder beside the SDK: what they have
+/// in common is compiled once. With it cargo alone, and with it an editor, can check the plugin.
+pub fn point_to(dir: &Path, sdk: &Layout) -> Result<(), ToolError> {
+    const MARK: &str = "# Written by mimir, for this machine only.";
+    let path = dir.join(".cargo/config.toml");
+    match fs::read_to_string(&path) {
+        Ok(text) if !text.starts_with(MARK) => return Ok(()),
+        Ok(_) => {}
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(file_error("read", &path, &e)),
+    }
+    let (Some(made), Some(sdk)) = (sdk.target.to_str(), sdk.package.to_str()) else {
+        let message = "the cache folder's path is not Unicode, which Cargo cannot read; set MIMIR_CACHE_DIR to another one";
+        return Err(ToolError::new(Code::InvalidPath, message));
+    };
+    // A JSON string is a TOML string.
+    let (made, sdk) = (Value::from(made), Value::from(sdk));
+    let text = format!(
+        "{MARK}\n[build]\ntarget = \"{TARGET}\"\ntarget-dir = {made}\n\n[patch.crates-io]\nmimir-sdk = {{ path = {sdk} }}\n"
+    );
+    put(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))
 }
 
 /// Names the content: another SDK is another folder.
@@ -120,5 +148,26 @@ mod tests {
             "it is mended"
         );
         assert!(lay_out(None).is_err());
+    }
+
+    #[test]
+    fn a_config_of_somebody_else_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".cargo/config.toml");
+        let layout = |place: &str| Layout {
+            package: place.into(),
+            target: "/t".into(),
+        };
+        point_to(dir.path(), &layout("/a \"b\"")).unwrap();
+        assert!(
+            fs::read_to_string(&path)
+                .unwrap()
+                .contains(r#"path = "/a \"b\"""#)
+        );
+        point_to(dir.path(), &layout("/c")).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().contains("path = \"/c\""));
+        fs::write(&path, "[build]\n").unwrap();
+        point_to(dir.path(), &layout("/d")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "[build]\n");
     }
 }

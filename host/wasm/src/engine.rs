@@ -6,6 +6,9 @@ use mimir_core::Limits;
 
 use crate::error::HostError;
 
+/// The version of wasmtime that runs the components.
+pub const WASMTIME_VERSION: &str = env!("MIMIR_WASMTIME_VERSION");
+
 /// The stack of a guest. Enough for deep but honest recursion, such as a parser's.
 const GUEST_STACK: usize = 1 << 20;
 

@@ -39,7 +39,7 @@ pub use cache::CacheState;
 pub use clock::SystemClock;
 pub use compile::CompileEvent;
 pub use digest::Hash;
-pub use engine::Allocation;
+pub use engine::{Allocation, WASMTIME_VERSION};
 pub use error::HostError;
 pub use host::{EngineFacts, HostOptions, OnCompile, WasmHost};
 pub use toolbox::{Bundled, Loaded, Toolbox};

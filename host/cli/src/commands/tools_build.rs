@@ -11,11 +11,8 @@ use crate::args::Globals;
 use crate::exit::{Exit, Failure, file_error};
 use crate::output::tools::quarantined;
 use crate::output::{FAINT, GOOD, Printer, STRONG, first_line, note, styled};
-use crate::sdk;
+use crate::sdk::{self, TARGET};
 use crate::setup::Setup;
-
-/// What plugins are compiled for.
-pub const TARGET: &str = "wasm32-wasip2";
 
 #[derive(Serialize)]
 struct Built<'a> {
@@ -39,7 +36,7 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
         ));
     }
     let sdk = sdk::lay_out(setup.places.cache.as_deref())?;
-    point_to_sdk(dir, &sdk)?;
+    sdk::point_to(dir, &sdk)?;
     add_target(dir)?;
     let component = compile(dir)?;
 
@@ -121,30 +118,6 @@ fn example(tool: &Tool) -> String {
         line.push_str(&format!(" {key}={value}"));
     }
     line
-}
-
-/// Writes the plugin's `.cargo/config.toml`, which holds for this machine only. A config that somebody
-/// else wrote there stays as it is. All plugins share one target folder beside the SDK: what they have
-/// in common is compiled once.
-fn point_to_sdk(dir: &Path, sdk: &sdk::Layout) -> Result<(), ToolError> {
-    const MARK: &str = "# Written by `mimir tools build`, for this machine only.";
-    let path = dir.join(".cargo/config.toml");
-    match std::fs::read_to_string(&path) {
-        Ok(text) if !text.starts_with(MARK) => return Ok(()),
-        Ok(_) => {}
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-        Err(e) => return Err(file_error("read", &path, &e)),
-    }
-    let (Some(made), Some(sdk)) = (sdk.target.to_str(), sdk.package.to_str()) else {
-        let message = "the cache folder's path is not Unicode, which Cargo cannot read; set MIMIR_CACHE_DIR to another one";
-        return Err(ToolError::new(Code::InvalidPath, message));
-    };
-    // A JSON string is a TOML string.
-    let (made, sdk) = (Value::from(made), Value::from(sdk));
-    let text = format!(
-        "{MARK}\n[build]\ntarget = \"{TARGET}\"\ntarget-dir = {made}\n\n[patch.crates-io]\nmimir-sdk = {{ path = {sdk} }}\n"
-    );
-    sdk::put(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))
 }
 
 /// Makes sure that the compiler has the target.
@@ -269,30 +242,5 @@ mod tests {
             Some("/x/hello.wasm".into())
         );
         assert_eq!(component(b"", &manifest), None);
-    }
-
-    #[test]
-    fn a_config_of_somebody_else_stays() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(".cargo/config.toml");
-        let layout = |place: &str| sdk::Layout {
-            package: place.into(),
-            target: "/t".into(),
-        };
-        point_to_sdk(dir.path(), &layout("/a \"b\"")).unwrap();
-        assert!(
-            std::fs::read_to_string(&path)
-                .unwrap()
-                .contains(r#"path = "/a \"b\"""#)
-        );
-        point_to_sdk(dir.path(), &layout("/c")).unwrap();
-        assert!(
-            std::fs::read_to_string(&path)
-                .unwrap()
-                .contains("path = \"/c\"")
-        );
-        std::fs::write(&path, "[build]\n").unwrap();
-        point_to_sdk(dir.path(), &layout("/d")).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "[build]\n");
     }
 }

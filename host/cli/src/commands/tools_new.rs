@@ -7,8 +7,8 @@ use mimir_core::{Code, ToolError, ToolName};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, file_error};
-use crate::output::{GOOD, Printer, STRONG, styled};
-use crate::sdk;
+use crate::output::{GOOD, Printer, STRONG, styled, warn};
+use crate::{sdk, setup};
 
 /// The files of a new plugin: path and text, with the placeholders of [`Names::fill`].
 const FILES: [(&str, &str); 4] = [
@@ -77,6 +77,16 @@ pub fn run(printer: Printer, name: &str, dir: Option<PathBuf>) -> Result<Exit, F
     let names = Names::of(name)?;
     let folder = dir.unwrap_or_else(|| PathBuf::from(&names.package));
     write(&folder, &names).map_err(|error| Failure::ending(error, Exit::Usage))?;
+    // An editor opens the plugin before it is built for the first time.
+    let places = setup::places();
+    let pointed =
+        sdk::lay_out(places.cache.as_deref()).and_then(|sdk| sdk::point_to(&folder, &sdk));
+    if let Err(error) = pointed {
+        warn(format_args!(
+            "cargo alone will not find the SDK: {}",
+            error.message
+        ));
+    }
     let new = New {
         folder: mimir_core::text::visible(&folder.display().to_string()),
         files: FILES.iter().map(|(path, _)| *path).collect(),

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use mimir_core::tool::Source;
 use mimir_core::{Quarantined, Registry, ToolError, text};
-use mimir_wasm::{Allocation, CacheState, EngineFacts};
+use mimir_wasm::{Allocation, CacheState, EngineFacts, WASMTIME_VERSION as WASMTIME};
 
-use crate::commands::tools_build::{TARGET, has_target};
+use crate::commands::tools_build::has_target;
 use crate::output::doctor::Finding;
 use crate::places::Places;
+use crate::sdk::TARGET;
 use crate::settings::Settings;
 use crate::setup::Setup;
 use crate::workspace::Workspace;
@@ -123,9 +124,6 @@ pub fn ledger(setup: &Setup) -> Finding {
         ),
     }
 }
-
-/// The version in `Cargo.lock`.
-const WASMTIME: &str = env!("MIMIR_WASMTIME_VERSION");
 
 /// The engine and its memory.
 pub fn engine(facts: &EngineFacts) -> Finding {
