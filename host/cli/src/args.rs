@@ -27,7 +27,8 @@ Examples:
   mimir call file_search '{\"mode\":\"grep\",\"query\":\"fuel\"}'
   mimir tools new hello && mimir tools build hello   write a tool of your own
 
-Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout.
+Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout,
+130 interrupted, 143 asked to end.
 Environment: MIMIR_LOG=debug (log to stderr), MIMIR_CACHE_DIR, MIMIR_CONFIG_DIR, NO_COLOR."
 )]
 pub struct Raw {

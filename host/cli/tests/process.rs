@@ -5,6 +5,8 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+#[cfg(unix)]
+use std::time::{Duration, Instant};
 
 /// A run in a folder of its own, with no settings and without the cache of the person who runs the tests.
 fn mimir(home: &Path, args: &[&str]) -> Command {
@@ -87,6 +89,83 @@ fn results_go_to_stdout_and_the_rest_to_stderr() {
 }
 
 #[test]
+fn every_failure_has_one_form_in_json() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join("bad")).unwrap();
+    fs::create_dir(home.path().join("bad/.mimir")).unwrap();
+    fs::write(
+        home.path().join("bad/.mimir/config.yml"),
+        "limits: {fuel: 0}\n",
+    )
+    .unwrap();
+    for (args, code) in [
+        (&["--json"][..], "INVALID_INPUT"),
+        (&["nonsense", "--json"], "INVALID_INPUT"),
+        (&["call", "--json"], "INVALID_INPUT"),
+        (&["call", "t", "x", "--json"], "INVALID_INPUT"),
+        (&["call", "t", "--timeout", "1x", "--json"], "INVALID_INPUT"),
+        (&["call", "no_such_tool", "--json"], "NOT_FOUND"),
+        (&["tools", "info", "no_such_tool", "--json"], "NOT_FOUND"),
+        (&["-C", "missing", "tools", "--json"], "INVALID_PATH"),
+        (&["-C", "bad", "tools", "--json"], "INVALID_INPUT"),
+    ] {
+        let (exit, out, err) = run(home.path(), args);
+        assert_eq!((exit, err.as_str()), (2, ""), "{args:?}");
+        let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(value["ok"], false, "{args:?}");
+        assert_eq!(value["error"]["code"], code, "{args:?}");
+        assert!(value["error"]["message"].is_string(), "{args:?}: {out}");
+    }
+    let (_, out, _) = run(home.path(), &["-C", "bad", "tools", "--json"]);
+    assert!(out.contains("config.yml:1: limits.fuel: 0 "), "{out}");
+}
+
+/// A component with one function that never ends, as wasm-tools makes it of this:
+/// `(component (core module $m (func (export "spin") (loop (br 0)))) (core instance $i (instantiate $m))
+/// (func (export "spin") (canon lift (core func $i "spin"))))`
+#[cfg(unix)]
+const SPIN: &[u8] = b"\0asm\x0d\0\x01\0\
+    \x01\x27\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x08\x01\x04spin\0\0\
+    \x0a\x09\x01\x07\0\x03\x40\x0c\0\x0b\x0b\
+    \x02\x04\x01\0\0\0\
+    \x06\x0a\x01\0\0\x01\0\x04spin\
+    \x07\x05\x01\x40\0\x01\0\
+    \x08\x06\x01\0\0\0\0\0\
+    \x0b\x0a\x01\0\x04spin\x01\0\0";
+
+#[cfg(unix)]
+#[test]
+fn a_cancelled_call_says_so_in_json() {
+    let home = tempfile::tempdir().unwrap();
+    let (work, cache) = (home.path().join("work"), home.path().join("cache"));
+    fs::create_dir_all(work.join(".mimir/tools")).unwrap();
+    fs::write(work.join(".mimir/tools/spin.wasm"), SPIN).unwrap();
+    let child = mimir(&work, &["call", "spin", "--json"])
+        .env("MIMIR_CACHE_DIR", &cache)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Once its code is kept, the call is under way.
+    let start = Instant::now();
+    while fs::read_dir(cache.join("compiled")).map_or(0, Iterator::count) == 0 {
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "it never started"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*err), (Some(130), ""));
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["ok"], false);
+    assert_eq!(value["error"]["code"], "CANCELLED");
+}
+
+#[test]
 fn a_broken_config_stops_everything_but_doctor() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(".mimir")).unwrap();
@@ -149,6 +228,25 @@ fn a_relative_place_is_named() {
 }
 
 #[test]
+fn from_a_subfolder_a_wrong_path_says_where_paths_count_from() {
+    let home = tempfile::tempdir().unwrap();
+    let sub = home.path().join("a/b c");
+    fs::create_dir_all(&sub).unwrap();
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    fs::write(sub.join("notes.txt"), "here").unwrap();
+    let (code, _, err) = run(&sub, &["call", "read_file", "path=notes.txt"]);
+    assert_eq!(code, 1);
+    assert!(
+        err.contains("paths count from ") && err.contains("; this folder is a/b c there"),
+        "{err}"
+    );
+    let (_, _, err) = run(home.path(), &["call", "read_file", "path=notes.txt"]);
+    assert!(!err.contains("paths count"), "{err}");
+    let (code, out, _) = run(&sub, &["call", "read_file", "path=a/b c/notes.txt"]);
+    assert_eq!((code, out.trim_end()), (0, "here"));
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let home = tempfile::tempdir().unwrap();
     let mut child = mimir(home.path(), &["completions", "bash"])
@@ -180,6 +278,11 @@ fn a_new_plugin_is_written_once() {
         source.contains("struct WordCount") && source.lines().count() <= 15,
         "{source}"
     );
+    // Cargo alone finds the SDK, before the first build.
+    let pointer = fs::read_to_string(Path::new(dir).join(".cargo/config.toml")).unwrap();
+    let (_, sdk) = pointer.split_once("mimir-sdk = { path = ").unwrap();
+    let sdk: String = serde_json::from_str(sdk.trim_end().trim_end_matches(" }")).unwrap();
+    assert!(Path::new(&sdk).join("Cargo.toml").is_file(), "{pointer}");
     let (code, _, err) = run(home.path(), &["tools", "new", "word-count", "--dir", dir]);
     assert_eq!(code, 2);
     assert!(err.contains("[ALREADY_EXISTS]"), "{err}");

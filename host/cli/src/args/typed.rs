@@ -122,7 +122,7 @@ pub enum UndoWish {
 /// Why there is no invocation.
 #[derive(Debug)]
 pub enum Unread {
-    /// clap's own answer: a usage error, `--help` or `--version`.
+    /// clap's own answer for a person: a usage error, `--help` or `--version`.
     Clap(clap::Error),
     /// The words do not make sense together.
     Usage {
@@ -136,12 +136,20 @@ pub enum Unread {
 impl Invocation {
     /// Reads a command line; the first argument is the program's name.
     pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Self, Unread> {
-        let raw = Raw::try_parse_from(args).map_err(Unread::Clap)?;
+        let args: Vec<OsString> = args.into_iter().collect();
+        let raw = Raw::try_parse_from(&args).map_err(|error| unread(error, &args))?;
         let globals = Globals {
             workspace: raw.global.workspace,
             json: raw.global.json,
         };
-        match command(raw.command) {
+        let read = match raw.command {
+            // Who reads JSON wants a result, and help for people is none.
+            None if globals.json => Err(Failure::usage(
+                "there is no command; `mimir --help` lists them",
+            )),
+            raw => command(raw),
+        };
+        match read {
             Ok(command) => Ok(Self { globals, command }),
             Err(failure) => Err(Unread::Usage {
                 json: globals.json,
@@ -149,6 +157,31 @@ impl Invocation {
             }),
         }
     }
+}
+
+/// A usage error as JSON where that is wanted, and everything else as clap has it.
+fn unread(error: clap::Error, args: &[OsString]) -> Unread {
+    // clap has read nothing, so the words speak for themselves; what follows `--` is no option.
+    let mut words = args.iter().take_while(|word| *word != "--");
+    if !error.use_stderr() || !words.any(|word| word == "--json") {
+        return Unread::Clap(error);
+    }
+    Unread::Usage {
+        json: true,
+        failure: Box::new(Failure::usage(sentence(&error.render().to_string()))),
+    }
+}
+
+/// What clap says is wrong, on one line and without the usage that follows.
+fn sentence(rendered: &str) -> String {
+    let wrong = rendered.split("\n\nUsage:").next().unwrap_or(rendered);
+    let wrong = wrong
+        .split("\n\nFor more information")
+        .next()
+        .unwrap_or(wrong);
+    let wrong = wrong.strip_prefix("error: ").unwrap_or(wrong);
+    let words: Vec<&str> = wrong.split_whitespace().collect();
+    words.join(" ")
 }
 
 fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
@@ -300,10 +333,38 @@ mod tests {
     }
 
     #[test]
+    fn who_reads_json_is_told_in_json() {
+        let told = |line: &[&str]| match read(line) {
+            Err(Unread::Usage {
+                json: true,
+                failure,
+            }) => failure.to_string(),
+            other => panic!("{line:?}: {other:?}"),
+        };
+        let said = told(&["tols", "--json"]);
+        assert!(
+            said.contains("unrecognized subcommand 'tols'") && said.contains("'tools'"),
+            "{said}"
+        );
+        assert!(!said.contains("Usage") && !said.contains('\n'), "{said}");
+        let said = told(&["--json", "call"]);
+        assert!(said.contains("<TOOL>"), "{said}");
+        assert!(told(&["--json"]).contains("--help"));
+        for plain in [
+            &["tols"][..],
+            &["tols", "--", "--json"],
+            &["--json", "--help"],
+            &["--json", "--version"],
+        ] {
+            assert!(matches!(read(plain), Err(Unread::Clap(_))), "{plain:?}");
+        }
+    }
+
+    #[test]
     fn times_have_units() {
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         assert_eq!(duration("0.5"), Ok(Duration::from_millis(500)));
-        for bad in ["", "s", "5x", "0", "99h", "1e9", "1.2.3s"] {
+        for bad in ["", "s", "5x", "0", "0.5ms", "99h", "1e9", "1.2.3s"] {
             assert!(duration(bad).is_err(), "{bad}");
         }
     }

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use mimir_core::{Call, CallContext, Code, Outcome, RequestId, Tool};
+use mimir_core::text::visible;
+use mimir_core::{Call, CallContext, Code, Outcome, RequestId, Tool, ToolError};
 use serde_json::Value;
 
 use crate::args::{Approve, Globals};
 use crate::arguments::Words;
 use crate::exit::{Exit, Failure};
-use crate::output::{Printer, note, outcome, tools};
+use crate::output::{FAINT, Printer, note, outcome, styled, tools};
 use crate::setup::Setup;
 use crate::terminal::{Watcher, approver};
+use crate::workspace::Workspace;
 
 use super::tools_info::is_named;
 
@@ -61,12 +63,19 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
         // The call is dropped: that stops the tool and records it as cancelled.
         exit = interrupted() => {
             watcher.finish();
-            note("\ncancelled");
-            return Ok(exit);
+            if !printer.is_json() {
+                // The terminal has written `^C` where the message would stand.
+                note("");
+            }
+            let error = ToolError::new(Code::Cancelled, "the call was cancelled");
+            return Err(Failure::ending(error, exit));
         }
     };
     watcher.finish();
     outcome::print(printer, &outcome)?;
+    if !printer.is_json() && outcome.result().is_err_and(is_about_path) {
+        hint(&setup.workspace);
+    }
     Ok(ending(&outcome, tool.as_deref()))
 }
 
@@ -80,6 +89,28 @@ pub fn call(tool: String, arguments: Value) -> Call {
         user: None,
     };
     Call::new(tool, arguments, context)
+}
+
+/// Says where paths count from, to a person who is somewhere else in the workspace.
+fn hint(workspace: &Workspace) {
+    let here = std::env::current_dir().and_then(|here| here.canonicalize());
+    let (Ok(here), Ok(root)) = (here, workspace.root().canonicalize()) else {
+        return;
+    };
+    if let Ok(below) = here.strip_prefix(&root)
+        && !below.as_os_str().is_empty()
+    {
+        let [root, below] =
+            [workspace.root(), below].map(|path| visible(&path.display().to_string()));
+        note(styled(
+            FAINT,
+            format_args!("  paths count from {root}; this folder is {below} there"),
+        ));
+    }
+}
+
+fn is_about_path(error: &ToolError) -> bool {
+    matches!(error.code, Code::FileNotFound | Code::InvalidPath)
 }
 
 fn ending(outcome: &Outcome, tool: Option<&Tool>) -> Exit {
