@@ -153,6 +153,42 @@ fn a_long_result_is_cut_and_marked() {
 }
 
 #[test]
+fn bytes_of_a_foreign_component_are_bounded_by_their_number() {
+    let kit = |limits| {
+        let kit = Testkit::new(guests::LIFTED_BYTES.path).unwrap();
+        kit.settings(json!({ "limits": limits })).unwrap()
+    };
+    let chars = 16 << 20;
+    let call = |kit: &Testkit, count: usize| kit.call("lifted_bytes", json!({ "count": count }));
+    let whole = |kit: &Testkit, count: usize| {
+        let outcome = call(kit, count);
+        let output = outcome.result().unwrap();
+        let text = output.structured.as_ref().unwrap()["result"].as_str();
+        assert_eq!(text.unwrap().len(), count.div_ceil(3) * 4);
+        assert!(!outcome.truncated());
+    };
+    let default = kit(json!({ "outputChars": chars }));
+    whole(&default, 4 << 20);
+    // Its values are more than the memory that the guest itself may have.
+    let outcome = call(&default, 8 << 20);
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    assert!(error.message.contains("limits.memoryMb"), "{error}");
+    whole(
+        &kit(json!({ "outputChars": chars, "memoryMb": 512 })),
+        8 << 20,
+    );
+
+    let narrow = kit(json!({ "outputBytes": 1 << 20 }));
+    for count in [1 << 20, 2 << 20] {
+        let outcome = call(&narrow, count);
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::LimitExceeded, "{error}");
+        assert!(error.message.contains("limits.outputBytes"), "{error}");
+    }
+}
+
+#[test]
 fn calls_per_minute_are_counted() {
     let config = json!({"tools": {"add": {"limits": {"callsPerMinute": 2}}}});
     let kit = adder().settings(config).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use wasmtime::Store;
-use wasmtime::component::{ComponentExportIndex, InstancePre};
+use wasmtime::component::{ComponentExportIndex, InstancePre, Val};
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi::p2::bindings::CommandPre;
 
@@ -28,6 +28,9 @@ const YIELD_EVERY: u64 = 1_000_000;
 
 /// What a result may carry beside its payload, such as names, codes and the list itself.
 const OUTPUT_FRAME: usize = 1 << 20;
+
+/// The setting that bounds a result, as messages name it.
+pub(crate) const OUTPUT_LIMIT: &str = "limits.outputBytes";
 
 /// A component that is ready to be instantiated, with the exports that will be called.
 pub(crate) enum Callee {
@@ -92,9 +95,29 @@ impl Callee {
         store.call_hook_async(GiveWay);
         store.set_fuel(limits.fuel)?;
         store.fuel_async_yield_interval(Some(YIELD_EVERY))?;
-        let most = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
+        let (most, limit) = self.handed_over(&limits);
         store.set_hostcall_fuel(most.saturating_add(OUTPUT_FRAME));
+        store.data_mut().handed_over = limit;
         Ok(store)
+    }
+
+    /// Bytes of the host's memory that what a guest hands over at once may take, and the setting that says
+    /// so. A byte of a toolset's result is a byte here too. What a foreign component returns is taken value
+    /// by value, and each element of a list, also of a list of bytes, is a whole [`Val`]: as many of them are
+    /// taken as make a result of the size that is allowed, but the host holds no more for the guest than the
+    /// guest may hold itself.
+    fn handed_over(&self, limits: &Limits) -> (usize, &'static str) {
+        let bytes = |most: u64| usize::try_from(most).unwrap_or(usize::MAX);
+        let output = bytes(limits.output_bytes);
+        let (values, memory) = (
+            output.saturating_mul(size_of::<Val>()),
+            bytes(limits.memory),
+        );
+        match self {
+            Callee::Lifted { .. } if values <= memory => (values, OUTPUT_LIMIT),
+            Callee::Lifted { .. } if memory > output => (memory, "limits.memoryMb"),
+            _ => (output, OUTPUT_LIMIT),
+        }
     }
 }
 
@@ -184,7 +207,9 @@ async fn invoke(
                 return Ok((Err(ToolError::new(Code::NotFound, message)), false));
             };
             let instance = pre.instantiate_async(&mut *store).await?;
-            let result = match lift::call(&mut *store, &instance, lifted, index, arguments).await {
+            let most = store.data().most_output;
+            let called = lift::call(&mut *store, &instance, lifted, index, arguments, most);
+            let result = match called.await {
                 Ok(LiftedOutput::Ok(value)) => Ok(lifted_output(value)),
                 Ok(LiftedOutput::Failure { message, details }) => Err(ToolError {
                     code: Code::ExecutionError,
@@ -192,6 +217,7 @@ async fn invoke(
                     details,
                 }),
                 Err(LiftError::Trap(error)) => return Err(error),
+                Err(LiftError::TooLarge) => Err(too_large(most as u64)),
                 Err(error @ LiftError::Missing(_)) => {
                     Err(ToolError::new(Code::Internal, error.to_string()))
                 }
@@ -273,11 +299,15 @@ fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
 fn bounded(output: Output, limits: &Limits) -> Result<Output, ToolError> {
     let size: usize = output.content.iter().map(Content::len).sum();
     if size as u64 > limits.output_bytes {
-        let most = mimir_core::text::bytes(limits.output_bytes);
-        let message = format!("the result is larger than {most} (limits.outputBytes)");
-        return Err(ToolError::new(Code::LimitExceeded, message));
+        return Err(too_large(limits.output_bytes));
     }
     Ok(output)
+}
+
+fn too_large(most: u64) -> ToolError {
+    let most = mimir_core::text::bytes(most);
+    let message = format!("the result is larger than {most} ({OUTPUT_LIMIT})");
+    ToolError::new(Code::LimitExceeded, message)
 }
 
 /// Asks a plugin what it is.

@@ -42,9 +42,10 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
         .chain()
         .any(|cause| cause.to_string().contains(TOO_MUCH_OUTPUT))
     {
-        return exceeded(
-            "the tool handed over more at once than limits.outputBytes allows".to_owned(),
-        );
+        let limit = guest.handed_over;
+        return exceeded(format!(
+            "the tool handed over more at once than {limit} allows"
+        ));
     }
     let what = error.root_cause().to_string();
     let tail = guest.logs.tail();

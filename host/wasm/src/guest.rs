@@ -12,6 +12,7 @@ use mimir_core::Limits;
 use mimir_core::call::Observer;
 use mimir_core::pipeline::Nested;
 
+use crate::call::OUTPUT_LIMIT;
 use crate::fs::{FsCtxView, FsView, GuardedFs};
 use crate::http::NoNetwork;
 use crate::limiter::Limiter;
@@ -38,6 +39,10 @@ pub(crate) struct Guest {
     pub(crate) nested: Option<Nested>,
     pub(crate) granted: Granted,
     pub(crate) reports: u32,
+    /// The setting that bounds what it hands over at once.
+    pub(crate) handed_over: &'static str,
+    /// Bytes that its result may have.
+    pub(crate) most_output: usize,
     /// When it last let others run, as far as host calls go.
     pub(crate) gave_way: Instant,
     stdout: Option<Lines>,
@@ -110,6 +115,8 @@ impl Guest {
             nested: start.nested,
             granted: start.granted,
             reports: MOST_REPORTS,
+            handed_over: OUTPUT_LIMIT,
+            most_output: usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX),
             gave_way: Instant::now(),
             stdout,
             stderr,

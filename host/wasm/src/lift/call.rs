@@ -30,6 +30,9 @@ pub enum LiftError {
     /// The component does not have the function, or not with types that JSON can hold.
     #[error("the component has no function `{0}` with the types that were described")]
     Missing(String),
+    /// The result is larger than it may be.
+    #[error("the result is too large")]
+    TooLarge,
     /// The function trapped, or a limit of the store stopped it; as wasmtime has it.
     #[error("{0}")]
     Trap(wasmtime::Error),
@@ -39,14 +42,16 @@ pub enum LiftError {
 /// [`ExportPath::resolve`](super::ExportPath::resolve)), with `arguments`, an object with a property per
 /// parameter.
 ///
-/// How large a result may be is for the store to say: its hostcall fuel (`Store::set_hostcall_fuel`)
-/// bounds the values before there is any JSON, and more than that ends in a trap.
+/// How many values a result may have is for the store to say: its hostcall fuel (`Store::set_hostcall_fuel`)
+/// bounds them, and more than that ends in a trap. Values that come to more than `most` bytes of JSON, which
+/// is what the caller gets, are not made into any.
 pub async fn call(
     mut store: impl AsContextMut<Data: Send>,
     instance: &Instance,
     tool: &LiftedTool,
     index: &ComponentExportIndex,
     arguments: &Value,
+    most: usize,
 ) -> Result<LiftedOutput, LiftError> {
     let missing = || LiftError::Missing(tool.export.to_string());
     let function = instance.get_func(&mut store, index).ok_or_else(missing)?;
@@ -60,6 +65,7 @@ pub async fn call(
         .map_err(LiftError::Trap)?;
     match (results.as_slice(), types.as_slice()) {
         ([], []) => Ok(LiftedOutput::Ok(None)),
+        ([result], _) if value::weight(result) > most => Err(LiftError::TooLarge),
         ([result], [ty]) => output(result, ty).map_err(|Formless| missing()),
         _ => Err(missing()),
     }

@@ -129,7 +129,7 @@ impl Compiled {
             .unwrap();
         let tool = self.tool(name);
         let index = tool.export.resolve(&self.component).unwrap();
-        super::call(&mut store, &instance, tool, &index, arguments).await
+        super::call(&mut store, &instance, tool, &index, arguments, usize::MAX).await
     }
 
     /// The wasmtime types of a function's parameters.

@@ -6,9 +6,11 @@
 mod lower;
 mod raise;
 mod scalars;
+mod weight;
 
 pub(super) use lower::arguments;
 pub(super) use raise::{Formless, raise};
+pub(super) use weight::weight;
 
 use std::fmt::Write as _;
 

@@ -1,0 +1,52 @@
+//! How much JSON a value would be, before it is made.
+
+use wasmtime::component::Val;
+
+/// The least that anything is: a digit, and what stands between it and the next.
+const LEAST: usize = 2;
+
+/// About as many bytes as the value has as JSON, and never more.
+pub(in crate::lift) fn weight(value: &Val) -> usize {
+    let all = |values: &[Val]| sum(values.iter().map(weight));
+    let inner = |value: &Option<Box<Val>>| value.as_deref().map_or(0, weight);
+    let own = match value {
+        Val::String(text) | Val::Enum(text) => text.len(),
+        // Bytes become base64.
+        Val::List(items) if matches!(items.first(), Some(Val::U8(_))) => {
+            return LEAST + items.len().div_ceil(3).saturating_mul(4);
+        }
+        Val::List(items) | Val::FixedLengthList(items) | Val::Tuple(items) => all(items),
+        Val::Record(fields) => sum(fields
+            .iter()
+            .map(|(name, value)| name.len() + weight(value))),
+        Val::Variant(tag, payload) => tag.len() + inner(payload),
+        Val::Result(Ok(payload) | Err(payload)) => inner(payload),
+        Val::Option(payload) => inner(payload),
+        Val::Flags(names) => sum(names.iter().map(String::len)),
+        _ => 0,
+    };
+    own.saturating_add(LEAST)
+}
+
+fn sum(weights: impl Iterator<Item = usize>) -> usize {
+    weights.fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_weigh_as_base64_and_the_rest_adds_up() {
+        let bytes = |count| Val::List(vec![Val::U8(0); count]);
+        assert_eq!(weight(&bytes(3_000)), 4_002);
+        let text = Val::String("x".repeat(100));
+        assert_eq!(weight(&text), 102);
+        let deep = Val::Record(vec![
+            ("a".to_owned(), Val::Option(Some(Box::new(text.clone())))),
+            ("b".to_owned(), Val::Result(Err(Some(Box::new(text))))),
+        ]);
+        assert!((204..230).contains(&weight(&deep)), "{}", weight(&deep));
+        assert_eq!(weight(&Val::List(vec![Val::Bool(true); 10])), 22);
+    }
+}
