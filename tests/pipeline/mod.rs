@@ -119,7 +119,7 @@ fn every_call_is_on_record_with_what_it_cost() {
         ("infinite_loop", Some(Code::Timeout))
     );
     assert!(
-        event.fuel > Some(0) && event.peak_memory > Some(0) && event.duration_ms >= 300.0,
+        event.fuel > Some(0) && event.peak_memory > Some(0) && event.duration_ms >= Some(300.0),
         "{event:?}"
     );
     assert_eq!(event.digest.as_ref().map(String::len), Some(64));

@@ -1,141 +1,91 @@
-//! The record of every call: what is in an event, and the port to where it is kept.
+//! The record: what is in an event, and the port to where it is kept.
+//!
+//! # The log
+//!
+//! `audit.jsonl` is a chain: one JSON object a line, and the last two members of each are
+//! `"seq":N,"prev":"HASH"`. `seq` counts from 1; `prev` is the SHA-256 of the line before, of its bytes
+//! without the line end, in lower-case hex; before the first line it is 64 zeros. So any line can be checked
+//! with `sha256sum`, and the whole log with
+//!
+//! ```sh
+//! prev=$(printf '%064d' 0)
+//! while IFS= read -r line; do
+//!   case $line in *"\"prev\":\"$prev\"}") ;; *) echo "broken: $line" ;; esac
+//!   prev=$(printf %s "$line" | sha256sum | cut -c1-64)
+//! done < audit.jsonl
+//! ```
+//!
+//! A log that has reached its size ends with an event `rotated` and is renamed to `audit.N.jsonl`, N being the
+//! `seq` of that line; the next file goes on with the chain. `audit.head` holds `seq` and hash of the last line,
+//! so that missing lines at the end are noticed too. It is written after the line, in place and under the same
+//! lock: a crash between the two leaves a head that is behind, which is no fault. A line that a crash has torn
+//! stays; the next writer ends it and says how many bytes it was in an event `recovered`.
+//!
+//! Nobody holds a key: who can write all of these files can write another history. Against that, `mimir audit
+//! verify` prints the head, to be noted elsewhere, and `--head` checks against what was noted.
 
-use std::time::SystemTime;
+use std::io;
 
-use serde::{Serialize, Serializer};
-use serde_json::Value;
-
-use crate::call::CallContext;
-use crate::decision::Decision;
-use crate::error::Code;
-use crate::outcome::Outcome;
-use crate::tool::Source;
-
+mod arguments;
+mod chain;
+mod commit;
+mod entry;
+mod event;
 mod file;
+mod follow;
+mod hash;
+mod head;
+mod kind;
+mod line;
+mod place;
+mod reserve;
+mod snapshot;
+mod tail;
+mod verify;
 
+pub use arguments::brief;
+pub use entry::Entry;
+pub use event::Event;
 pub use file::FileAudit;
-
-/// One line of the record. Never content; arguments only where the config allows.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Event {
-    /// When the call came in, RFC 3339 in UTC.
-    #[serde(serialize_with = "rfc3339")]
-    pub time: SystemTime,
-    /// What happened.
-    pub event: &'static str,
-    /// The call.
-    pub id: String,
-    /// The session that it belongs to.
-    pub session: String,
-    /// The user, where the front-end knows one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// The tool's canonical name, or what was asked for if there is no such tool.
-    pub tool: String,
-    /// The tool that made this call in the middle of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parent: Option<String>,
-    /// Where the tool comes from.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
-    /// sha256 of what ran.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
-    /// What the rules said.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub decision: Option<Decision>,
-    /// The rule whose word it was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
-    /// What a person answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub answer: Option<&'static str>,
-    /// How long the person took, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub waited_ms: Option<u64>,
-    /// The arguments, where the config allows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Value>,
-    /// Whether the tool did what it was asked.
-    pub ok: bool,
-    /// Why not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<Code>,
-    /// Wall clock in milliseconds, human time excluded.
-    pub duration_ms: f64,
-    /// Units of fuel.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fuel: Option<u64>,
-    /// Most bytes of memory held at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub peak_memory: Option<u64>,
-    /// Bytes of arguments.
-    pub bytes_in: u64,
-    /// Bytes of result.
-    pub bytes_out: u64,
-    /// Whether the result was cut.
-    pub truncated: bool,
-}
-
-/// Longest name of a tool that does not exist, as the record keeps it.
-const NAME_MAX: usize = 64;
-
-impl Event {
-    /// A call that has just come in.
-    pub fn call(time: SystemTime, context: &CallContext, tool: &str) -> Self {
-        Self {
-            time,
-            event: "call",
-            id: context.request_id.to_string(),
-            session: context.session_id.clone(),
-            user: context.user.clone(),
-            tool: crate::text::prefix(tool, NAME_MAX).to_owned(),
-            parent: None,
-            source: None,
-            digest: None,
-            decision: None,
-            rule: None,
-            answer: None,
-            waited_ms: None,
-            arguments: None,
-            ok: false,
-            code: None,
-            duration_ms: 0.0,
-            fuel: None,
-            peak_memory: None,
-            bytes_in: 0,
-            bytes_out: 0,
-            truncated: false,
-        }
-    }
-
-    /// Fills in how it ended.
-    pub(crate) fn ended(&mut self, outcome: &Outcome) {
-        let receipt = outcome.receipt();
-        self.ok = outcome.is_ok();
-        self.code = outcome.result().err().map(|error| error.code);
-        self.duration_ms = receipt.duration_ms;
-        self.fuel = receipt.fuel;
-        self.peak_memory = receipt.peak_memory;
-        self.bytes_out = receipt.bytes_out;
-        self.truncated = outcome.truncated();
-    }
-}
-
-fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
-    let time = jiff::Timestamp::try_from(*time).map_err(serde::ser::Error::custom)?;
-    to.collect_str(&format_args!("{time:.3}"))
-}
+pub use follow::Follower;
+pub use hash::Hash;
+pub use head::Head;
+pub use kind::Kind;
+pub use snapshot::{Line, Log, Snapshot};
+pub use verify::{Fault, Finding, Report, verify};
 
 /// An event that could not be kept.
 #[derive(Debug, thiserror::Error)]
-#[error("the audit log {place} cannot be written: {source}")]
+#[error(
+    "the audit log {place} cannot be written: {source}; {}",
+    way_out(source)
+)]
 pub struct AuditError {
     /// The log.
     pub place: String,
     /// Why.
-    pub source: std::io::Error,
+    pub source: io::Error,
+}
+
+/// What the person can do about it.
+fn way_out(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space, or set `audit.onFailure: run` to go on without a record"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "make its folder writable for you, or set `audit.onFailure: run` to go on without a record"
+        }
+        _ => "`mimir doctor` looks at it; `audit.onFailure: run` goes on without a record",
+    }
+}
+
+/// Whether an error says that there is no room left.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// Where the record is kept.
@@ -154,3 +104,6 @@ pub trait AuditSink: Send + Sync {
         false
     }
 }
+
+#[cfg(test)]
+mod tests;

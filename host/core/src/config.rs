@@ -200,13 +200,76 @@ impl Default for ApprovalSettings {
 }
 
 /// What the audit log keeps and how safely.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AuditSettings {
     /// Whether an event waits for the disk.
     pub durability: Durability,
     /// Whether arguments are kept.
     pub log_args: bool,
+    /// What happens to a call that cannot be recorded.
+    pub on_failure: OnFailure,
+    /// Bytes of a file before the next one begins.
+    #[serde(deserialize_with = "log_size")]
+    #[schemars(range(min = 4096))]
+    pub max_bytes: u64,
+    /// How many full files stay beside the one that is written to.
+    #[serde(deserialize_with = "log_files")]
+    #[schemars(range(min = 1, max = 10000))]
+    pub keep: u32,
+}
+
+impl Default for AuditSettings {
+    fn default() -> Self {
+        Self {
+            durability: Durability::default(),
+            log_args: false,
+            on_failure: OnFailure::default(),
+            // Some 25,000 calls, and half a million with the files that stay.
+            max_bytes: 16 << 20,
+            keep: 20,
+        }
+    }
+}
+
+/// What happens to a call that cannot be recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnFailure {
+    /// It is not made; if it was under way already, its result is withheld.
+    #[default]
+    Refuse,
+    /// It runs, and the log of the program says that an event is lost.
+    Run,
+}
+
+/// Fewer bytes than this would make a file of a few lines.
+const LOG_SIZE_LEAST: u64 = 4096;
+
+fn log_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let bytes = u64::deserialize(from)?;
+    if bytes < LOG_SIZE_LEAST {
+        let message = format!("audit.maxBytes is at least {LOG_SIZE_LEAST}, not {bytes}");
+        return Err(de::Error::custom(message));
+    }
+    Ok(bytes)
+}
+
+/// More files than this make a folder that nobody can look through. Without one, what says which files are gone
+/// would go with them.
+const LOG_FILES: std::ops::RangeInclusive<u32> = 1..=10_000;
+
+fn log_files<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let files = u32::deserialize(from)?;
+    if !LOG_FILES.contains(&files) {
+        let message = format!(
+            "audit.keep is between {} and {}, not {files}",
+            LOG_FILES.start(),
+            LOG_FILES.end()
+        );
+        return Err(de::Error::custom(message));
+    }
+    Ok(files)
 }
 
 /// When an event counts as written.
@@ -296,6 +359,10 @@ mod tests {
             serde_json::json!({"tools": {"git": {"enable": true}}}),
             serde_json::json!({"limits": {"memory": 1}}),
             serde_json::json!({"audit": {"durability": "maybe"}}),
+            serde_json::json!({"audit": {"onFailure": "ignore"}}),
+            serde_json::json!({"audit": {"maxBytes": 100}}),
+            serde_json::json!({"audit": {"keep": 0}}),
+            serde_json::json!({"audit": {"keep": 100_000}}),
         ] {
             assert!(read(bad.clone()).is_err(), "{bad}");
         }

@@ -1,5 +1,7 @@
 //! Text from outside, made safe to show and cut without breaking a character.
 
+use serde_json::{Map, Value};
+
 /// What becomes of a character in text that is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
@@ -130,6 +132,22 @@ pub fn escape(text: String) -> String {
         }
     }
     out
+}
+
+/// [`escape`] for the strings and keys of a JSON value, at any depth.
+pub fn escape_value(item: &mut Value) {
+    match item {
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => *text = escape(std::mem::take(text)),
+        Value::Array(items) => items.iter_mut().for_each(escape_value),
+        Value::Object(map) => {
+            if !map.keys().all(|key| is_plain(key)) {
+                let old: Map<String, Value> = std::mem::take(map);
+                map.extend(old.into_iter().map(|(key, item)| (escape(key), item)));
+            }
+            map.values_mut().for_each(escape_value);
+        }
+    }
 }
 
 /// The longest string of an escape sequence, such as a title or a link. What is longer, or goes on in

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::approval::Answer;
-use crate::audit::{AuditError, AuditSink, Event};
+use crate::audit::{self, AuditError, AuditSink, Event};
 use crate::call::Call;
 use crate::clock::Clock;
 use crate::decision::Evaluation;
@@ -29,9 +29,9 @@ impl Trail {
     pub(super) fn start(call: &Call, ports: &Ports) -> Self {
         let mut event = Event::call(ports.clock.now(), &call.context, &call.tool);
         event.parent = call.parent.as_ref().map(|parent| parent.tool.to_string());
-        event.bytes_in = weight(&call.arguments);
+        event.bytes_in = Some(weight(&call.arguments));
         if ports.audit.wants_arguments() {
-            event.arguments = Some(call.arguments.clone());
+            event.arguments = Some(audit::brief(&call.arguments));
         }
         Self {
             sink: Some(Arc::clone(&ports.audit)),
@@ -113,7 +113,7 @@ impl Trail {
     }
 
     pub(super) fn bytes_in(&self) -> u64 {
-        self.event.bytes_in
+        self.event.bytes_in.unwrap_or_default()
     }
 
     /// Records the end of the call.
@@ -131,7 +131,7 @@ impl Drop for Trail {
         if let Some(sink) = self.sink.take() {
             self.event.code = Some(Code::Cancelled);
             let passed = self.clock.instant() - self.start;
-            self.event.duration_ms = passed.as_secs_f64() * 1000.0;
+            self.event.duration_ms = Some(passed.as_secs_f64() * 1000.0);
             if let Err(error) = sink.record(&self.event) {
                 tracing::error!(%error, "a cancelled call could not be recorded");
             }

@@ -1,8 +1,6 @@
 //! Making a result safe to show, whole: what stands in it can no longer drive a terminal or hide from a
 //! reader. In structured values nothing is removed, only written out.
 
-use serde_json::{Map, Value};
-
 use crate::error::ToolError;
 use crate::outcome::{Content, Output};
 use crate::text;
@@ -25,30 +23,14 @@ pub(super) fn output(output: &mut Output) {
         }
     }
     if let Some(structured) = &mut output.structured {
-        value(structured);
+        text::escape_value(structured);
     }
 }
 
 pub(super) fn error(error: &mut ToolError) {
     error.message = text::sanitize(std::mem::take(&mut error.message));
     if let Some(details) = &mut error.details {
-        value(details);
-    }
-}
-
-/// Escapes strings and keys at any depth.
-fn value(item: &mut Value) {
-    match item {
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        Value::String(text) => *text = text::escape(std::mem::take(text)),
-        Value::Array(items) => items.iter_mut().for_each(value),
-        Value::Object(map) => {
-            if !map.keys().all(|key| text::is_plain(key)) {
-                let old: Map<String, Value> = std::mem::take(map);
-                map.extend(old.into_iter().map(|(key, item)| (text::escape(key), item)));
-            }
-            map.values_mut().for_each(value);
-        }
+        text::escape_value(details);
     }
 }
 
@@ -88,7 +70,7 @@ mod tests {
     #[test]
     fn structured_values_are_written_out_at_any_depth() {
         let mut item = json!({"a\u{202e}b": [{"name": "x\u{9b}31m\u{e0041}\nline"}], "n": 1});
-        value(&mut item);
+        text::escape_value(&mut item);
         assert_eq!(
             item,
             json!({r"a\u{202e}b": [{"name": "x\\u{9b}31m\\u{e0041}\nline"}], "n": 1})

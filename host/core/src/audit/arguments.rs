@@ -1,0 +1,99 @@
+//! The arguments of a call as the record has them: their shape, and of long texts the beginning. The whole of
+//! what a tool was to write is content, and a line of the log stays a line.
+
+use serde_json::{Map, Value};
+
+/// What is kept: characters of a text, items of a list or an object, levels.
+const TEXT_MAX: usize = 200;
+const ITEMS_MAX: usize = 20;
+const DEPTH_MAX: usize = 6;
+
+/// A copy that is short whatever the arguments are. What has to be masked is masked before: a cut leaves the
+/// beginning of a secret.
+pub fn brief(arguments: &Value) -> Value {
+    level(arguments, DEPTH_MAX)
+}
+
+fn level(value: &Value, depth: usize) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(text) => text_of(text),
+        Value::Array(items) if depth == 0 => left_out(items.len()),
+        Value::Object(map) if depth == 0 => left_out(map.len()),
+        Value::Array(items) => {
+            let mut kept: Vec<_> = items
+                .iter()
+                .take(ITEMS_MAX)
+                .map(|item| level(item, depth - 1))
+                .collect();
+            if items.len() > ITEMS_MAX {
+                kept.push(left_out(items.len() - ITEMS_MAX));
+            }
+            Value::Array(kept)
+        }
+        Value::Object(map) => {
+            let mut kept: Map<_, _> = map
+                .iter()
+                .take(ITEMS_MAX)
+                .map(|(key, item)| (cut(key), level(item, depth - 1)))
+                .collect();
+            if map.len() > ITEMS_MAX {
+                kept.insert("…".to_owned(), left_out(map.len() - ITEMS_MAX));
+            }
+            Value::Object(kept)
+        }
+    }
+}
+
+fn text_of(text: &str) -> Value {
+    Value::String(cut(text))
+}
+
+fn cut(text: &str) -> String {
+    let kept = crate::text::prefix(text, TEXT_MAX);
+    match text.len() - kept.len() {
+        0 => kept.to_owned(),
+        rest => format!("{kept}… ({rest} bytes more)"),
+    }
+}
+
+fn left_out(count: usize) -> Value {
+    Value::String(format!("… ({count} more)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn short_arguments_stay_and_long_ones_are_cut() {
+        let short = json!({"path": "a.txt", "n": 1.5, "list": [true, null, {"x": "ä"}]});
+        assert_eq!(brief(&short), short);
+        let mut deep = json!("bottom");
+        for _ in 0..200 {
+            deep = json!([deep]);
+        }
+        let long = json!({
+            "content": "ä".repeat(1 << 20),
+            "list": vec!["y".repeat(1000); 1000],
+            "deep": deep,
+        });
+        let kept = brief(&long);
+        assert_eq!(
+            kept["content"],
+            format!("{}… ({} bytes more)", "ä".repeat(200), (1 << 21) - 400)
+        );
+        assert_eq!(kept["list"][ITEMS_MAX], "… (980 more)");
+        assert!(kept.to_string().len() < 8000);
+        assert!(kept["deep"].to_string().contains("… (1 more)"));
+    }
+
+    #[test]
+    fn the_widest_tree_is_still_a_short_line() {
+        let many =
+            |item: Value| Value::Object((0..30).map(|n| (format!("{n}"), item.clone())).collect());
+        let wide = (0..3).fold(json!("z"), |inner, _| many(inner));
+        assert!(brief(&wide).to_string().len() < 200_000);
+    }
+}

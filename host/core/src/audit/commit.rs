@@ -1,0 +1,171 @@
+//! Waiting for the disk, several at once: while one waits, the others gather and are covered by the next wait.
+
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Waits for the disk on behalf of everyone who asks meanwhile.
+pub(super) struct Commit {
+    state: Mutex<State>,
+    ended: Condvar,
+    sync: fn(&File) -> io::Result<()>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many have asked, and how many of them are done.
+    asked: u64,
+    done: u64,
+    /// Whether somebody waits for the disk.
+    busy: bool,
+    /// What those who are not done have written to: one file, or two after a rotation.
+    files: Vec<Arc<File>>,
+    failed: Option<Failed>,
+}
+
+/// Those whose wait has failed.
+struct Failed {
+    first: u64,
+    last: u64,
+    kind: io::ErrorKind,
+    text: String,
+}
+
+impl Commit {
+    /// Waits with `sync`.
+    pub(super) fn new(sync: fn(&File) -> io::Result<()>) -> Self {
+        Self {
+            state: Mutex::default(),
+            ended: Condvar::new(),
+            sync,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when the disk has what was written to `file` before.
+    pub(super) fn wait(&self, file: Arc<File>) -> io::Result<()> {
+        let mut state = self.lock();
+        state.asked += 1;
+        let mine = state.asked;
+        if !state.files.iter().any(|known| Arc::ptr_eq(known, &file)) {
+            state.files.push(file);
+        }
+        loop {
+            if state.done >= mine {
+                return state.result(mine);
+            }
+            state = if state.busy {
+                let woken = self.ended.wait(state);
+                woken.unwrap_or_else(PoisonError::into_inner)
+            } else {
+                self.lead(state)
+            };
+        }
+    }
+
+    /// Waits for everyone who has asked so far.
+    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.busy = true;
+        let (first, last) = (state.done + 1, state.asked);
+        let files = std::mem::take(&mut state.files);
+        drop(state);
+        let synced = files.iter().try_for_each(|file| (self.sync)(file));
+        let mut state = self.lock();
+        state.busy = false;
+        state.done = last;
+        if let Err(error) = synced {
+            state.fail(first, last, &error);
+        }
+        self.ended.notify_all();
+        state
+    }
+}
+
+impl State {
+    /// Earlier ones may not have looked yet: they stay among those that failed, and with them, to be safe,
+    /// those in between.
+    fn fail(&mut self, first: u64, last: u64, error: &io::Error) {
+        let first = self.failed.as_ref().map_or(first, |failed| failed.first);
+        self.failed = Some(Failed {
+            first,
+            last,
+            kind: error.kind(),
+            text: error.to_string(),
+        });
+    }
+
+    fn result(&self, mine: u64) -> io::Result<()> {
+        match &self.failed {
+            Some(failed) if (failed.first..=failed.last).contains(&mine) => {
+                Err(io::Error::new(failed.kind, failed.text.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    const THREADS: u32 = 8;
+    const EACH: u32 = 5;
+
+    #[test]
+    fn one_wait_does_for_many() {
+        static SYNCS: AtomicU32 = AtomicU32::new(0);
+        let commit = Commit::new(|file| {
+            SYNCS.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(10));
+            file.sync_data()
+        });
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        let before = SYNCS.load(Ordering::SeqCst);
+                        commit.wait(Arc::clone(&file)).unwrap();
+                        // A wait that had begun before would not cover what was written just now.
+                        assert!(SYNCS.load(Ordering::SeqCst) > before);
+                    }
+                });
+            }
+        });
+        let syncs = SYNCS.load(Ordering::SeqCst);
+        assert!(syncs < THREADS * EACH / 2, "{syncs}");
+        assert_eq!(commit.lock().done, u64::from(THREADS * EACH));
+    }
+
+    #[test]
+    fn everyone_hears_of_a_failure_and_the_next_does_not() {
+        static FAILS: AtomicU32 = AtomicU32::new(0);
+        let commit = Commit::new(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            match FAILS.fetch_add(1, Ordering::SeqCst) {
+                0 | 1 => Err(io::ErrorKind::StorageFull.into()),
+                _ => Ok(()),
+            }
+        });
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let failed = commit.wait(Arc::clone(&file)).unwrap_err();
+                    assert_eq!(failed.kind(), io::ErrorKind::StorageFull);
+                });
+                // Into the first wait or the second.
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        while FAILS.load(Ordering::SeqCst) < 2 {
+            commit.wait(Arc::clone(&file)).unwrap_err();
+        }
+        commit.wait(file).unwrap();
+    }
+}

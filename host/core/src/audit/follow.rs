@@ -1,0 +1,128 @@
+//! Reading on while others write, from one file of the log to the next.
+
+use std::fs::File;
+use std::io;
+
+use super::line::Link;
+use super::place::{Place, is_at};
+use super::snapshot::{Log, Snapshot};
+use super::tail::{is_rotated, part};
+
+/// How much is read at once.
+const AT_ONCE: u64 = 1 << 20;
+
+/// Where a reader is.
+#[derive(Debug)]
+pub struct Follower {
+    place: Place,
+    file: Option<File>,
+    /// How far it has read, and the beginning of a line that has no end yet.
+    at: u64,
+    begun: Vec<u8>,
+    /// The number of the last line.
+    seq: u64,
+    /// Whether that line was the last of its file.
+    over: bool,
+}
+
+impl Follower {
+    /// Begins behind the last whole line of `snapshot`.
+    pub fn behind(log: &Log, snapshot: Snapshot) -> io::Result<Self> {
+        let mut follower = Self {
+            place: log.place.clone(),
+            file: None,
+            at: 0,
+            begun: Vec::new(),
+            seq: 0,
+            over: false,
+        };
+        for line in snapshot.last(1)? {
+            follower.note(&line);
+        }
+        if let Some(last) = snapshot.parts.into_iter().next_back() {
+            let tail = last.length.saturating_sub(AT_ONCE);
+            let bytes = part(&last.file, tail, last.length)?;
+            let torn = bytes.iter().rev().take_while(|byte| **byte != b'\n');
+            follower.begun = bytes[bytes.len() - torn.count()..].to_vec();
+            follower.at = last.length;
+            follower.file = Some(last.file);
+        }
+        Ok(follower)
+    }
+
+    /// The lines that have come since, without their ends.
+    pub fn poll(&mut self) -> io::Result<Vec<Vec<u8>>> {
+        let mut found = Vec::new();
+        loop {
+            self.read(&mut found)?;
+            // What the file was given before it was left is read before it is left.
+            if !self.is_left()? || self.read(&mut found)? {
+                return Ok(found);
+            }
+            if !self.next()? {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Reads what there is; says whether there was anything.
+    fn read(&mut self, found: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+        let Some(file) = &self.file else {
+            return Ok(false);
+        };
+        let bytes = part(file, self.at, self.at + AT_ONCE)?;
+        self.at += bytes.len() as u64;
+        let some = !bytes.is_empty();
+        self.begun.extend_from_slice(&bytes);
+        let Some(end) = self.begun.iter().rposition(|byte| *byte == b'\n') else {
+            return Ok(some);
+        };
+        let rest = self.begun.split_off(end + 1);
+        let whole = std::mem::replace(&mut self.begun, rest);
+        for line in whole[..end].split(|byte| *byte == b'\n') {
+            self.note(line);
+            found.push(line.to_vec());
+        }
+        Ok(some)
+    }
+
+    fn note(&mut self, line: &[u8]) {
+        if let Some(link) = Link::read(line) {
+            self.seq = link.seq;
+            self.over = is_rotated(line);
+        }
+    }
+
+    /// Whether the log has gone on in another file.
+    fn is_left(&self) -> io::Result<bool> {
+        match &self.file {
+            Some(_) if self.over => Ok(true),
+            Some(file) => Ok(!is_at(file, self.place.log())?),
+            None => Ok(true),
+        }
+    }
+
+    /// Goes to the next file, if there is one: a full one that holds later lines, or the one that is written to.
+    fn next(&mut self) -> io::Result<bool> {
+        let segments = self.place.segments()?;
+        let later = segments.iter().find(|segment| segment.last > self.seq);
+        if let (None, Some(file)) = (later, &self.file)
+            && is_at(file, self.place.log())?
+        {
+            // It has its last line and is renamed in a moment.
+            return Ok(false);
+        }
+        let path = later.map_or(self.place.log(), |segment| segment.path.as_path());
+        let file = match File::open(path) {
+            Ok(file) => file,
+            // Between two files, or renamed just now.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        self.file = Some(file);
+        self.at = 0;
+        self.begun.clear();
+        self.over = false;
+        Ok(true)
+    }
+}

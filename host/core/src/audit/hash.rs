@@ -1,0 +1,79 @@
+//! The hash that joins one line to the next.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+/// Digits of a SHA-256 in hex.
+const DIGITS: usize = 64;
+
+/// A SHA-256 as the log has it: 64 lower-case hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Hash([u8; DIGITS]);
+
+impl Hash {
+    /// What stands before the first line.
+    pub const ZERO: Self = Self([b'0'; DIGITS]);
+
+    /// The hash of a line, of its bytes without the line end.
+    pub fn of(line: &[u8]) -> Self {
+        Self::from(Sha256::new_with_prefix(line))
+    }
+
+    /// Reads 64 lower-case hex digits.
+    pub fn read(digits: &[u8]) -> Option<Self> {
+        let digits: [u8; DIGITS] = digits.try_into().ok()?;
+        let hex = |c: &u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
+        digits.iter().all(hex).then_some(Self(digits))
+    }
+
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        // They are ASCII.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl From<Sha256> for Hash {
+    fn from(state: Sha256) -> Self {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let mut digits = [0; DIGITS];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(state.finalize()) {
+            pair[0] = HEX[usize::from(byte >> 4)];
+            pair[1] = HEX[usize::from(byte & 15)];
+        }
+        Self(digits)
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl serde::Serialize for Hash {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_the_hash_of_everyone_else() {
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(Hash::of(b"abc").as_str(), abc);
+        assert_eq!(Hash::read(abc.as_bytes()), Some(Hash::of(b"abc")));
+        assert_eq!(Hash::read(abc.to_uppercase().as_bytes()), None);
+        assert_eq!(Hash::read(b"0"), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! The form of a line: the event, and at its end what joins it to the line before.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::{Hash, Head};
+
+/// Room for a usual line, so that it need not grow while it is written.
+const USUAL: usize = 1024;
+
+/// Room for what [`Draft::seal`] adds: two names, a number, a hash.
+pub(super) const SEAL: usize = 112;
+
+/// The highest number of a line: what every reader of JSON can hold exactly. Nobody gets there.
+pub(super) const SEQ_MAX: u64 = (1 << 53) - 1;
+
+/// A line that has no place in the chain yet. What takes time is done here, before the lock.
+pub(super) struct Draft {
+    text: Vec<u8>,
+    digest: Sha256,
+}
+
+impl Draft {
+    /// The event as JSON, hashed so far.
+    pub(super) fn new(event: &impl Serialize) -> io::Result<Self> {
+        let mut text = Vec::with_capacity(USUAL);
+        serde_json::to_writer(&mut text, event)?;
+        // The brace comes back when the line is sealed.
+        text.pop();
+        let digest = Sha256::new_with_prefix(&text);
+        Ok(Self { text, digest })
+    }
+
+    /// How long the line will be at most.
+    pub(super) fn len(&self) -> u64 {
+        (self.text.len() + SEAL) as u64
+    }
+
+    /// The line after `tip`, with its end, and the tip that it makes.
+    pub(super) fn seal(self, tip: &Head) -> io::Result<(Vec<u8>, Head)> {
+        let Self {
+            mut text,
+            mut digest,
+        } = self;
+        let seq = tip.seq.saturating_add(1);
+        let from = text.len();
+        write!(text, r#","seq":{seq},"prev":"{}"}}"#, tip.hash)?;
+        digest.update(&text[from..]);
+        text.push(b'\n');
+        let hash = Hash::from(digest);
+        Ok((text, Head { seq, hash }))
+    }
+}
+
+/// What joins a line to the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) seq: u64,
+    pub(super) prev: Hash,
+}
+
+impl Link {
+    /// Reads the end of a line, without its line end. What has none is no line of the log.
+    pub(super) fn read(line: &[u8]) -> Option<Self> {
+        const PREV: &[u8] = br#","prev":""#;
+        const SEQ: &[u8] = br#","seq":"#;
+        let rest = line.strip_prefix(b"{")?.strip_suffix(br#""}"#)?;
+        let (rest, prev) = rest.split_at_checked(rest.len().checked_sub(64)?)?;
+        let rest = rest.strip_suffix(PREV)?;
+        let digits = rest.iter().rev().take_while(|c| c.is_ascii_digit()).count();
+        let (rest, seq) = rest.split_at(rest.len() - digits);
+        rest.strip_suffix(SEQ)?;
+        let text = std::str::from_utf8(seq).ok()?;
+        let seq: u64 = text.parse().ok()?;
+        // One number, one spelling.
+        if text.starts_with('0') || seq > SEQ_MAX {
+            return None;
+        }
+        Some(Self {
+            seq,
+            prev: Hash::read(prev)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_line_is_what_it_says_it_is() {
+        let tip = Head {
+            seq: 41,
+            hash: Hash::of(b"before"),
+        };
+        let draft = Draft::new(&json!({"event": "call", "tool": "x\",\"seq\":7"})).unwrap();
+        let most = draft.len();
+        let (line, next) = draft.seal(&tip).unwrap();
+        assert!(line.len() as u64 <= most);
+        let line = line.strip_suffix(b"\n").unwrap();
+        assert_eq!((next.seq, next.hash), (42, Hash::of(line)));
+        let link = Link::read(line).unwrap();
+        assert_eq!((link.seq, link.prev), (42, tip.hash));
+        let value: serde_json::Value = serde_json::from_slice(line).unwrap();
+        assert_eq!(value["seq"], 42);
+        assert_eq!(value["tool"], "x\",\"seq\":7");
+    }
+
+    #[test]
+    fn what_is_no_line_has_no_link() {
+        let zero = Hash::ZERO;
+        for bad in [
+            String::new(),
+            "{}".to_owned(),
+            r#"{"event":"call"}"#.to_owned(),
+            format!(r#"{{"a":1,"seq":,"prev":"{zero}"}}"#),
+            format!(r#"{{"a":1,"seq":01,"prev":"{zero}"}}"#),
+            format!(r#"{{"a":1,"seq":9007199254740992,"prev":"{zero}"}}"#),
+            format!(r#"{{"a":1,"seq":99999999999999999999,"prev":"{zero}"}}"#),
+            format!(r#"{{"a":1,"seq":1,"prev":"{}"}}"#, "G".repeat(64)),
+            format!(r#""a":1,"seq":1,"prev":"{zero}"}}"#),
+        ] {
+            assert_eq!(Link::read(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The end of a log file: its last whole line, and what stands behind it.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use serde::Deserialize;
+
+use super::line::Link;
+use super::{Hash, Head};
+
+/// The end of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Tail {
+    /// How long the file is.
+    pub(super) length: u64,
+    /// The last line of the chain, if there is one near the end.
+    pub(super) last: Option<Last>,
+    /// What stands behind it, if anything does.
+    pub(super) loose: Option<Loose>,
+}
+
+/// The last line of the chain.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Last {
+    /// Its number and hash.
+    pub(super) tip: Head,
+    /// Whether it says that the next file goes on.
+    pub(super) rotated: bool,
+}
+
+/// Bytes that are no line of the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Loose {
+    /// How many.
+    pub(super) bytes: u64,
+    /// Their hash.
+    pub(super) sha256: Hash,
+    /// Whether they end with a line end.
+    pub(super) ended: bool,
+    /// All of a line but its end, if that is what they are.
+    pub(super) whole: Option<(Link, Hash)>,
+}
+
+/// How far back a whole line is looked for, at first and at most. What crashes leave is far shorter.
+const WINDOW: u64 = 16 << 10;
+const WINDOW_MOST: u64 = 16 << 20;
+
+impl Tail {
+    /// Reads the end of a file.
+    pub(super) fn read(file: &File) -> io::Result<Self> {
+        let length = (&*file).seek(SeekFrom::End(0))?;
+        let mut window = WINDOW;
+        loop {
+            let from = length.saturating_sub(window);
+            let bytes = part(file, from, length)?;
+            if let Some((last, end)) = find(&bytes, from == 0) {
+                let loose = loose(&bytes[end..]);
+                let last = Some(last);
+                return Ok(Self {
+                    length,
+                    last,
+                    loose,
+                });
+            }
+            if from == 0 || window >= WINDOW_MOST {
+                return Ok(Self {
+                    length,
+                    last: None,
+                    loose: loose(&bytes),
+                });
+            }
+            window *= 8;
+        }
+    }
+}
+
+/// The bytes from `from` to `to`, or to the end if that comes sooner.
+pub(super) fn part(mut file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(from))?;
+    file.take(to.saturating_sub(from)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn loose(bytes: &[u8]) -> Option<Loose> {
+    let sha256 = Hash::of(bytes);
+    (!bytes.is_empty()).then(|| Loose {
+        bytes: bytes.len() as u64,
+        sha256,
+        ended: bytes.ends_with(b"\n"),
+        whole: Link::read(bytes).map(|link| (link, sha256)),
+    })
+}
+
+/// The last whole line of the chain, and where it ends. The first line of the window is taken only if the
+/// window begins where it does.
+fn find(bytes: &[u8], whole: bool) -> Option<(Last, usize)> {
+    let mut end = bytes.iter().rposition(|byte| *byte == b'\n')?;
+    loop {
+        let start = bytes[..end].iter().rposition(|byte| *byte == b'\n');
+        let from = match start {
+            Some(at) => at + 1,
+            None if whole => 0,
+            None => return None,
+        };
+        let line = &bytes[from..end];
+        if let Some(link) = Link::read(line) {
+            let tip = Head {
+                seq: link.seq,
+                hash: Hash::of(line),
+            };
+            let rotated = is_rotated(line);
+            return Some((Last { tip, rotated }, end + 1));
+        }
+        end = start?;
+    }
+}
+
+/// Whether a line says that the next file goes on.
+pub(super) fn is_rotated(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        event: std::borrow::Cow<'a, str>,
+    }
+    serde_json::from_slice::<Named<'_>>(line)
+        .is_ok_and(|named| named.event == super::Kind::Rotated.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::Draft;
+    use super::*;
+    use serde_json::json;
+    use std::io::Write;
+
+    fn tail(parts: &[&[u8]]) -> Tail {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&parts.concat()).unwrap();
+        Tail::read(&file).unwrap()
+    }
+
+    #[test]
+    fn the_last_whole_line_is_found_behind_any_rubbish() {
+        let draft = Draft::new(&json!({"event": "call", "long": "x".repeat(40_000)})).unwrap();
+        let (line, tip) = draft.seal(&Head::START).unwrap();
+        let good = |tail: &Tail| tail.last.as_ref().map(|last| last.tip) == Some(tip);
+        let clean = tail(&[&line]);
+        assert!(good(&clean) && clean.loose.is_none());
+        for rubbish in [&b"{\"time\":"[..], b"a\nb\n", b"\n", &[b'z'; 100_000]] {
+            let found = tail(&[b"first\n", &line, rubbish]);
+            assert!(good(&found), "{rubbish:?}");
+            let loose = found.loose.unwrap();
+            assert_eq!(loose.sha256, Hash::of(rubbish));
+            assert_eq!(loose.ended, rubbish.ends_with(b"\n"));
+        }
+        let none = tail(&[b"a\nb"]);
+        assert!(none.last.is_none() && none.loose.unwrap().bytes == 3);
+        let empty = tail(&[]);
+        assert!(empty.last.is_none() && empty.loose.is_none());
+    }
+
+    #[test]
+    fn only_the_event_says_that_a_file_is_full() {
+        assert!(is_rotated(br#"{"event":"rotated","x":1}"#));
+        assert!(!is_rotated(
+            br#"{"event":"call","tool":"\"event\":\"rotated\""}"#
+        ));
+        assert!(!is_rotated(b"rotated"));
+    }
+}

@@ -1,0 +1,120 @@
+//! Several writers at once, in threads and in processes.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use super::*;
+
+/// How a test tells a process of its own what to write: `PATH`, a count and the size of a file.
+const PATH: &str = "MIMIR_AUDIT_TEST_PATH";
+const COUNT: &str = "MIMIR_AUDIT_TEST_COUNT";
+const SIZE: &str = "MIMIR_AUDIT_TEST_SIZE";
+
+/// The other end of [`start`].
+#[test]
+#[ignore = "other tests start it as a process"]
+fn writer() {
+    let Ok(path) = std::env::var(PATH) else {
+        return;
+    };
+    let number = |name| std::env::var(name).unwrap().parse::<u64>().unwrap();
+    let settings = AuditSettings {
+        max_bytes: number(SIZE),
+        keep: 10_000,
+        ..AuditSettings::default()
+    };
+    let log = FileAudit::new(path, settings);
+    for count in 0..number(COUNT) {
+        log.ready().unwrap();
+        log.record(&event(count)).unwrap();
+    }
+}
+
+fn start(bench: &Bench, count: u64, size: u64) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "audit::tests::processes::writer", "--ignored"])
+        .env(PATH, bench.path())
+        .env(COUNT, count.to_string())
+        .env(SIZE, size.to_string())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn run(bench: &Bench, processes: u64, count: u64, size: u64) {
+    let children: Vec<_> = (0..processes).map(|_| start(bench, count, size)).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn ten_thousand_calls_from_eight_processes_verify() {
+    let bench = Bench::new();
+    run(&bench, 8, 1250, 16 << 20);
+    let report = bench.report();
+    assert_eq!((report.lines, report.head.seq), (10_000, 10_000));
+    assert_eq!(report.findings, []);
+}
+
+#[test]
+fn processes_that_rotate_at_once_lose_nothing() {
+    let bench = Bench::new();
+    run(&bench, 4, 250, 4096);
+    let report = bench.report();
+    assert_eq!(report.findings, []);
+    assert!(report.files > 30, "{} files", report.files);
+    let events = bench.events();
+    let of = |kind: Kind| {
+        events
+            .iter()
+            .filter(|e| e.text("event") == kind.as_str())
+            .count()
+    };
+    assert_eq!(
+        (of(Kind::Call), of(Kind::Rotated)),
+        (1000, report.files - 1)
+    );
+}
+
+#[test]
+fn threads_share_a_log_and_two_logs_share_a_file() {
+    let bench = Bench::new();
+    let logs = [bench.open(), bench.open()];
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let log = &logs[thread % 2];
+            scope.spawn(move || (0..250).for_each(|n| log.record(&event(n)).unwrap()));
+        }
+    });
+    let report = bench.report();
+    assert_eq!((report.lines, report.findings), (1000, vec![]));
+}
+
+#[test]
+fn writers_that_are_killed_leave_a_log_that_verifies() {
+    let bench = Bench::new();
+    for round in 0..5 {
+        let mut children = [(); 2].map(|()| start(&bench, u64::MAX, 64 << 10));
+        let begun = Instant::now();
+        // Cheaper than counting.
+        let lines = || {
+            let head = fs::read_to_string(bench.file("audit.head")).unwrap_or_default();
+            let seq = head.split([':', ',']).nth(1);
+            seq.and_then(|seq| seq.parse().ok()).unwrap_or(0_u64)
+        };
+        let before = lines();
+        // Killed while they write, not while they start.
+        while lines() < before + 50 && begun.elapsed() < Duration::from_secs(5) {
+            std::thread::sleep(Duration::from_millis(1 + round));
+        }
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+    bench.write(1);
+    let report = bench.report();
+    assert!(report.ok, "{:#?}", report.findings);
+    assert!(report.lines > 5 * 50);
+}

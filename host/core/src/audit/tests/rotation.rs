@@ -1,0 +1,139 @@
+//! From one file to the next.
+
+use super::*;
+
+fn small() -> Bench {
+    let mut bench = Bench::new();
+    bench.settings.max_bytes = 4096;
+    bench.settings.keep = 1000;
+    bench
+}
+
+fn segments(bench: &Bench) -> Vec<PathBuf> {
+    let mut found: Vec<_> = fs::read_dir(bench.folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn the_chain_goes_on_and_no_file_is_too_long() {
+    let bench = small();
+    bench.write(100);
+    let report = bench.report();
+    assert!(report.ok && report.files > 4, "{report:?}");
+    assert_eq!(report.findings, []);
+    for path in segments(&bench) {
+        // The last line of a file says so, and is allowed to go beyond.
+        assert!(fs::metadata(&path).unwrap().len() <= 4096 + 512);
+    }
+    let first = segments(&bench)[0].clone();
+    fs::remove_file(first).unwrap();
+    let found = bench.found();
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].0, found[0].1), (Fault::Removed, Some(1)));
+}
+
+#[test]
+fn old_files_go_and_the_log_says_so() {
+    let mut bench = small();
+    bench.settings.keep = 2;
+    bench.write(150);
+    let report = bench.report();
+    assert!(report.ok, "{report:?}");
+    assert_eq!(report.files, 3);
+    assert_eq!(bench.found(), [(Fault::Dropped, None, None)]);
+    assert!(report.first > Some(50) && report.head.seq > 150);
+    // One file more than was said is gone.
+    fs::remove_file(&segments(&bench)[0]).unwrap();
+    assert!(bench.found().iter().any(|found| found.0 == Fault::Removed));
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_rotation_loses_nothing() {
+    let bench = small();
+    bench.write(40);
+    let full = segments(&bench)[0].clone();
+    // After the last line, before the file was renamed.
+    let before = small();
+    fs::copy(&full, before.path()).unwrap();
+    let last = Log::at(before.path()).snapshot().unwrap().last(1).unwrap();
+    let entry = Entry::read(&last[0]).unwrap();
+    assert_eq!(entry.text("event"), "rotated");
+    let head = format!(
+        r#"{{"seq":{},"hash":"{}"}}"#,
+        entry.seq(),
+        Hash::of(&last[0])
+    );
+    fs::write(before.file("audit.head"), format!("{head:<127}\n")).unwrap();
+    assert_eq!(before.found(), []);
+    before.write(1);
+    assert_eq!(segments(&before).len(), 2);
+    assert_eq!(before.found(), []);
+    // After it was renamed, before there was another.
+    let after = small();
+    fs::copy(&full, after.file(&entry.text("subject"))).unwrap();
+    fs::write(after.file("audit.head"), format!("{head:<127}\n")).unwrap();
+    assert_eq!(after.found(), []);
+    after.write(1);
+    assert_eq!(after.found(), []);
+    assert_eq!(after.report().head.seq, entry.seq() + 1);
+}
+
+#[test]
+fn a_file_that_is_in_the_way_is_not_written_over() {
+    let bench = small();
+    let log = bench.open();
+    let mut count = 0;
+    while bench.report().files < 2 {
+        log.record(&event(count)).unwrap();
+        count += 1;
+    }
+    // The same number of lines again.
+    let twin = small();
+    let log = twin.open();
+    let full = segments(&bench)[0].file_name().unwrap().to_owned();
+    fs::write(twin.folder.path().join(&full), "mine").unwrap();
+    let failed = (0..count).find_map(|number| log.record(&event(number)).err());
+    assert!(failed.unwrap().to_string().contains("in the way"));
+    assert_eq!(
+        fs::read_to_string(twin.folder.path().join(&full)).unwrap(),
+        "mine"
+    );
+}
+
+#[test]
+fn a_reader_follows_from_file_to_file() {
+    let bench = small();
+    let log = Log::at(bench.path());
+    let mut follower = Follower::behind(&log, log.snapshot().unwrap()).unwrap();
+    assert_eq!(follower.poll().unwrap(), Vec::<Vec<u8>>::new());
+    let mut seen = vec![];
+    for burst in [1, 2, 60, 1, 90, 7] {
+        bench.write(burst);
+        loop {
+            let lines = follower.poll().unwrap();
+            if lines.is_empty() {
+                break;
+            }
+            seen.extend(lines.iter().map(|line| Entry::read(line).unwrap().seq()));
+        }
+    }
+    let last = bench.report().head.seq;
+    assert_eq!(seen, (1..=last).collect::<Vec<_>>());
+    let snapshot = log.snapshot().unwrap();
+    let lines = snapshot.last(50).unwrap();
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|line| Entry::read(line).unwrap().seq())
+        .collect();
+    assert_eq!(lines, (last - 49..=last).collect::<Vec<_>>());
+    // From here on.
+    let mut follower = Follower::behind(&log, snapshot).unwrap();
+    bench.write(1);
+    let lines = follower.poll().unwrap();
+    assert_eq!(Entry::read(&lines[0]).unwrap().seq(), last + 1);
+}

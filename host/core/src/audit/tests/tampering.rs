@@ -1,0 +1,181 @@
+//! What somebody can do to a log, and that each of it is noticed and named.
+
+use super::*;
+
+const LINES: u64 = 12;
+
+fn with(change: impl FnOnce(&mut Vec<String>)) -> Bench {
+    let bench = Bench::new();
+    bench.write(LINES);
+    let mut lines = bench.lines();
+    change(&mut lines);
+    bench.put(&lines);
+    bench
+}
+
+/// A line with its number, joined to `prev`.
+fn forged(seq: u64, prev: Hash) -> String {
+    format!(r#"{{"event":"call","tool":"evil","ok":true,"seq":{seq},"prev":"{prev}"}}"#)
+}
+
+#[test]
+fn a_changed_line_is_named() {
+    let changed = |at: usize| with(|lines| lines[at] = lines[at].replace("echo", "evil"));
+    assert_eq!(changed(4).found(), [(Fault::Changed, Some(5), Some(5))]);
+    assert_eq!(changed(0).found(), [(Fault::Changed, Some(1), Some(1))]);
+    // Nothing follows the last line but the head.
+    let last = changed(LINES as usize - 1);
+    assert_eq!(last.found(), [(Fault::Changed, Some(LINES), Some(LINES))]);
+    let renumbered = with(|lines| lines[4] = lines[4].replace("\"seq\":5,", "\"seq\":50,"));
+    assert!(
+        renumbered
+            .found()
+            .contains(&(Fault::Changed, Some(5), Some(5)))
+    );
+    let formless = with(|lines| lines[4] = lines[4].replace("\"seq\":5,", ""));
+    assert_eq!(formless.found(), [(Fault::Changed, Some(5), Some(5))]);
+    let formless = with(|lines| lines[LINES as usize - 1].truncate(50));
+    assert_eq!(
+        formless.found(),
+        [(Fault::Changed, Some(LINES), Some(LINES))]
+    );
+}
+
+#[test]
+fn removed_lines_are_named() {
+    let found = with(|lines| drop(lines.remove(4))).found();
+    assert_eq!(found, [(Fault::Removed, Some(5), Some(5))]);
+    let bench = with(|lines| drop(lines.drain(4..8)));
+    assert_eq!(bench.found(), [(Fault::Removed, Some(5), Some(5))]);
+    assert!(bench.report().findings[0].text.contains("lines 5 to 8"));
+    let found = with(|lines| drop(lines.drain(..3))).found();
+    assert_eq!(found, [(Fault::Removed, Some(1), Some(1))]);
+}
+
+#[test]
+fn truncation_is_named() {
+    for left in [0, 1, LINES as usize - 1] {
+        let bench = with(|lines| lines.truncate(left));
+        if left == 0 {
+            fs::write(bench.path(), "").unwrap();
+        }
+        let found = bench.found();
+        assert_eq!(found, [(Fault::Truncated, None, Some(left as u64 + 1))]);
+    }
+    // In the middle of the last line.
+    let bench = with(|_| ());
+    let text = fs::read_to_string(bench.path()).unwrap();
+    for cut in [1, 40] {
+        fs::write(bench.path(), &text[..text.len() - cut]).unwrap();
+        assert_eq!(
+            bench.found(),
+            [(Fault::Truncated, Some(LINES), Some(LINES))]
+        );
+    }
+}
+
+#[test]
+fn reordered_lines_are_named() {
+    let found = with(|lines| lines.swap(4, 5)).found();
+    assert_eq!(found, [(Fault::Reordered, Some(6), Some(5))]);
+    let found = with(|lines| {
+        let line = lines.remove(2);
+        lines.insert(8, line);
+    })
+    .found();
+    assert_eq!(found, [(Fault::Reordered, Some(9), Some(3))]);
+    let found = with(|lines| lines.reverse()).found();
+    assert_eq!(found.len(), LINES as usize - 1);
+    assert!(found.iter().all(|found| found.0 == Fault::Reordered));
+}
+
+#[test]
+fn inserted_lines_are_named() {
+    let copied = with(|lines| lines.insert(7, lines[6].clone()));
+    assert_eq!(copied.found(), [(Fault::Inserted, Some(8), Some(7))]);
+    let copied = with(|lines| lines.insert(7, lines[1].clone()));
+    assert_eq!(copied.found(), [(Fault::Inserted, Some(8), Some(2))]);
+    let foreign = with(|lines| lines.insert(7, "{\"event\":\"call\"}".to_owned()));
+    assert_eq!(foreign.found(), [(Fault::Inserted, Some(8), None)]);
+    // With the right number and joined to the line before.
+    let joined = with(|lines| lines.insert(7, forged(8, Hash::of(lines[6].as_bytes()))));
+    assert_eq!(joined.found(), [(Fault::Inserted, Some(8), Some(8))]);
+    let at_the_end = with(|lines| {
+        let prev = Hash::of(lines[LINES as usize - 2].as_bytes());
+        lines.insert(LINES as usize - 1, forged(LINES, prev));
+    });
+    let found = at_the_end.found();
+    assert_eq!(found, [(Fault::Inserted, Some(LINES), Some(LINES))]);
+}
+
+#[test]
+fn a_history_that_is_written_anew_does_not_match_the_head_or_what_was_noted() {
+    let bench = Bench::new();
+    bench.write(LINES);
+    let noted = bench.report().head.hash;
+    let mut tip = Hash::ZERO;
+    let lines: Vec<_> = (1..=LINES)
+        .map(|seq| {
+            let line = forged(seq, tip);
+            tip = Hash::of(line.as_bytes());
+            line
+        })
+        .collect();
+    bench.put(&lines);
+    assert_eq!(bench.found(), [(Fault::Changed, Some(LINES), Some(LINES))]);
+    // With another head nothing in these files tells.
+    let head = format!(r#"{{"seq":{LINES},"hash":"{tip}"}}"#);
+    fs::write(bench.file("audit.head"), format!("{head:<127}\n")).unwrap();
+    assert_eq!(bench.found(), []);
+    let snapshot = Log::at(bench.path()).snapshot().unwrap();
+    let report = verify(&snapshot, Some(noted.as_str())).unwrap();
+    assert_eq!(report.findings[0].fault, Fault::NotNoted);
+}
+
+/// Numbers that are random enough, and the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) as usize % sides
+    }
+}
+
+#[test]
+fn nothing_that_dice_do_to_a_log_stays_unnoticed() {
+    let bench = Bench::new();
+    bench.write(LINES);
+    let good = fs::read(bench.path()).unwrap();
+    let mut dice = Dice(7);
+    for round in 0..500 {
+        let mut bytes = good.clone();
+        let at = dice.roll(bytes.len());
+        let what = dice.roll(5);
+        match what {
+            0 => bytes[at] = bytes[at].wrapping_add(1 + dice.roll(255) as u8),
+            1 => drop(bytes.drain(at..(at + 1 + dice.roll(900)).min(good.len()))),
+            2 => bytes.truncate(at),
+            3 => bytes.insert(at, dice.roll(256) as u8),
+            _ => {
+                let from = dice.roll(at + 1);
+                let copy = bytes[from..at].to_vec();
+                bytes.splice(at..at, copy);
+            }
+        }
+        if bytes == good {
+            continue;
+        }
+        fs::write(bench.path(), &bytes).unwrap();
+        let report = bench.report();
+        // Bytes without an end behind the last line are what a crash leaves; nothing was lost.
+        let harmless = bytes.starts_with(&good) && !bytes.ends_with(b"\n");
+        assert_eq!(
+            report.ok, harmless,
+            "round {round}, {what} at {at}: {report:#?}"
+        );
+    }
+}
