@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_core::approval::NoLedger;
-use mimir_core::audit::FileAudit;
+use mimir_core::audit::{FileAudit, Log, verify};
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Ports, World};
+use mimir_core::redact::Redactor;
 use mimir_core::{
     Answer, Approver, BoxFuture, Call, CallContext, Card, Decision, Outcome, Pipeline, Policy,
     Registry, RequestId,
@@ -74,6 +75,7 @@ impl Subject {
         let ports = Ports {
             approver: Arc::new(Nobody),
             ledger: Arc::new(NoLedger),
+            vault: Arc::new(Redactor::new()),
             audit: Arc::new(FileAudit::new(
                 folder.path().join("audit.jsonl"),
                 config.audit,
@@ -106,10 +108,13 @@ impl Subject {
         &self.pipeline
     }
 
-    /// How many calls are on record.
+    /// How many calls are on record, in a log that verifies.
     pub fn recorded(&self) -> usize {
-        let record = std::fs::read(self.folder.path().join("audit.jsonl")).unwrap_or_default();
-        record.iter().filter(|byte| **byte == b'\n').count()
+        let log = Log::at(self.folder.path().join("audit.jsonl"));
+        let report = verify(&log.snapshot().unwrap(), None).unwrap();
+        assert!(report.ok, "{:?}", report.findings);
+        // Each full file ends with a line about itself.
+        report.head.seq as usize - report.files.saturating_sub(1)
     }
 }
 

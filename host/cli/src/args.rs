@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+mod audit;
 mod gates;
 mod typed;
 
+pub use audit::{AuditWish, Filter};
 pub use gates::{AddWish, ApprovalsWish, PolicyWish, SecretsWish, TrustWish};
 pub use typed::{Command, Globals, Invocation, UndoWish, Unread};
 
@@ -127,6 +129,16 @@ Examples:
         /// List the rules
         #[arg(long)]
         rules: bool,
+    },
+    /// Check and print the record of what was done
+    #[command(after_help = "\
+Examples:
+  mimir audit verify             has somebody changed the log?
+  mimir audit tail -f            what is done, while it is done
+  mimir audit show --since 2h")]
+    Audit {
+        #[command(subcommand)]
+        command: audit::RawAudit,
     },
     /// Check that everything is in place
     Doctor,

@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Printer;
 
 mod approvals;
+mod audit;
 mod call;
 mod completions;
 mod definitions;
@@ -13,8 +14,8 @@ mod explain;
 mod init;
 mod policy_accept;
 mod policy_check;
-mod secrets;
 mod redact;
+mod secrets;
 mod tools_add;
 mod tools_build;
 mod tools_info;
@@ -69,6 +70,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::Undo(wish) => undo::run(globals, printer, wish),
         Command::Redact => redact::run(printer),
         Command::RedactRules => redact::rules(printer),
+        Command::Audit(wish) => audit::run(globals, printer, wish).await,
         Command::Doctor => doctor::run(globals, printer).await,
         Command::Completions(shell) => completions::run(shell),
     }

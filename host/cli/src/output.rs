@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::exit::Failure;
 
 pub mod approvals;
+pub mod audit;
 pub mod definitions;
 pub mod doctor;
 pub mod grant;

@@ -17,8 +17,10 @@ use crate::ledger::{replace, turn};
 use crate::places::Places;
 
 mod keyring;
+mod vault;
 
 pub use keyring::Keyring;
+pub use vault::UserVault;
 
 /// The secrets of this user.
 pub struct Secrets {
@@ -74,11 +76,6 @@ impl Secrets {
     /// Where the file is.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Whether there is a keyring.
-    pub fn has_keyring(&self) -> bool {
-        self.keyring.is_some()
     }
 
     /// Keeps a value. Says where.

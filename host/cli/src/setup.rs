@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::approval::{Chain, Ledger, NoLedger};
-use mimir_core::audit::FileAudit;
+use mimir_core::audit::{AuditSink as _, Event, FileAudit};
 use mimir_core::grants;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::tool::Trust;
@@ -16,6 +16,7 @@ use crate::args::Globals;
 use crate::ledger::UserLedger;
 use crate::output::warn;
 use crate::places::Places;
+use crate::secrets::{Secrets, UserVault};
 use crate::settings::Settings;
 use crate::terminal;
 use crate::workspace::Workspace;
@@ -99,6 +100,14 @@ impl Setup {
         })
     }
 
+    /// Puts something that a person did on record. It is done already; that it could not be recorded is told.
+    pub fn record(&self, event: &Event) {
+        let audit = FileAudit::new(self.workspace.audit(), self.settings.config.audit);
+        if let Err(error) = audit.record(event) {
+            warn(error);
+        }
+    }
+
     /// What this user has said about the workspace, for commands that are about that.
     pub fn own_ledger(&self) -> Result<UserLedger, ToolError> {
         self.ledger().ok_or_else(|| {
@@ -126,6 +135,10 @@ impl Setup {
                 Arc::clone(&clock),
             )),
             ledger,
+            vault: Arc::new(UserVault::new(
+                Secrets::new(&self.places),
+                self.settings.config.secrets.clone(),
+            )),
             audit: Arc::new(audit),
             clock,
         };

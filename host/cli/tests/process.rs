@@ -4,37 +4,13 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 #[cfg(unix)]
 use std::time::{Duration, Instant};
 
-/// A run in a folder of its own, with no settings and without the cache of the person who runs the tests.
-fn mimir(home: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mimir"));
-    command
-        .args(args)
-        .current_dir(home)
-        // Not below the workspace: a folder that holds mimir's own files is none.
-        .env("MIMIR_CONFIG_DIR", "/nonexistent/config")
-        // Shared, so that the built-in tools are compiled once.
-        .env(
-            "MIMIR_CACHE_DIR",
-            concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"),
-        )
-        .env_remove("MIMIR_LOG")
-        .stdin(Stdio::null());
-    command
-}
+mod kit;
 
-fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = mimir(home, args).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
-}
+use kit::{mimir, run};
 
 #[test]
 fn a_folder_with_mimirs_own_files_is_no_workspace() {

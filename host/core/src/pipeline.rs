@@ -18,12 +18,14 @@ use crate::decision::Evaluation;
 use crate::error::{Code, ToolError};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
+use crate::redact::Vault;
 use crate::registry::Registry;
 
 mod approve;
 mod audit;
 mod decide;
 mod label;
+mod mask;
 mod run;
 mod sanitize;
 mod session;
@@ -58,6 +60,8 @@ pub struct Ports {
     pub approver: Arc<dyn Approver>,
     /// Keeps a person's lasting answers.
     pub ledger: Arc<dyn Ledger>,
+    /// Knows what is secret.
+    pub vault: Arc<dyn Vault>,
     /// Records every call.
     pub audit: Arc<dyn AuditSink>,
     /// Tells the time.
@@ -125,7 +129,7 @@ impl Pipeline {
             Ok(ran) => ran,
             Err(error) => Ran::refused(error),
         };
-        let clean = sanitize::sanitize(ran);
+        let clean = sanitize::sanitize(ran, &trail);
         let labeled = label::label(&road, clean, &trail);
         audit::audit(labeled, trail)
     }
@@ -135,7 +139,7 @@ impl Pipeline {
         let world = self.world();
         let road = self.road(&world);
         let mut trail = Trail::silent(&call, &self.0.ports);
-        let checked = validate::validate(&world, call, &mut trail)?;
+        let checked = validate::validate(&road, call, &mut trail)?;
         Ok(decide::evaluate(&road, &checked).await?.0)
     }
 
@@ -154,7 +158,7 @@ impl Road<'_> {
     /// The way in: what stands between a call and its tool.
     async fn attempt(&self, mut call: Call, trail: &mut Trail) -> Result<Ran, ToolError> {
         for _ in 0..EDITS_MAX {
-            let checked = validate::validate(self.world, call, trail)?;
+            let checked = validate::validate(self, call, trail)?;
             let ruled = decide::decide(self, checked, trail).await?;
             match approve::approve(self, ruled, trail).await? {
                 Next::Go(approved) => {

@@ -11,6 +11,7 @@ use crate::config::{Config, LabelSettings, Profile, ToolSettings};
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::limits::Limits;
 use crate::paths::PathRules;
+use crate::redact::Redactor;
 use crate::text;
 use crate::tool::{Source as ToolSource, Tool, Trust};
 
@@ -76,7 +77,7 @@ impl Policy {
         })?;
         let mut danger = BTreeMap::new();
         for (tool, settings) in &config.tools.each {
-            check_paths(tool, settings, &source)?;
+            check_tool(tool, settings, &source)?;
             if let Some(block) = settings.approval.block() {
                 let key = format!("tools.{tool}.approval");
                 danger.insert(tool.clone(), Danger::new(key, block, &source)?);
@@ -174,6 +175,34 @@ impl Policy {
         let rules = rules.unwrap_or_else(|_| PathRules::nothing());
         kept.insert(tool.name().to_string(), rules.clone());
         rules
+    }
+
+    /// What masks the results of this tool: all that `redactor` finds, but for the exceptions that were made.
+    pub fn redactor(&self, tool: &Tool, redactor: &Redactor) -> Redactor {
+        let accepted = self.voices().iter().filter(|file| !file.unaccepted);
+        let settings = accepted.flat_map(|file| file.settings(tool));
+        let mut exceptions = settings
+            .flat_map(|settings| &settings.redaction.exceptions)
+            .peekable();
+        if exceptions.peek().is_none() {
+            return redactor.clone();
+        }
+        // They were checked when the file was read; were one wrong all the same, none would count.
+        redactor
+            .except(exceptions)
+            .unwrap_or_else(|_| redactor.clone())
+    }
+
+    /// Whether the arguments of this tool's calls are kept, if that is set for it: one no is enough.
+    pub fn logs_arguments(&self, tool: &Tool) -> Option<bool> {
+        let voices = self.voices().iter();
+        let set = voices.flat_map(|file| {
+            let each = file
+                .settings(tool)
+                .filter_map(|settings| settings.audit.log_args);
+            each.filter(|logs| !logs || !file.unaccepted)
+        });
+        set.reduce(|one, other| one && other)
     }
 
     /// How results of this tool are labelled, and what it may be given: of several files the strictest word.
@@ -370,8 +399,8 @@ impl Policy {
     }
 }
 
-/// Checks the path rules of a tool, so that a fault is told with its file.
-fn check_paths(tool: &str, settings: &ToolSettings, source: &Source) -> Result<(), PolicyError> {
+/// Checks the path rules and the exceptions of a tool, so that a fault is told with its file.
+fn check_tool(tool: &str, settings: &ToolSettings, source: &Source) -> Result<(), PolicyError> {
     let key = format!("tools.{tool}.deny");
     if let Some(glob) = settings.deny.iter().find(|glob| glob.starts_with('!')) {
         return Err(PolicyError::Exception {
@@ -387,6 +416,13 @@ fn check_paths(tool: &str, settings: &ToolSettings, source: &Source) -> Result<(
         PathRules::none()
             .deny(&settings.deny)
             .map_err(fault(&key))?;
+    }
+    if let Err(error) = Redactor::new().except(&settings.redaction.exceptions) {
+        let key = format!("tools.{tool}.redaction.exceptions");
+        return Err(PolicyError::Rule {
+            place: source.at(&key),
+            text: format!("{key}: {error}"),
+        });
     }
     if !settings.reveal.is_empty() {
         let key = format!("tools.{tool}.reveal");

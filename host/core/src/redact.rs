@@ -70,6 +70,18 @@ pub struct Redactor {
     exceptions: Option<Arc<BTreeSet<String>>>,
 }
 
+/// Where the values come from that are masked wherever they stand.
+pub trait Vault: Send + Sync {
+    /// A redactor that knows them as they are now. Asked for at each call.
+    fn redactor(&self) -> Redactor;
+}
+
+impl Vault for Redactor {
+    fn redactor(&self) -> Redactor {
+        self.clone()
+    }
+}
+
 /// An exception that cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExceptionError {

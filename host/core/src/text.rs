@@ -114,18 +114,17 @@ pub fn sanitize(text: String) -> String {
     out
 }
 
-/// The same for text whose every character matters, such as a name in a structured result: nothing is
-/// removed, and all that would not be seen is written as `\u{…}`.
+/// The same for text that travels as JSON, such as a name in a structured result: nothing is removed, the
+/// controls that JSON itself writes out stay as they are, and all else that would not be seen is written as
+/// `\u{…}`.
 pub fn escape(text: String) -> String {
     if is_plain(&text) {
         return text;
     }
     let mut out = String::with_capacity(text.len());
     let mut before = Before::default();
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        let lone = c == '\r' && rest.peek() != Some(&'\n');
-        if before.keeps(c) && !lone {
+    for c in text.chars() {
+        if before.keeps(c) || c < ' ' {
             out.push(c);
         } else {
             out.extend(c.escape_unicode());
@@ -283,7 +282,7 @@ mod tests {
     fn escaping_removes_nothing() {
         assert_eq!(
             escape("a\u{1b}[31mb\rc\u{202e}d\u{9b}".to_owned()),
-            r"a\u{1b}[31mb\u{d}c\u{202e}d\u{9b}"
+            "a\u{1b}[31mb\rc\\u{202e}d\\u{9b}"
         );
     }
 

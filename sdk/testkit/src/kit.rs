@@ -10,6 +10,7 @@ use mimir_core::approval::NoLedger;
 use mimir_core::call::{CallContext, LogLine, Progress, RequestId};
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Ports, World};
+use mimir_core::redact::Redactor;
 use mimir_core::{Call, Card, Event, Outcome, Pipeline, Policy, Quarantined, Registry, Tool};
 use mimir_wasm::{Bundled, HostOptions, Loaded, SystemClock, Toolbox, WasmHost};
 use serde_json::Value;
@@ -89,6 +90,7 @@ impl Testkit {
         let ports = Ports {
             approver: person.clone(),
             ledger: Arc::new(NoLedger),
+            vault: Arc::new(Redactor::new()),
             audit: events.clone(),
             clock: Arc::new(SystemClock),
         };

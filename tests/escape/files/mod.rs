@@ -1,5 +1,6 @@
 //! Guests that want to files that are not theirs.
 
+mod audit;
 mod handles;
 mod links;
 mod paths;

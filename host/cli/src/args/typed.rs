@@ -10,8 +10,8 @@ use crate::arguments::Words;
 use crate::exit::Failure;
 
 use super::{
-    AddWish, ApprovalsWish, Approve, Format, PolicyWish, Raw, RawCommand, RawTools, SecretsWish,
-    TrustWish,
+    AddWish, ApprovalsWish, Approve, AuditWish, Format, PolicyWish, Raw, RawCommand, RawTools,
+    SecretsWish, TrustWish,
 };
 
 /// What holds for every command.
@@ -97,6 +97,8 @@ pub enum Command {
     Redact,
     /// List the rules that it is masked by.
     RedactRules,
+    /// Check or print the audit log.
+    Audit(AuditWish),
     /// Check that everything is in place.
     Doctor,
     /// Print a completion script.
@@ -217,6 +219,7 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
         Some(RawCommand::Undo { id, force, yes, .. }) => {
             Command::Undo(UndoWish::Restore { id, force, yes })
         }
+        Some(RawCommand::Audit { command }) => Command::Audit(command.into()),
         Some(RawCommand::Doctor) => Command::Doctor,
         Some(RawCommand::Completions { shell }) => Command::Completions(shell),
     })

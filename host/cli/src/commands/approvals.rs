@@ -1,7 +1,10 @@
 //! `mimir approvals`
 
+use std::time::SystemTime;
+
 use jiff::Timestamp;
 use mimir_core::approval::Lease;
+use mimir_core::audit::{Event, Kind};
 use mimir_core::{Code, ToolError};
 use serde_json::json;
 
@@ -21,6 +24,8 @@ pub fn run(globals: &Globals, printer: Printer, wish: &ApprovalsWish) -> Result<
         }
         ApprovalsWish::Revoke(ids) => {
             let gone = ledger.change(|book| take(&mut book.leases, ids))??;
+            let event = Event::of(Kind::Revoke, SystemTime::now());
+            setup.record(&event.with_detail(&format!("{gone} remembered approvals")));
             if printer.is_json() {
                 printer.value(&json!({ "revoked": gone }))?;
             } else {

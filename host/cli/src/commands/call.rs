@@ -124,7 +124,7 @@ fn ending(outcome: &Outcome, tool: Option<&Tool>) -> Exit {
 }
 
 /// Completes when this process is asked to stop.
-async fn interrupted() -> Exit {
+pub async fn interrupted() -> Exit {
     let ctrl_c = async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

@@ -118,6 +118,7 @@ mod tests {
             }
         );
         assert_eq!(config.limits.calls_per_minute, Some(60));
+        assert_eq!(config.audit, mimir_core::config::AuditSettings::default());
         assert_eq!(config.tools.each["write_file"].deny, ["secrets/**"]);
         assert!(
             serde_yaml::from_str::<serde_yaml::Value>(TEMPLATE)

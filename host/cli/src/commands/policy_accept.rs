@@ -1,5 +1,8 @@
 //! `mimir policy accept`
 
+use std::time::SystemTime;
+
+use mimir_core::audit::{Event, Kind};
 use mimir_core::{Code, ToolError};
 use serde_json::json;
 
@@ -38,6 +41,8 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
         book.settings.clear();
         book.settings.insert(digest.clone())
     })?;
+    let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject(&file.shown);
+    setup.record(&event.with_detail(&format!("accepted as it is now, sha256 {digest}")));
     if printer.is_json() {
         printer.value(&json!({ "accepted": file.shown, "digest": digest, "keys": withheld }))?;
     } else {

@@ -1,7 +1,9 @@
 //! `mimir secrets`
 
 use std::io::{IsTerminal as _, Read as _};
+use std::time::SystemTime;
 
+use mimir_core::audit::{Event, Kind};
 use mimir_core::{Code, ToolError};
 use serde_json::json;
 
@@ -29,6 +31,7 @@ pub fn run(globals: &Globals, printer: Printer, wish: &SecretsWish) -> Result<Ex
         SecretsWish::Set { name, in_file } => {
             let value = read(name)?;
             let place = shown(&secrets.set(name, &value, *in_file)?, &secrets);
+            setup.record(&Event::of(Kind::SecretSet, SystemTime::now()).with_subject(name));
             if printer.is_json() {
                 printer.value(&json!({ "set": name, "place": place }))?;
             } else {
@@ -44,6 +47,7 @@ pub fn run(globals: &Globals, printer: Printer, wish: &SecretsWish) -> Result<Ex
                 );
                 return Err(error.into());
             }
+            setup.record(&Event::of(Kind::SecretRemoved, SystemTime::now()).with_subject(name));
             if printer.is_json() {
                 printer.value(&json!({ "removed": name }))?;
             } else {

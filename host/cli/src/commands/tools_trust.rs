@@ -1,7 +1,9 @@
 //! `mimir tools trust` and `mimir tools revoke`
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
+use mimir_core::audit::{Event, Kind};
 use mimir_core::grants::Grant;
 use mimir_core::tool::Trust;
 use mimir_core::{Code, Registry, Source, Tool, ToolError};
@@ -62,6 +64,8 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
     };
     // The bytes that were shown are the bytes that are granted: the digest is of what was described.
     ledger.put(&location, grant)?;
+    let event = Event::of(Kind::Grant, SystemTime::now()).with_subject(&location);
+    setup.record(&event.with_detail(&format!("sha256 {}", tool.origin.digest)));
     if printer.is_json() {
         printer.value(&json!({ "granted": location, "digest": tool.origin.digest }))?;
     } else {
@@ -90,6 +94,7 @@ pub async fn revoke(globals: &Globals, printer: Printer, name: &str) -> Result<E
         let error = ToolError::new(Code::NotFound, format!("{location} has no grant"));
         return Err(error.into());
     }
+    setup.record(&Event::of(Kind::Revoke, SystemTime::now()).with_subject(&location));
     if printer.is_json() {
         printer.value(&json!({ "revoked": location }))?;
     } else {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use mimir_core::audit::{AuditSink, Event, FileAudit};
+use mimir_core::audit::{AuditSink, Event, FileAudit, Kind};
 use mimir_core::{CallContext, Code, RequestId, ToolError};
 
 use crate::args::{Globals, UndoWish};
@@ -14,9 +14,6 @@ use crate::undo::{Backups, Record};
 
 /// Whoever undoes without a name means what has just happened. Older changes are named.
 const RECENT: Duration = Duration::from_secs(60 * 60);
-
-/// What the record of calls has as the kind of this event.
-const EVENT: &str = "undo";
 
 /// Takes back a change, or lists what can be taken back.
 pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, Failure> {
@@ -51,7 +48,7 @@ pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, 
             let mut event = event(record);
             let start = Instant::now();
             let restored = backups.restore(record.clone(), force);
-            event.duration_ms = start.elapsed().as_secs_f64() * 1000.0;
+            event.duration_ms = Some(start.elapsed().as_secs_f64() * 1000.0);
             event.ok = restored.is_ok();
             event.code = restored.as_ref().err().map(|error| error.code);
             if let Err(error) = audit.record(&event) {
@@ -78,8 +75,9 @@ fn event(record: &Record) -> Event {
         conversation_id: None,
         user: None,
     };
-    let mut event = Event::call(now, &context, &record.tool);
-    event.event = EVENT;
+    let mut event = Event::of(Kind::Undo, now)
+        .in_call(&context)
+        .with_tool(&record.tool);
     event.id.clone_from(&record.id);
     event
 }

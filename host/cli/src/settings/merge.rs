@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use mimir_core::config::Config;
+use mimir_core::config::{Config, OnFailure};
 use mimir_core::policy::{PolicyError, Source};
 use mimir_core::{Code, Policy, ToolError};
 use serde_yaml::Value;
@@ -40,7 +40,16 @@ pub fn layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
     {
         config.within(&layers(below)?);
     }
+    // Who refuses to work without a record is not overruled by a file in a checkout.
+    if files.iter().any(says_refuse) {
+        config.audit.on_failure = OnFailure::Refuse;
+    }
     Ok(config)
+}
+
+/// Whether the file itself says so, and it is not the default.
+fn says_refuse(file: &ConfigFile) -> bool {
+    file.value["audit"]["onFailure"].as_str() == Some("refuse")
 }
 
 /// A list with what each file has in it.

@@ -1,3 +1,4 @@
+use mimir_core::config::OnFailure;
 use mimir_core::{Code, Decision};
 
 use super::*;
@@ -60,6 +61,22 @@ fn the_workspace_wins_and_nothing_forbidden_is_allowed_again() {
         Some(Decision::Allow),
         "the policy asks both files"
     );
+}
+
+#[test]
+fn a_record_that_one_file_insists_on_is_kept() {
+    let says = |word: &str| file(&format!("audit: {{onFailure: {word}}}\n")).unwrap();
+    let silent = || file("profile: fine\n").unwrap();
+    for (user, own, wanted) in [
+        (says("refuse"), says("run"), OnFailure::Refuse),
+        (says("run"), says("refuse"), OnFailure::Refuse),
+        (says("run"), silent(), OnFailure::Run),
+        (silent(), says("run"), OnFailure::Run),
+        (silent(), silent(), OnFailure::Refuse),
+    ] {
+        let config = merge::layers(&[user, own]).unwrap();
+        assert_eq!(config.audit.on_failure, wanted);
+    }
 }
 
 #[test]

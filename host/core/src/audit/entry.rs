@@ -37,7 +37,7 @@ impl Entry {
     /// When it happened, if it says so.
     pub fn time(&self) -> Option<SystemTime> {
         let time: jiff::Timestamp = self.0["time"].as_str()?.parse().ok()?;
-        SystemTime::try_from(time).ok()
+        Some(time.into())
     }
 }
 

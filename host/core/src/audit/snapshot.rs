@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::head::{self, Head, Known};
@@ -76,8 +77,11 @@ impl Part {
         })
     }
 
-    /// Calls `each` with every line.
-    fn lines(&self, each: &mut dyn FnMut(Line<'_>)) -> io::Result<()> {
+    /// Calls `each` with every line, as long as it wants more.
+    fn lines(
+        &self,
+        each: &mut dyn FnMut(Line<'_>) -> ControlFlow<()>,
+    ) -> io::Result<ControlFlow<()>> {
         (&self.file).seek(SeekFrom::Start(0))?;
         let mut from = BufReader::with_capacity(BUFFER, (&self.file).take(self.length));
         let mut bytes = Vec::new();
@@ -85,16 +89,19 @@ impl Part {
         loop {
             bytes.clear();
             if (&mut from).take(LINE_MOST).read_until(b'\n', &mut bytes)? == 0 {
-                return Ok(());
+                return Ok(ControlFlow::Continue(()));
             }
             let ended = bytes.pop_if(|byte| *byte == b'\n').is_some();
             number += 1;
-            each(Line {
+            let line = Line {
                 file: &self.name,
                 number,
                 bytes: &bytes,
                 ended,
-            });
+            };
+            if each(line).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
     }
 }
@@ -136,9 +143,14 @@ impl Snapshot {
         self.parts.iter().map(|part| part.length).sum()
     }
 
-    /// Calls `each` with every line, the oldest first.
-    pub fn lines(&self, mut each: impl FnMut(Line<'_>)) -> io::Result<()> {
-        self.parts.iter().try_for_each(|part| part.lines(&mut each))
+    /// Calls `each` with every line, the oldest first, as long as it wants more.
+    pub fn lines(&self, mut each: impl FnMut(Line<'_>) -> ControlFlow<()>) -> io::Result<()> {
+        for part in &self.parts {
+            if part.lines(&mut each)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The last `count` lines, the oldest first.
@@ -149,13 +161,14 @@ impl Snapshot {
                 break;
             }
             let mut own = std::collections::VecDeque::new();
-            part.lines(&mut |line| {
+            let _all = part.lines(&mut |line| {
                 if line.ended {
                     own.push_back(line.bytes.to_vec());
                 }
                 if own.len() > count - found.len() {
                     own.pop_front();
                 }
+                ControlFlow::Continue(())
             })?;
             found.splice(..0, own);
         }

@@ -72,7 +72,10 @@ impl Bench {
     fn events(&self) -> Vec<Entry> {
         let mut events = vec![];
         let snapshot = Log::at(self.path()).snapshot().unwrap();
-        let read = snapshot.lines(|line| events.extend(Entry::read(line.bytes)));
+        let read = snapshot.lines(|line| {
+            events.extend(Entry::read(line.bytes));
+            std::ops::ControlFlow::Continue(())
+        });
         read.unwrap();
         events
     }

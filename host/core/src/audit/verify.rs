@@ -1,6 +1,7 @@
 //! Whether the log is what was written: every line in its place, and none missing.
 
 use std::io;
+use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
@@ -117,9 +118,12 @@ pub fn verify(snapshot: &Snapshot, noted: Option<&str>) -> io::Result<Report> {
         Known::Nothing | Known::Damaged => None,
     };
     let mut walk = Walk::new(head, noted.map(str::to_ascii_lowercase));
-    snapshot.lines(|line| match Own::read(line) {
-        Some(own) => walk.line(own),
-        None => walk.loose(line),
+    snapshot.lines(|line| {
+        match Own::read(line) {
+            Some(own) => walk.line(own),
+            None => walk.loose(line),
+        }
+        ControlFlow::Continue(())
     })?;
     let mut report = walk.finish(snapshot.known);
     report.files = snapshot.files();

@@ -176,25 +176,6 @@ fn check(
     }
 }
 
-impl From<Limits> for LimitSettings {
-    fn from(limits: Limits) -> Self {
-        Self {
-            time_ms: Some(u64::try_from(limits.wall.as_millis()).unwrap_or(u64::MAX)),
-            fuel: Some(limits.fuel),
-            memory_mb: Some(limits.memory >> 20),
-            table_elements: Some(limits.table_elements),
-            instances: Some(limits.instances),
-            output_bytes: Some(limits.output_bytes),
-            output_chars: Some(limits.output_chars),
-            log_lines: Some(limits.log_lines),
-            log_line_bytes: Some(limits.log_line_bytes),
-            open_files: Some(limits.open_files),
-            concurrent: Some(limits.concurrent_per_plugin),
-            calls_per_minute: limits.calls_per_minute,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

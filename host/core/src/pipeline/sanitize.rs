@@ -1,5 +1,5 @@
 //! Fifth stage: the result can no longer drive a terminal or hide from a reader, and is cut to its limits. It
-//! is made safe whole and cut last, so that no cut can make something of the rest.
+//! is made safe whole, then masked, and cut last, so that no cut can make something of the rest.
 
 use serde_json::Value;
 
@@ -8,7 +8,9 @@ use crate::error::{Code, ToolError};
 use crate::outcome::{Content, Output};
 use crate::text;
 
+use super::mask;
 use super::run::Ran;
+use super::trail::Trail;
 
 mod cut;
 mod show;
@@ -27,7 +29,9 @@ pub struct Clean {
 /// The longest message of an error, in characters.
 const MESSAGE_MAX: usize = 2_000;
 
-pub(super) fn sanitize(ran: Ran) -> Clean {
+pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
+    let redactor = trail.redactor();
+    let mut redactions = trail.quiet();
     let Ran {
         raw,
         tool,
@@ -40,6 +44,7 @@ pub(super) fn sanitize(ran: Ran) -> Clean {
         Ok(mut output) => {
             bytes_out = size(&output);
             show::output(&mut output);
+            redactions += mask::output(&redactor, &mut output);
             truncated |= cut::content(&mut output.content, limits.output_chars);
             match output.structured.take() {
                 Some(mut value) => {
@@ -60,14 +65,17 @@ pub(super) fn sanitize(ran: Ran) -> Clean {
         }
         Err(error) => {
             bytes_out += error.message.len() as u64;
-            Err(clean_error(error, limits.output_chars, &mut truncated))
+            let mut error = error;
+            show::error(&mut error);
+            redactions += mask::error(&redactor, &mut error);
+            Err(cut_error(error, limits.output_chars, &mut truncated))
         }
     };
     Clean {
         result,
         usage: raw.usage,
         truncated,
-        redactions: 0,
+        redactions,
         bytes_out,
         duration,
         ran: tool.is_some(),
@@ -110,8 +118,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-fn clean_error(mut error: ToolError, max: usize, truncated: &mut bool) -> ToolError {
-    show::error(&mut error);
+fn cut_error(mut error: ToolError, max: usize, truncated: &mut bool) -> ToolError {
     let kept = text::prefix(&error.message, MESSAGE_MAX).len();
     if kept < error.message.len() {
         error.message.truncate(kept);

@@ -17,6 +17,7 @@ use crate::decision::Decision;
 use crate::error::Code;
 use crate::needs::Needs;
 use crate::outcome::{Content, Output, TrustLevel};
+use crate::redact::Redactor;
 use crate::schema::Schema;
 use crate::tool::{Definition, Group, Hints, Origin, Risk, Source, Tool, ToolName, Trust};
 
@@ -175,6 +176,7 @@ fn bench(tools: Vec<Tool>, config: Value, answer: Answer) -> Bench {
     let ports = Ports {
         approver: approver.clone(),
         ledger: Arc::new(NoLedger),
+        vault: Arc::new(Redactor::new()),
         audit: audit.clone(),
         clock: Arc::new(Std),
     };

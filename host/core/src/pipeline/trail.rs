@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use crate::approval::Answer;
 use crate::audit::{self, AuditError, AuditSink, Event};
-use crate::call::Call;
+use crate::call::{Call, Observer};
 use crate::clock::Clock;
 use crate::decision::Evaluation;
 use crate::error::{Code, ToolError};
 use crate::outcome::Outcome;
+use crate::redact::Redactor;
 use crate::tool::Tool;
 
 use super::Ports;
 use super::label::Floor;
+use super::mask::Masked;
 
 pub(super) struct Trail {
     sink: Option<Arc<dyn AuditSink>>,
@@ -23,6 +25,8 @@ pub(super) struct Trail {
     clock: Arc<dyn Clock>,
     start: Instant,
     floor: Arc<Floor>,
+    redactor: Redactor,
+    masked: Option<Arc<Masked>>,
 }
 
 impl Trail {
@@ -40,6 +44,8 @@ impl Trail {
             clock: Arc::clone(&ports.clock),
             start: ports.clock.instant(),
             floor: Arc::default(),
+            redactor: ports.vault.redactor(),
+            masked: None,
         }
     }
 
@@ -52,10 +58,23 @@ impl Trail {
             clock: Arc::clone(&ports.clock),
             start: ports.clock.instant(),
             floor: Arc::default(),
+            redactor: ports.vault.redactor(),
+            masked: None,
         }
     }
 
-    pub(super) fn found(&mut self, tool: &Arc<Tool>) {
+    /// The tool is known, and whether its arguments are kept, if that is set for it.
+    pub(super) fn found(
+        &mut self,
+        tool: &Arc<Tool>,
+        logs: Option<bool>,
+        arguments: &serde_json::Value,
+    ) {
+        match logs {
+            Some(true) => self.event.arguments = Some(audit::brief(arguments)),
+            Some(false) => self.event.arguments = None,
+            None => {}
+        }
         self.event.tool = tool.name().to_string();
         self.event.source = Some(tool.source);
         self.event.digest = Some(tool.origin.digest.clone());
@@ -79,7 +98,7 @@ impl Trail {
 
     /// A person has put other arguments in place.
     pub(super) fn edited(&mut self, arguments: &serde_json::Value) {
-        self.event.bytes_in = weight(arguments);
+        self.event.bytes_in = Some(weight(arguments));
         if self.event.arguments.is_some() {
             self.event.arguments = Some(arguments.clone());
         }
@@ -96,6 +115,31 @@ impl Trail {
                 format!("the call was not made, because it could not be recorded: {error}"),
             )
         })
+    }
+
+    /// What is masked in everything that the call says.
+    pub(super) fn redactor(&self) -> Redactor {
+        self.redactor.clone()
+    }
+
+    /// Puts a mask before whoever watches the call. After an edit the same one watches.
+    pub(super) fn watch(
+        &mut self,
+        observer: Arc<dyn Observer>,
+        redactor: Redactor,
+    ) -> Arc<dyn Observer> {
+        self.redactor = redactor;
+        if self.masked.is_some() {
+            return observer;
+        }
+        let masked = Arc::new(Masked::new(observer, self.redactor.clone()));
+        self.masked = Some(Arc::clone(&masked));
+        masked
+    }
+
+    /// The tool has ended. Says how much was masked while it ran.
+    pub(super) fn quiet(&self) -> u32 {
+        self.masked.as_ref().map_or(0, |masked| masked.finish())
     }
 
     /// What the nested calls of this one bring in.
@@ -122,6 +166,9 @@ impl Trail {
             return Ok(());
         };
         self.event.ended(outcome);
+        if let Some(arguments) = &mut self.event.arguments {
+            self.redactor.value(arguments);
+        }
         sink.record(&self.event)
     }
 }

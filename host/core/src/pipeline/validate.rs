@@ -10,7 +10,7 @@ use crate::limits::Limits;
 use crate::paths::PathRules;
 use crate::tool::Tool;
 
-use super::World;
+use super::Road;
 use super::label::Floor;
 use super::trail::Trail;
 
@@ -66,10 +66,16 @@ impl Checked {
     }
 }
 
-pub(super) fn validate(world: &World, call: Call, trail: &mut Trail) -> Result<Checked, ToolError> {
+pub(super) fn validate(
+    road: &Road<'_>,
+    call: Call,
+    trail: &mut Trail,
+) -> Result<Checked, ToolError> {
+    let world = road.world;
     let depth = call.depth();
     let tool = Arc::clone(world.registry.find(&call.tool)?);
-    trail.found(&tool);
+    trail.found(&tool, world.policy.logs_arguments(&tool), &call.arguments);
+    let redactor = world.policy.redactor(&tool, &trail.redactor());
     if depth >= Limits::CALL_DEPTH {
         return Err(ToolError::new(
             Code::LimitExceeded,
@@ -99,7 +105,7 @@ pub(super) fn validate(world: &World, call: Call, trail: &mut Trail) -> Result<C
         tool,
         arguments: call.arguments,
         context: call.context,
-        observer: call.observer,
+        observer: trail.watch(call.observer, redactor),
         parent: call.parent,
         depth,
         floor: trail.floor(),

@@ -3,6 +3,8 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use mimir_core::audit::Log;
+use mimir_core::config::OnFailure;
 use mimir_core::tool::Source;
 use mimir_core::{Quarantined, Registry, ToolError, text};
 use mimir_wasm::{Allocation, CacheState, EngineFacts, WASMTIME_VERSION as WASMTIME};
@@ -238,29 +240,44 @@ pub fn unknown_names(settings: &Settings, registry: &Registry) -> Vec<Finding> {
 }
 
 /// The record of calls.
-pub fn audit(workspace: &Workspace) -> Finding {
-    let path = workspace.audit();
-    let shown = workspace.shown(&path);
+pub fn audit(setup: &Setup) -> Finding {
+    let path = setup.workspace.audit();
+    let shown = setup.workspace.shown(&path);
+    let unrecorded = setup.settings.config.audit.on_failure == OnFailure::Run;
+    let text = match kept(&path) {
+        Ok(text) => format!("{shown} ({text})"),
+        Err(why) if unrecorded => {
+            let text = format!(
+                "{shown} cannot be written: {why}; calls are made without a record (audit.onFailure: run)"
+            );
+            return Finding::bad("audit", text, "make it writable for you");
+        }
+        Err(why) => return unwritable(&shown, &why),
+    };
+    if unrecorded {
+        let text = format!("{text}; a call that cannot be recorded is made all the same");
+        return Finding::fair("audit", text, "audit.onFailure: refuse");
+    }
+    Finding::good("audit", text)
+}
+
+/// What there is of the record, if it can be written to.
+fn kept(path: &Path) -> Result<String, String> {
     if path.exists() {
-        return match OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .and_then(|file| file.metadata())
-        {
-            Ok(meta) => Finding::good("audit", format!("{shown} ({})", text::bytes(meta.len()))),
-            Err(error) => unwritable(&shown, &error.to_string()),
-        };
+        let open = OpenOptions::new().append(true).open(path);
+        open.map_err(|error| error.to_string())?;
+        let log = Log::at(path)
+            .snapshot()
+            .map_err(|error| error.to_string())?;
+        return Ok(match log.files() {
+            1 => text::bytes(log.bytes()),
+            files => format!("{} in {files} files", text::bytes(log.bytes())),
+        });
     }
     // The first call makes it, in the nearest folder that is there.
-    let folder = path
-        .ancestors()
-        .skip(1)
-        .find(|folder| folder.is_dir())
-        .unwrap_or(workspace.root());
-    match may_write(folder) {
-        Ok(()) => Finding::good("audit", format!("{shown} (made by the first call)")),
-        Err(why) => unwritable(&shown, &why),
-    }
+    let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
+    may_write(folder.unwrap_or(Path::new("/")))?;
+    Ok("made by the first call".to_owned())
 }
 
 fn unwritable(shown: &str, why: &str) -> Finding {

@@ -76,6 +76,7 @@ fn room(tools: Vec<Tool>, config: Value, answers: Vec<Answer>) -> Room {
     let ports = Ports {
         approver: script.clone(),
         ledger: ledger.clone(),
+        vault: Arc::new(Redactor::new()),
         audit: audit.clone(),
         clock: Arc::new(Std),
     };

@@ -1,0 +1,231 @@
+//! `mimir audit` as clap reads it, and what it means.
+
+use std::time::{Duration, SystemTime};
+
+use clap::{Subcommand, ValueEnum};
+use mimir_core::Decision;
+use mimir_core::audit::Kind;
+
+/// What `audit` is asked for, as clap reads it.
+#[derive(Debug, Subcommand)]
+pub enum RawAudit {
+    /// Check that no line was changed, removed, moved or put in
+    #[command(after_help = "\
+The last line of the output names the newest line and its hash. Noted where nobody who can write this folder
+can write, it shows later whether the log was written anew:
+  mimir audit verify --head 3f1c…
+
+Exit codes: 0 the log is what was written, 1 it is not.")]
+    Verify {
+        /// A hash that was noted before, or its first 16 digits and more
+        #[arg(long, value_name = "HASH", value_parser = hash)]
+        head: Option<String>,
+    },
+    /// Print the newest lines
+    #[command(after_help = "With --json each line is one JSON object.")]
+    Tail {
+        /// How many
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+        lines: usize,
+        /// Go on printing what is recorded, until Ctrl-C
+        #[arg(short, long)]
+        follow: bool,
+    },
+    /// Print what is on record, the oldest first
+    #[command(after_help = "\
+Examples:
+  mimir audit show --since 2h --decision deny
+  mimir audit show --tool delete_file --json
+  mimir audit show --event grant --since 2026-01-31")]
+    Show {
+        /// Only calls of this tool, and what else is about it
+        #[arg(long, value_name = "TOOL")]
+        tool: Option<String>,
+        /// Only where the rules said this
+        #[arg(long, value_enum)]
+        decision: Option<Said>,
+        /// Only events of this kind, such as call, grant or undo
+        #[arg(long, value_name = "KIND", value_parser = kind)]
+        event: Option<Kind>,
+        /// Only since: 30m, 2h, 7d, or a date or time such as 2026-01-31 or 2026-01-31T12:00:00Z (UTC)
+        #[arg(long, value_name = "TIME", value_parser = since)]
+        since: Option<Since>,
+    },
+}
+
+/// What the rules said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Said {
+    /// It may run
+    Allow,
+    /// A person must say yes
+    Ask,
+    /// It may not run
+    Deny,
+}
+
+/// From when on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// This long ago.
+    Ago(Duration),
+    /// A moment.
+    At(SystemTime),
+}
+
+impl Since {
+    /// The moment, seen from `now`.
+    pub fn moment(self, now: SystemTime) -> SystemTime {
+        match self {
+            Since::Ago(time) => now.checked_sub(time).unwrap_or(SystemTime::UNIX_EPOCH),
+            Since::At(moment) => moment,
+        }
+    }
+}
+
+/// Which events are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// About this tool.
+    pub tool: Option<String>,
+    /// Where the rules said this.
+    pub decision: Option<Decision>,
+    /// Of this kind.
+    pub event: Option<Kind>,
+    /// From then on.
+    pub since: Option<Since>,
+}
+
+/// What `audit` is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuditWish {
+    /// Check the log.
+    Verify {
+        /// A hash that was noted, or the beginning of one.
+        head: Option<String>,
+    },
+    /// Print the newest lines.
+    Tail {
+        /// How many.
+        lines: usize,
+        /// Whether to go on.
+        follow: bool,
+    },
+    /// Print what is on record.
+    Show(Filter),
+}
+
+impl From<RawAudit> for AuditWish {
+    fn from(raw: RawAudit) -> Self {
+        match raw {
+            RawAudit::Verify { head } => AuditWish::Verify { head },
+            RawAudit::Tail { lines, follow } => AuditWish::Tail { lines, follow },
+            RawAudit::Show {
+                tool,
+                decision,
+                event,
+                since,
+            } => AuditWish::Show(Filter {
+                tool,
+                decision: decision.map(|said| match said {
+                    Said::Allow => Decision::Allow,
+                    Said::Ask => Decision::Ask,
+                    Said::Deny => Decision::Deny,
+                }),
+                event,
+                since,
+            }),
+        }
+    }
+}
+
+/// Fewer digits than this may be the beginning of more than one hash.
+const DIGITS_LEAST: usize = 16;
+
+fn hash(text: &str) -> Result<String, String> {
+    let hex = text.bytes().all(|c| c.is_ascii_hexdigit());
+    if !hex || !(DIGITS_LEAST..=64).contains(&text.len()) {
+        return Err(format!(
+            "use {DIGITS_LEAST} to 64 hex digits, as `mimir audit verify` prints them"
+        ));
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    let known = Kind::ALL.iter().find(|kind| kind.as_str() == text);
+    known.copied().ok_or_else(|| {
+        let names = Kind::ALL.map(Kind::as_str);
+        let near = mimir_core::names::did_you_mean(text, names);
+        format!("there is none.{near} Known: {}", names.join(", "))
+    })
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    if let Ok(date) = text.parse::<jiff::civil::Date>()
+        && text.len() == "2026-01-31".len()
+    {
+        let midnight = date.to_zoned(jiff::tz::TimeZone::UTC);
+        let moment = midnight.map_err(|e| e.to_string())?.timestamp();
+        return Ok(Since::At(moment.into()));
+    }
+    if let Ok(moment) = text.parse::<jiff::Timestamp>() {
+        return Ok(Since::At(moment.into()));
+    }
+    let bad = || "use 30m, 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 60 * 60,
+        "d" => 24 * 60 * 60,
+        "w" => 7 * 24 * 60 * 60,
+        _ => return Err(bad()),
+    };
+    let number: u32 = digits.parse().map_err(|_| bad())?;
+    Ok(Since::Ago(Duration::from_secs(u64::from(number) * unit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_read() {
+        let at = |secs| {
+            Ok(Since::At(
+                SystemTime::UNIX_EPOCH + Duration::from_secs(secs),
+            ))
+        };
+        assert_eq!(since("2026-01-01"), at(1_767_225_600));
+        assert_eq!(since("2026-01-01T00:00:01Z"), at(1_767_225_601));
+        assert_eq!(since("2026-01-01T02:00:00+02:00"), at(1_767_225_600));
+        assert_eq!(since("2h"), Ok(Since::Ago(Duration::from_secs(7200))));
+        assert_eq!(since("1w"), Ok(Since::Ago(Duration::from_secs(604_800))));
+        for bad in [
+            "",
+            "2",
+            "h",
+            "-2h",
+            "2x",
+            "1.5h",
+            "yesterday",
+            "2026-13-01",
+            "99999999999s",
+        ] {
+            assert!(since(bad).is_err(), "{bad}");
+        }
+        let epoch = SystemTime::UNIX_EPOCH;
+        assert_eq!(Since::Ago(Duration::MAX).moment(epoch), epoch);
+    }
+
+    #[test]
+    fn hashes_and_kinds_are_checked() {
+        assert_eq!(hash(&"AB".repeat(32)), Ok("ab".repeat(32)));
+        for bad in ["", "abc", &"0".repeat(65), &"g".repeat(64)] {
+            assert!(hash(bad).is_err(), "{bad}");
+        }
+        assert_eq!(kind("secret-set"), Ok(Kind::SecretSet));
+        assert!(kind("grants").unwrap_err().contains("Did you mean `grant`"));
+    }
+}

@@ -1,0 +1,142 @@
+//! `mimir audit`
+
+use std::io;
+use std::ops::ControlFlow;
+use std::time::{Duration, SystemTime};
+
+use mimir_core::audit::{Entry, Follower, Log, verify};
+
+use crate::args::{AuditWish, Filter, Globals};
+use crate::exit::{Exit, Failure, file_error};
+use crate::output::audit::{self, Records};
+use crate::output::{Printer, warn};
+use crate::setup;
+
+use super::call::interrupted;
+
+/// Checks the log or prints what is in it.
+pub async fn run(globals: &Globals, printer: Printer, wish: AuditWish) -> Result<Exit, Failure> {
+    let log = Log::at(setup::workspace(globals)?.audit());
+    match wish {
+        AuditWish::Verify { head } => check(&log, printer, head.as_deref()),
+        AuditWish::Show(filter) => show(&log, printer, &filter),
+        AuditWish::Tail { lines, follow } => tail(&log, printer, lines, follow).await,
+    }
+}
+
+/// A log that cannot be read.
+fn unreadable(log: &Log) -> impl Fn(io::Error) -> Failure {
+    |error| file_error("read the audit log", log.path(), &error).into()
+}
+
+fn check(log: &Log, printer: Printer, noted: Option<&str>) -> Result<Exit, Failure> {
+    let snapshot = log.snapshot().map_err(unreadable(log))?;
+    let report = verify(&snapshot, noted).map_err(unreadable(log))?;
+    audit::report(printer, &report)?;
+    Ok(match report.ok {
+        true => Exit::Done,
+        false => Exit::Failed,
+    })
+}
+
+fn show(log: &Log, printer: Printer, filter: &Filter) -> Result<Exit, Failure> {
+    let snapshot = log.snapshot().map_err(unreadable(log))?;
+    let since = filter.since.map(|since| since.moment(SystemTime::now()));
+    let mut records = Records::begin(printer)?;
+    let mut printed = Ok(());
+    let mut foreign = 0_u64;
+    let read = snapshot.lines(|line| {
+        match Entry::read(line.bytes) {
+            Some(entry) if wanted(&entry, filter, since) => printed = records.add(&entry),
+            Some(_) => {}
+            None => foreign += 1,
+        }
+        match printed {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    });
+    printed?;
+    read.map_err(unreadable(log))?;
+    records.end()?;
+    left_out(foreign);
+    Ok(Exit::Done)
+}
+
+fn left_out(foreign: u64) {
+    if foreign > 0 {
+        warn(format_args!(
+            "lines left out that are none of the log: {foreign}; `mimir audit verify` names them"
+        ));
+    }
+}
+
+fn wanted(entry: &Entry, filter: &Filter, since: Option<SystemTime>) -> bool {
+    let about = |tool: &String| [entry.text("tool"), entry.text("subject")].contains(tool);
+    filter.tool.as_ref().is_none_or(about)
+        && filter
+            .decision
+            .is_none_or(|decision| entry.text("decision") == decision.as_str())
+        && filter
+            .event
+            .is_none_or(|kind| entry.text("event") == kind.as_str())
+        && since.is_none_or(|since| entry.time().is_some_and(|time| time >= since))
+}
+
+/// How often a log that is followed is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+async fn tail(log: &Log, printer: Printer, count: usize, follow: bool) -> Result<Exit, Failure> {
+    let snapshot = log.snapshot().map_err(unreadable(log))?;
+    print(printer, &snapshot.last(count).map_err(unreadable(log))?)?;
+    if !follow {
+        return Ok(Exit::Done);
+    }
+    let mut follower = Follower::behind(log, snapshot).map_err(unreadable(log))?;
+    let mut stop = std::pin::pin!(interrupted());
+    loop {
+        loop {
+            let lines = follower.poll().map_err(unreadable(log))?;
+            if lines.is_empty() {
+                break;
+            }
+            print(printer, &lines)?;
+        }
+        tokio::select! {
+            exit = &mut stop => return Ok(match exit {
+                // That is how one ends it.
+                Exit::Interrupted => Exit::Done,
+                exit => exit,
+            }),
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        if reader_is_gone() {
+            return Ok(Exit::Done);
+        }
+    }
+}
+
+fn print(printer: Printer, lines: &[Vec<u8>]) -> Result<(), Failure> {
+    let entries: Vec<Entry> = lines.iter().filter_map(|line| Entry::read(line)).collect();
+    audit::entries(printer, &entries)?;
+    left_out((lines.len() - entries.len()) as u64);
+    Ok(())
+}
+
+/// Whether nobody reads stdout any more. A write would tell, and there may be nothing to write for hours.
+#[cfg(unix)]
+fn reader_is_gone() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let out = io::stdout();
+    let mut fds = [PollFd::new(&out, PollFlags::empty())];
+    let at_once = Timespec::default();
+    poll(&mut fds, Some(&at_once)).is_ok()
+        && fds[0]
+            .revents()
+            .intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
+}
+
+#[cfg(not(unix))]
+fn reader_is_gone() -> bool {
+    false
+}

@@ -1,0 +1,180 @@
+//! The audit log, and what came of its verification.
+
+use std::io::{self, Write};
+
+use mimir_core::audit::{Entry, Finding, Report};
+use mimir_core::text::visible;
+
+use crate::exit::Failure;
+
+use super::{BAD, FAINT, GOOD, Printer, WARN, styled};
+
+/// Prints what came of a verification.
+pub fn report(printer: Printer, report: &Report) -> Result<(), Failure> {
+    printer.result(report, |out| {
+        match report.first {
+            None => writeln!(out, "Nothing is on record.")?,
+            Some(first) => summary(out, report, first)?,
+        }
+        for found in &report.findings {
+            finding(out, found)?;
+        }
+        if report.more > 0 {
+            writeln!(out, "  and {} more", report.more)?;
+        }
+        if let Some(seq) = report.noted {
+            writeln!(
+                out,
+                "{} the noted hash is that of line {seq}",
+                styled(GOOD, "✓")
+            )?;
+        }
+        if report.first.is_some() {
+            writeln!(out, "head: line {}, {}", report.head.seq, report.head.hash)?;
+        }
+        Ok(())
+    })
+}
+
+fn summary(out: &mut dyn Write, report: &Report, first: u64) -> io::Result<()> {
+    let (mark, word) = match report.ok {
+        true => (styled(GOOD, "✓"), "the log is what was written"),
+        false => (styled(BAD, "✗"), "the log is not what was written"),
+    };
+    let Report { lines, files, .. } = report;
+    writeln!(
+        out,
+        "{mark} {word}: {lines} {} from line {first} on, in {files} {}",
+        plural(*lines, "line", "lines"),
+        plural(*files as u64, "file", "files")
+    )
+}
+
+fn plural<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {
+    match count {
+        1 => one,
+        _ => many,
+    }
+}
+
+fn finding(out: &mut dyn Write, found: &Finding) -> io::Result<()> {
+    let style = if found.fault.is_bad() { BAD } else { WARN };
+    let place = match (&found.file, found.line) {
+        (Some(file), Some(line)) => format!("{}:{line}", visible(file)),
+        _ => "-".to_owned(),
+    };
+    let seq = found.seq.map(|seq| format!(" (line {seq} of the log)"));
+    writeln!(
+        out,
+        "  {} {place}{}: {}",
+        styled(style, format_args!("{:<10}", found.fault.as_str())),
+        seq.unwrap_or_default(),
+        visible(&found.text)
+    )
+}
+
+/// Prints events, each by itself: as JSON, one object a line.
+pub fn entries(printer: Printer, entries: &[Entry]) -> Result<(), Failure> {
+    if !printer.is_json() {
+        return printer.result(&(), |out| {
+            entries.iter().try_for_each(|entry| line(out, entry))
+        });
+    }
+    let mut out = io::stdout().lock();
+    for entry in entries {
+        let mut text = serde_json::to_vec(entry.value()).map_err(io::Error::from)?;
+        text.push(b'\n');
+        out.write_all(&text)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Events that are printed while they are read: as JSON, one object with all of them.
+pub struct Records {
+    out: Box<dyn Write>,
+    json: bool,
+    any: bool,
+}
+
+impl Records {
+    /// Begins the output.
+    pub fn begin(printer: Printer) -> Result<Self, Failure> {
+        let mut out: Box<dyn Write> = match printer.is_json() {
+            true => Box::new(io::BufWriter::new(io::stdout().lock())),
+            false => {
+                let out = anstream::AutoStream::auto(io::stdout().lock());
+                Box::new(io::BufWriter::new(out))
+            }
+        };
+        if printer.is_json() {
+            out.write_all(b"{\"events\": [")?;
+        }
+        Ok(Self {
+            out,
+            json: printer.is_json(),
+            any: false,
+        })
+    }
+
+    /// Prints an event.
+    pub fn add(&mut self, entry: &Entry) -> Result<(), Failure> {
+        if !self.json {
+            line(&mut self.out, entry)?;
+        } else {
+            let before: &[u8] = if self.any { b",\n  " } else { b"\n  " };
+            self.out.write_all(before)?;
+            serde_json::to_writer(&mut self.out, entry.value()).map_err(io::Error::from)?;
+        }
+        self.any = true;
+        Ok(())
+    }
+
+    /// Ends the output.
+    pub fn end(mut self) -> Result<(), Failure> {
+        if self.json {
+            self.out.write_all(b"\n]}\n")?;
+        } else if !self.any {
+            self.out.write_all(b"Nothing of that is on record.\n")?;
+        }
+        self.out.flush()?;
+        Ok(())
+    }
+}
+
+/// One event as one line.
+fn line(out: &mut dyn Write, entry: &Entry) -> io::Result<()> {
+    let value = entry.value();
+    let about = match (entry.text("tool"), entry.text("subject")) {
+        (tool, subject) if subject.is_empty() => tool,
+        (tool, subject) if tool.is_empty() => subject,
+        (tool, subject) => format!("{tool}: {subject}"),
+    };
+    write!(
+        out,
+        "{} {:<8} {about}",
+        styled(FAINT, entry.text("time")),
+        entry.text("event")
+    )?;
+    for name in ["decision", "answer"] {
+        let said = entry.text(name);
+        if !said.is_empty() {
+            write!(out, " {said}")?;
+        }
+    }
+    match (value["ok"].as_bool(), entry.text("code")) {
+        (Some(false), code) if code.is_empty() => write!(out, " {}", styled(BAD, "not done"))?,
+        (Some(false), code) => write!(out, " {}", styled(BAD, code))?,
+        _ => write!(out, " {}", styled(GOOD, "ok"))?,
+    }
+    if let Some(millis) = value["durationMs"].as_f64() {
+        write!(out, " {millis:.0} ms")?;
+    }
+    for (name, mark) in [("parent", "called by "), ("detail", "")] {
+        let text = entry.text(name);
+        if !text.is_empty() {
+            write!(out, " {}", styled(FAINT, format_args!("({mark}{text})")))?;
+        }
+    }
+    writeln!(out)
+}

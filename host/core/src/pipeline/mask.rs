@@ -1,0 +1,87 @@
+//! What a call says while it runs and when it ends, without the secrets in it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::call::{LogLevel, LogLine, Observer, Progress};
+use crate::error::ToolError;
+use crate::outcome::{Content, Output};
+use crate::redact::{Lines, Redactor};
+
+/// An observer that hears everything but the secrets.
+pub(super) struct Masked {
+    inner: Arc<dyn Observer>,
+    redactor: Redactor,
+    lines: Mutex<Option<Lines<LogLevel>>>,
+    marks: AtomicU32,
+}
+
+impl Masked {
+    pub(super) fn new(inner: Arc<dyn Observer>, redactor: Redactor) -> Self {
+        Self {
+            inner,
+            lines: Mutex::default(),
+            redactor,
+            marks: AtomicU32::new(0),
+        }
+    }
+
+    /// The tool has ended: lines that were held back are shown. Says how much was masked while it ran.
+    pub(super) fn finish(&self) -> u32 {
+        let lines = self.lock().take();
+        if let Some(lines) = lines {
+            self.show(lines.finish());
+        }
+        self.marks.load(Ordering::Relaxed)
+    }
+
+    fn show(&self, (lines, marks): (Vec<(LogLevel, String)>, u32)) {
+        self.marks.fetch_add(marks, Ordering::Relaxed);
+        for (level, text) in lines {
+            self.inner.log(LogLine { level, text });
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Lines<LogLevel>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Masked {
+    fn progress(&self, mut progress: Progress) {
+        if let Some(message) = &mut progress.message {
+            let marks = self.redactor.text(message);
+            self.marks.fetch_add(marks, Ordering::Relaxed);
+        }
+        self.inner.progress(progress);
+    }
+
+    fn log(&self, line: LogLine) {
+        let mut lines = self.lock();
+        let ready = lines
+            .get_or_insert_with(|| self.redactor.lines())
+            .push(line.level, line.text);
+        // Shown under the lock, so that lines stay in order.
+        self.show(ready);
+        drop(lines);
+    }
+}
+
+/// Masks a result; how many marks were written. Bytes of pictures, sounds and files stay as they are.
+pub(super) fn output(redactor: &Redactor, output: &mut Output) -> u32 {
+    let texts = output.content.iter_mut().filter_map(|part| match part {
+        Content::Text { text } => Some(text),
+        Content::File { name, .. } => Some(name),
+        Content::Image { .. } | Content::Audio { .. } => None,
+    });
+    let marks = redactor.parts(texts);
+    let structured = output.structured.as_mut();
+    marks.saturating_add(structured.map_or(0, |value| redactor.value(value)))
+}
+
+/// Masks the words of a failure; how many marks were written.
+pub(super) fn error(redactor: &Redactor, error: &mut ToolError) -> u32 {
+    let marks = redactor.text(&mut error.message);
+    let details = error.details.as_mut();
+    marks.saturating_add(details.map_or(0, |value| redactor.value(value)))
+}
