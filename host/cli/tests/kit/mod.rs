@@ -10,7 +10,7 @@ pub fn mimir(home: &Path, args: &[&str]) -> Command {
         .args(args)
         .current_dir(home)
         // Not below the workspace: a folder that holds mimir's own files is none.
-        .env("MIMIR_CONFIG_DIR", "/nonexistent/config")
+        .env("MIMIR_CONFIG_DIR", config(home))
         // Shared, so that the built-in tools are compiled once.
         .env(
             "MIMIR_CACHE_DIR",
@@ -19,6 +19,12 @@ pub fn mimir(home: &Path, args: &[&str]) -> Command {
         .env_remove("MIMIR_LOG")
         .stdin(Stdio::null());
     command
+}
+
+/// The user's own folder of whoever works in `home`; nothing makes it but what is tested.
+pub fn config(home: &Path) -> std::path::PathBuf {
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("config");
+    all.join(home.file_name().unwrap())
 }
 
 /// Its exit code, stdout and stderr.
