@@ -98,6 +98,9 @@ fn a_full_disk_refuses_calls_before_they_take_effect() {
     fs::create_dir_all(work.join(".mimir/state")).unwrap();
     let script = r#"
         mount -t tmpfs -o size=128k none .mimir/state
+        # What the tool itself keeps has room.
+        mkdir ../backups .mimir/state/backups
+        mount --bind ../backups .mimir/state/backups
         write() { "$MIMIR" call write_file "path=$1.txt" content=x --approve always >/dev/null 2>"$1.err"; }
         write first
         cat /dev/zero > .mimir/state/filling 2>/dev/null || true

@@ -26,6 +26,8 @@
 
 use std::io;
 
+use crate::backend::BoxFuture;
+
 mod arguments;
 mod chain;
 mod commit;
@@ -33,6 +35,7 @@ mod entry;
 mod event;
 mod file;
 mod follow;
+mod gather;
 mod hash;
 mod head;
 mod kind;
@@ -98,6 +101,12 @@ pub trait AuditSink: Send + Sync {
 
     /// Keeps an event; returns when it is kept.
     fn record(&self, event: &Event) -> Result<(), AuditError>;
+
+    /// Keeps an event while other calls are under way: those that end meanwhile may be kept together with it.
+    /// It is kept also if the future is dropped.
+    fn record_with_others<'a>(&'a self, event: &Event) -> BoxFuture<'a, Result<(), AuditError>> {
+        Box::pin(std::future::ready(self.record(event)))
+    }
 
     /// Whether events carry the arguments.
     fn wants_arguments(&self) -> bool {

@@ -8,6 +8,7 @@
 //! Each stage takes the type of the one before and returns its own; none can be skipped, because
 //! only a stage can make its type. A refusal at any stage becomes an outcome like any other.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::approval::{Approver, Desk, Ledger};
@@ -30,6 +31,7 @@ mod run;
 mod sanitize;
 mod session;
 mod trail;
+mod underway;
 mod validate;
 
 pub use approve::{Approved, Nested};
@@ -43,6 +45,7 @@ use approve::Next;
 use run::Slots;
 use session::Sessions;
 use trail::Trail;
+use underway::UnderWay;
 
 /// The tools and the rules at one moment. A change makes a new one; calls under way keep theirs.
 #[derive(Debug, Default)]
@@ -78,6 +81,7 @@ struct Inner {
     slots: Slots,
     sessions: Sessions,
     desk: Desk,
+    under_way: AtomicUsize,
 }
 
 /// What a call meets on its way: the world at the moment it came in, and what all calls share.
@@ -101,6 +105,7 @@ impl Pipeline {
             slots: Slots::default(),
             sessions: Sessions::default(),
             desk: Desk::default(),
+            under_way: AtomicUsize::new(0),
         }))
     }
 
@@ -124,6 +129,7 @@ impl Pipeline {
     pub async fn call(&self, call: Call) -> Outcome {
         let world = self.world();
         let road = self.road(&world);
+        let under_way = UnderWay::begin(&self.0.under_way);
         let mut trail = Trail::start(&call, &self.0.ports);
         let ran = match road.attempt(call, &mut trail).await {
             Ok(ran) => ran,
@@ -131,7 +137,7 @@ impl Pipeline {
         };
         let clean = sanitize::sanitize(ran, &trail);
         let labeled = label::label(&road, clean, &trail);
-        audit::audit(labeled, trail)
+        audit::audit(labeled, trail, under_way.is_alone()).await
     }
 
     /// What would be decided about this call, and why. Nothing runs but the tool's assessor.

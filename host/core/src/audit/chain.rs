@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::config::{AuditSettings, Durability};
 
 use super::event::rfc3339;
+use super::gather::Entry;
 use super::head::{self, Known};
 use super::line::Draft;
 use super::place::{Place, is_at, own};
@@ -96,6 +97,29 @@ impl Own {
     }
 }
 
+/// Lines that are sealed and not written yet.
+struct Lines {
+    bytes: Vec<u8>,
+    tip: Head,
+}
+
+impl Lines {
+    fn after(tip: Head) -> Self {
+        let bytes = Vec::new();
+        Self { bytes, tip }
+    }
+
+    fn add(&mut self, draft: Draft) -> io::Result<()> {
+        let (line, tip) = draft.seal(&self.tip)?;
+        self.tip = tip;
+        match self.bytes.is_empty() {
+            true => self.bytes = line,
+            false => self.bytes.extend_from_slice(&line),
+        }
+        Ok(())
+    }
+}
+
 /// How often the log is looked up by its name. In between a writer would not notice that somebody has removed
 /// or moved the file; asking each time costs as much as the write.
 const LOOK_EVERY: u32 = 32;
@@ -163,45 +187,52 @@ impl Chain {
         Arc::clone(&self.log)
     }
 
-    /// Writes an event.
+    /// Writes events, with one write if they go into one file.
     pub(super) fn append(
         &mut self,
-        draft: Draft,
-        time: SystemTime,
+        events: impl IntoIterator<Item = Entry>,
         place: &Place,
         settings: &AuditSettings,
     ) -> io::Result<()> {
-        if let Some(recovery) = self.recovery.take() {
-            self.recover(recovery, time, place)?;
+        let mut lines = Lines::after(self.tip);
+        for (draft, time) in events {
+            if let Some(recovery) = self.recovery.take() {
+                self.recover(recovery, time, place)?;
+                lines = Lines::after(self.tip);
+            }
+            let length = self.length + lines.bytes.len() as u64;
+            if length > 0 && length + draft.len() > settings.max_bytes {
+                self.write(lines, place)?;
+                self.rotate(time, place, settings)?;
+                lines = Lines::after(self.tip);
+            }
+            lines.add(draft)?;
         }
-        if self.length > 0 && self.length + draft.len() > settings.max_bytes {
-            self.rotate(time, place, settings)?;
-        }
-        self.write(b"", draft, place)
+        self.write(lines, place)
     }
 
-    fn write(&mut self, before: &[u8], draft: Draft, place: &Place) -> io::Result<()> {
-        let (mut line, tip) = draft.seal(&self.tip)?;
-        if !before.is_empty() {
-            line.splice(..0, before.iter().copied());
+    fn write(&mut self, lines: Lines, place: &Place) -> io::Result<()> {
+        let Lines { bytes, tip } = lines;
+        if bytes.is_empty() {
+            return Ok(());
         }
-        if let Err(error) = self.put(&line, &tip) {
+        if let Err(error) = self.put(&bytes, &tip) {
             // The reserve is kept for this. Without one the call is on its own.
             if !is_full(&error) || !reserve::release(place.reserve())? {
                 return Err(error);
             }
             self.strained = true;
-            self.put(&line, &tip)?;
+            self.put(&bytes, &tip)?;
         }
-        self.length += line.len() as u64;
+        self.length += bytes.len() as u64;
         self.tip = tip;
         Ok(())
     }
 
-    /// Writes a line and the head, or neither.
-    fn put(&self, line: &[u8], tip: &Head) -> io::Result<()> {
+    /// Writes lines and the head, or neither.
+    fn put(&self, lines: &[u8], tip: &Head) -> io::Result<()> {
         let written = (&*self.log)
-            .write_all(line)
+            .write_all(lines)
             .and_then(|()| tip.write(&self.head));
         if written.is_err() {
             // If this fails too, the next writer finds a torn line.
@@ -216,8 +247,12 @@ impl Chain {
         own.detail = Some(found.why.join("; "));
         own.torn_bytes = found.torn.map(|torn| torn.bytes);
         own.torn_sha256 = found.torn.map(|torn| torn.sha256.to_string());
-        let before: &[u8] = if found.open { b"\n" } else { b"" };
-        self.write(before, Draft::new(&own)?, place)
+        let mut lines = Lines::after(self.tip);
+        lines.add(Draft::new(&own)?)?;
+        if found.open {
+            lines.bytes.insert(0, b'\n');
+        }
+        self.write(lines, place)
     }
 
     /// Ends this file and goes on in a new one.
@@ -237,7 +272,9 @@ impl Chain {
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
         own.first_kept = go.last().map(|segment| segment.last + 1);
-        self.write(b"", Draft::new(&own)?, place)?;
+        let mut lines = Lines::after(self.tip);
+        lines.add(Draft::new(&own)?)?;
+        self.write(lines, place)?;
         let durable = settings.durability == Durability::Fsync;
         if durable {
             self.log.sync_data()?;

@@ -110,7 +110,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
     use std::time::Duration;
 
     const THREADS: u32 = 8;
@@ -144,12 +144,12 @@ mod tests {
 
     #[test]
     fn everyone_hears_of_a_failure_and_the_next_does_not() {
-        static FAILS: AtomicU32 = AtomicU32::new(0);
+        static BROKEN: AtomicBool = AtomicBool::new(true);
         let commit = Commit::new(|_| {
-            std::thread::sleep(Duration::from_millis(20));
-            match FAILS.fetch_add(1, Ordering::SeqCst) {
-                0 | 1 => Err(io::ErrorKind::StorageFull.into()),
-                _ => Ok(()),
+            std::thread::sleep(Duration::from_millis(5));
+            match BROKEN.load(Ordering::SeqCst) {
+                true => Err(io::ErrorKind::StorageFull.into()),
+                false => Ok(()),
             }
         });
         let file = Arc::new(tempfile::tempfile().unwrap());
@@ -159,13 +159,9 @@ mod tests {
                     let failed = commit.wait(Arc::clone(&file)).unwrap_err();
                     assert_eq!(failed.kind(), io::ErrorKind::StorageFull);
                 });
-                // Into the first wait or the second.
-                std::thread::sleep(Duration::from_millis(2));
             }
         });
-        while FAILS.load(Ordering::SeqCst) < 2 {
-            commit.wait(Arc::clone(&file)).unwrap_err();
-        }
+        BROKEN.store(false, Ordering::SeqCst);
         commit.wait(file).unwrap();
     }
 }

@@ -3,14 +3,17 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
+use crate::backend::BoxFuture;
 use crate::config::{AuditSettings, Durability, OnFailure};
 
 use super::chain::Chain;
 use super::commit::Commit;
+use super::gather::{Batch, Entry, Gather, soon};
 use super::line::Draft;
 use super::place::Place;
 use super::{AuditError, AuditSink, Event, reserve};
@@ -22,13 +25,10 @@ pub struct FileAudit {
     settings: AuditSettings,
     chain: Mutex<Option<Chain>>,
     commit: Commit,
+    gather: Gather,
     /// Whether all was well, the reserve included, when it was looked at last.
     sound: AtomicBool,
 }
-
-/// How often the lock between threads is tried before a thread goes to sleep: for about as long as the holder's
-/// few writes take. Sleeping and being woken takes longer than they do.
-const SPINS: u32 = 400;
 
 impl FileAudit {
     /// A log at `path`; its folder is made when it is needed.
@@ -38,6 +38,7 @@ impl FileAudit {
             settings,
             chain: Mutex::new(None),
             commit: Commit::new(File::sync_data),
+            gather: Gather::default(),
             sound: AtomicBool::new(false),
         }
     }
@@ -55,20 +56,9 @@ impl FileAudit {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Chain>> {
-        for _ in 0..SPINS {
-            match self.chain.try_lock() {
-                Ok(chain) => return chain,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
-            }
-        }
-        self.chain.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Does something with the end of the log while nobody else does. After an error it is opened anew.
     fn locked<T>(&self, work: impl FnOnce(&mut Chain) -> io::Result<T>) -> io::Result<T> {
-        let mut slot = self.lock();
+        let mut slot = soon(&self.chain);
         let known = match slot.as_mut() {
             Some(chain) => chain.resume(&self.place),
             None => Ok(false),
@@ -90,21 +80,48 @@ impl FileAudit {
         result
     }
 
-    fn append(&self, event: &Event) -> io::Result<()> {
-        let draft = Draft::new(event)?;
-        let file = self.locked(|chain| self.write(chain, draft, event.time))?;
+    fn append(&self, events: impl IntoIterator<Item = Entry>) -> io::Result<()> {
+        let file = self.locked(|chain| {
+            chain.append(events, &self.place, &self.settings)?;
+            if chain.was_strained() {
+                self.sound.store(false, Ordering::Relaxed);
+            }
+            Ok(chain.log())
+        })?;
         match self.settings.durability {
             Durability::Write => Ok(()),
-            Durability::Fsync => unhurried(|| self.commit.wait(file)),
+            Durability::Fsync => self.commit.wait(file),
         }
     }
 
-    fn write(&self, chain: &mut Chain, draft: Draft, time: SystemTime) -> io::Result<Arc<File>> {
-        chain.append(draft, time, &self.place, &self.settings)?;
-        if chain.was_strained() {
-            self.sound.store(false, Ordering::Relaxed);
+    /// Does what may wait for the disk.
+    fn unhurried<T>(&self, wait: impl FnOnce() -> T) -> T {
+        match self.settings.durability {
+            Durability::Write => wait(),
+            Durability::Fsync => unhurried(wait),
         }
-        Ok(chain.log())
+    }
+
+    /// Writes all events of a batch, unless somebody has.
+    fn settle(&self, batch: &Arc<Batch>) -> Result<(), AuditError> {
+        self.gather.close(batch);
+        let result = self.unhurried(|| batch.settle(|events| self.append(events)));
+        self.judged(result)
+    }
+
+    /// What a failure means for the call.
+    fn judged(&self, result: io::Result<()>) -> Result<(), AuditError> {
+        let Err(error) = result else {
+            return Ok(());
+        };
+        let error = self.failed(error);
+        match self.settings.on_failure {
+            OnFailure::Refuse => Err(error),
+            OnFailure::Run => {
+                tracing::error!("an event is not on record (audit.onFailure: run): {error}");
+                Ok(())
+            }
+        }
     }
 
     /// Looks whether the log can be written and has its reserve.
@@ -115,6 +132,45 @@ impl FileAudit {
         self.locked(|_| reserve::keep(self.place.reserve()))?;
         self.sound.store(true, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+/// What only the log says about itself is not taken from others: readers act on it.
+fn draft(event: &Event) -> io::Result<Draft> {
+    if event.event.is_own() {
+        let message = "only the log itself says that";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    Draft::new(event)
+}
+
+/// An event that waits for one turn of the others.
+struct Gathered<'a> {
+    log: &'a FileAudit,
+    batch: Option<Arc<Batch>>,
+    turn: bool,
+}
+
+impl Future for Gathered<'_> {
+    type Output = Result<(), AuditError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if !std::mem::replace(&mut self.turn, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let settled = self.batch.take().map(|batch| self.log.settle(&batch));
+        Poll::Ready(settled.unwrap_or(Ok(())))
+    }
+}
+
+impl Drop for Gathered<'_> {
+    fn drop(&mut self) {
+        if let Some(batch) = self.batch.take()
+            && let Err(error) = self.log.settle(&batch)
+        {
+            tracing::error!(%error, "a cancelled call could not be recorded");
+        }
     }
 }
 
@@ -137,14 +193,19 @@ impl AuditSink for FileAudit {
     }
 
     fn record(&self, event: &Event) -> Result<(), AuditError> {
-        match (self.append(event), self.settings.on_failure) {
-            (Ok(()), _) => Ok(()),
-            (Err(error), OnFailure::Refuse) => Err(self.failed(error)),
-            (Err(error), OnFailure::Run) => {
-                let error = self.failed(error);
-                tracing::error!(event = %event.event, "an event is not on record (audit.onFailure: run): {error}");
-                Ok(())
-            }
+        let result = draft(event)
+            .and_then(|draft| self.unhurried(|| self.append(std::iter::once((draft, event.time)))));
+        self.judged(result)
+    }
+
+    fn record_with_others<'a>(&'a self, event: &Event) -> BoxFuture<'a, Result<(), AuditError>> {
+        match draft(event) {
+            Ok(draft) => Box::pin(Gathered {
+                log: self,
+                batch: Some(self.gather.join((draft, event.time))),
+                turn: false,
+            }),
+            Err(error) => Box::pin(std::future::ready(self.judged(Err(error)))),
         }
     }
 

@@ -51,6 +51,11 @@ impl Kind {
         Kind::Recovered,
     ];
 
+    /// Whether the log says it about itself, and nobody else may: readers act on it.
+    pub const fn is_own(self) -> bool {
+        matches!(self, Kind::Rotated | Kind::Recovered)
+    }
+
     /// The spelling in the log.
     pub const fn as_str(self) -> &'static str {
         match self {

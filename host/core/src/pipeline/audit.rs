@@ -6,7 +6,7 @@ use crate::outcome::{Outcome, Receipt};
 use super::label::Labeled;
 use super::trail::Trail;
 
-pub(super) fn audit(labeled: Labeled, trail: Trail) -> Outcome {
+pub(super) async fn audit(labeled: Labeled, trail: Trail, alone: bool) -> Outcome {
     let Labeled { clean, label } = labeled;
     let outcome = Outcome {
         receipt: Receipt {
@@ -22,7 +22,7 @@ pub(super) fn audit(labeled: Labeled, trail: Trail) -> Outcome {
         truncated: clean.truncated,
         redactions: clean.redactions,
     };
-    match trail.finish(&outcome) {
+    match trail.finish(&outcome, alone).await {
         Ok(()) => outcome,
         // What is not on record is not handed out.
         Err(error) => Outcome {

@@ -160,8 +160,8 @@ impl Trail {
         self.event.bytes_in.unwrap_or_default()
     }
 
-    /// Records the end of the call.
-    pub(super) fn finish(mut self, outcome: &Outcome) -> Result<(), AuditError> {
+    /// Records the end of the call: at once if it is `alone`, else with those that end at the same time.
+    pub(super) async fn finish(mut self, outcome: &Outcome, alone: bool) -> Result<(), AuditError> {
         let Some(sink) = self.sink.take() else {
             return Ok(());
         };
@@ -169,7 +169,10 @@ impl Trail {
         if let Some(arguments) = &mut self.event.arguments {
             self.redactor.value(arguments);
         }
-        sink.record(&self.event)
+        match alone {
+            true => sink.record(&self.event),
+            false => sink.record_with_others(&self.event).await,
+        }
     }
 }
 

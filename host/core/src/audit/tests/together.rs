@@ -1,0 +1,67 @@
+//! Events of calls that end at about the same time.
+
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+
+#[tokio::test]
+async fn calls_that_end_together_are_all_kept_in_one_chain() {
+    let mut bench = Bench::new();
+    bench.settings.max_bytes = 4096;
+    let log = std::sync::Arc::new(bench.open());
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..8 {
+        let log = std::sync::Arc::clone(&log);
+        tasks.spawn(async move {
+            for number in 0..25 {
+                let event = event(task * 100 + number);
+                log.record_with_others(&event).await.unwrap();
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    let report = bench.report();
+    assert_eq!(report.findings, []);
+    assert_eq!(report.lines - (report.files as u64 - 1), 200);
+}
+
+#[test]
+fn one_that_is_dropped_is_kept_and_one_writes_for_all() {
+    let bench = Bench::new();
+    let log = bench.open();
+    let mut cx = Context::from_waker(Waker::noop());
+    let events = [event(1), event(2), event(3)];
+    let mut waiting: Vec<_> = events
+        .iter()
+        .map(|event| log.record_with_others(event))
+        .collect();
+    for wait in &mut waiting {
+        assert!(wait.as_mut().poll(&mut cx).is_pending());
+    }
+    assert_eq!(bench.report().lines, 0);
+    drop(waiting.remove(0));
+    // It has written for the others too.
+    assert_eq!(bench.report().lines, 3);
+    for wait in &mut waiting {
+        assert!(matches!(wait.as_mut().poll(&mut cx), Poll::Ready(Ok(()))));
+    }
+    assert_eq!((bench.report().lines, bench.report().findings), (3, vec![]));
+}
+
+#[test]
+fn everyone_hears_that_nothing_was_written() {
+    let bench = Bench::new();
+    fs::write(bench.file("none"), "").unwrap();
+    let log = FileAudit::new(bench.file("none/audit.jsonl"), bench.settings);
+    let mut cx = Context::from_waker(Waker::noop());
+    let event = event(1);
+    let mut waiting = [(); 2].map(|()| log.record_with_others(&event));
+    for wait in &mut waiting {
+        assert!(wait.as_mut().poll(&mut cx).is_pending());
+    }
+    for wait in &mut waiting {
+        assert!(matches!(wait.as_mut().poll(&mut cx), Poll::Ready(Err(_))));
+    }
+}

@@ -1,0 +1,24 @@
+//! How many calls are under way: whoever is not alone can wait a moment to be recorded together with others.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counts a call while it is under way.
+pub(super) struct UnderWay<'a>(&'a AtomicUsize);
+
+impl<'a> UnderWay<'a> {
+    pub(super) fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+
+    /// Whether no other call is under way.
+    pub(super) fn is_alone(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 1
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
