@@ -12,6 +12,9 @@
 //! the scan. A limit on what is captured at all (16 MiB) cuts earlier, which is why a private key is masked without its
 //! end, too.
 //!
+//! **Escapes.** Tools say much in JSON, and JSON in JSON: where a rule could match but for an escape, it is tried once
+//! more on what the text stands for.
+//!
 //! **Splitting** a secret over several texts does not hide it: parts of one result are also read as one
 //! ([`Redactor::parts`]), a stream keeps back what may still become a secret ([`Stream`]), and so do the lines of a log
 //! ([`Lines`]).
@@ -31,6 +34,7 @@ use thiserror::Error;
 use crate::names::did_you_mean;
 
 mod allow;
+mod escape;
 mod forms;
 mod keys;
 mod known;

@@ -8,6 +8,7 @@ use regex::bytes::{Captures, Regex, RegexBuilder};
 
 use super::REACH;
 use super::allow;
+use super::escape::{self, Plain, Resolved};
 use super::rules::{Lead, Rule, Shape, Target};
 use super::scan::Hit;
 
@@ -25,6 +26,18 @@ const IDENTIFIER_MAX: usize = 50;
 /// What may stand between an anchor and its assignment: what some rules have behind their anchor, 20 characters more
 /// of an identifier, 3 of space or quotes; and the assignment.
 const ASSIGNED_WITHIN: usize = 12 + 20 + 3 + 1;
+
+/// How far escapes are resolved behind an anchor. Nearly always this is enough.
+const NEAR: usize = 384;
+
+/// How far they are if it is not.
+const FAR: usize = 8 << 10;
+
+/// How many bytes more than its width a match may take with escapes in it.
+const ESCAPES: usize = 128;
+
+/// How much of a part is read with its escapes resolved at a time.
+const PIECE: usize = 256 << 10;
 
 /// An expression, compiled at its first use.
 #[derive(Default)]
@@ -68,6 +81,16 @@ pub(super) struct Match {
     pub secret: Range<usize>,
 }
 
+/// What came of a stretch with escapes.
+enum Escaped {
+    /// There is a match that ends here.
+    Ends(usize),
+    /// There is one that may go on.
+    Open,
+    /// There is none.
+    No,
+}
+
 impl Pattern {
     pub(super) fn new(rule: &'static Rule) -> Self {
         Self {
@@ -78,15 +101,77 @@ impl Pattern {
         }
     }
 
-    /// The match that begins at an anchor, whether or not it counts.
-    pub(super) fn here(&self, text: &[u8], anchor: Range<usize>, lead: Lead) -> Option<Match> {
+    /// Looks for a match that begins at an anchor; where it ends, whether or not it counts.
+    pub(super) fn here(
+        &self,
+        text: &[u8],
+        anchor: Range<usize>,
+        lead: Lead,
+        resolved: &mut Resolved,
+        hits: &mut Vec<Hit>,
+    ) -> Option<usize> {
         let at = anchor.start;
-        match lead {
-            Lead::Free => {}
-            Lead::Word if is_boundary(text, at) => {}
-            Lead::Identifier if is_assigned(text, anchor.end) => {}
+        let start = match lead {
+            Lead::Free => at,
+            Lead::Word if is_boundary(text, at) => at,
+            Lead::Identifier if is_assigned(text, anchor.end) => identifier_start(text, at),
             _ => return None,
+        };
+        if let Some(found) = self.at(text, start, at) {
+            let end = found.whole.end;
+            self.keep(text, found, hits);
+            return Some(end);
         }
+        let far = at + self.rule.width.saturating_add(ESCAPES);
+        if !text[at..text.len().min(far).min(at + NEAR)].contains(&b'\\') {
+            return None;
+        }
+        let near = resolved.read(text, start, far.min(at + NEAR));
+        match self.escaped(text, near, start, at, hits) {
+            Escaped::Ends(end) => Some(end),
+            Escaped::No => None,
+            Escaped::Open => {
+                let end = text.len().min(far).min(at + FAR);
+                let far = Resolved {
+                    at: start..end,
+                    readings: escape::readings(&text[start..end]),
+                };
+                match self.escaped(text, &far, start, at, hits) {
+                    Escaped::Ends(end) => Some(end),
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    /// The same in a stretch with its escapes resolved.
+    fn escaped(
+        &self,
+        text: &[u8],
+        near: &Resolved,
+        start: usize,
+        at: usize,
+        hits: &mut Vec<Hit>,
+    ) -> Escaped {
+        let offset = near.at.start;
+        for plain in &near.readings {
+            let places = plain.find(start - offset).zip(plain.find(at - offset));
+            let Some(found) = places.and_then(|(start, at)| self.at(&plain.text, start, at)) else {
+                continue;
+            };
+            if found.whole.end == plain.text.len() && near.at.end < text.len() {
+                // It may only end here because the stretch does.
+                return Escaped::Open;
+            }
+            let end = offset + plain.back(found.whole.clone()).end;
+            self.keep_plain(plain, offset, found, hits);
+            return Escaped::Ends(end);
+        }
+        Escaped::No
+    }
+
+    /// The match that begins exactly here, as part of an identifier that begins at `start`.
+    fn at(&self, text: &[u8], start: usize, at: usize) -> Option<Match> {
         let regex = self.regex.get(self.rule.regex, true)?;
         // One byte more than a match can have: what stands behind it tells whether it is one.
         let end = text.len().min(at + self.rule.width + 1);
@@ -94,14 +179,26 @@ impl Pattern {
         // Most anchors begin nothing, and that is told much faster without the groups.
         regex.find(window)?;
         let mut found = outline(&regex.captures(window)?, at);
-        if lead == Lead::Identifier {
-            found.whole.start = identifier_start(text, at);
-        }
+        found.whole.start = start;
         Some(found)
     }
 
+    /// Adds the matches in a part of the text that count, also those that only do with escapes resolved.
+    pub(super) fn around(&self, text: &[u8], part: Range<usize>, hits: &mut Vec<Hit>) {
+        self.within(text, part.clone(), |found| self.keep(text, found, hits));
+        for start in part.clone().step_by(PIECE) {
+            let end = part.end.min(start + PIECE + REACH);
+            for plain in escape::readings(&text[start..end]) {
+                let all = 0..plain.text.len();
+                self.within(&plain.text, all, |found| {
+                    self.keep_plain(&plain, start, found, hits)
+                });
+            }
+        }
+    }
+
     /// All matches in a part of the text, whether or not they count, each with the secrets that follow it.
-    pub(super) fn within(&self, text: &[u8], part: Range<usize>, mut found: impl FnMut(Match)) {
+    fn within(&self, text: &[u8], part: Range<usize>, mut found: impl FnMut(Match)) {
         let Some(regex) = self.regex.get(self.rule.regex, false) else {
             return;
         };
@@ -150,11 +247,22 @@ impl Pattern {
     }
 
     /// Adds a match to the hits if it counts.
-    pub(super) fn keep(&self, text: &[u8], found: Match, hits: &mut Vec<Hit>) {
+    fn keep(&self, text: &[u8], found: Match, hits: &mut Vec<Hit>) {
         if self.counts(text, &found) {
             hits.push(Hit {
                 rule: self.rule.id,
                 at: found.secret,
+            });
+        }
+    }
+
+    /// The same for a match in a stretch with its escapes resolved that begins at `start`.
+    fn keep_plain(&self, plain: &Plain, start: usize, found: Match, hits: &mut Vec<Hit>) {
+        if self.counts(&plain.text, &found) {
+            let at = plain.back(found.secret);
+            hits.push(Hit {
+                rule: self.rule.id,
+                at: start + at.start..start + at.end,
             });
         }
     }
@@ -244,15 +352,15 @@ pub(super) fn is_identifier(byte: u8) -> bool {
 }
 
 fn is_boundary(text: &[u8], at: usize) -> bool {
-    let before = at > 0 && is_word(text[at - 1]);
+    let before = at > 0 && is_word(text[at - 1]) && !escape::ends_at(text, at);
     before != is_word(text[at])
 }
 
 /// Whether an assignment may follow an anchor that ends at `at`: most words of a text are told apart by this alone.
 fn is_assigned(text: &[u8], at: usize) -> bool {
     let near = &text[at..text.len().min(at + ASSIGNED_WITHIN)];
-    let between =
-        |byte: &u8| is_identifier(*byte) || matches!(byte, b' ' | b'\t'..=b'\r' | b'\'' | b'"');
+    let is_space = |byte: u8| matches!(byte, b' ' | b'\t'..=b'\r' | b'\'' | b'"' | b'\\');
+    let between = |byte: &u8| is_identifier(*byte) || is_space(*byte);
     match near.iter().find(|byte| !between(byte)) {
         Some(byte) => matches!(byte, b'=' | b'>' | b':' | b'|' | b'?' | b','),
         None => false,

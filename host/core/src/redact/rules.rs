@@ -132,7 +132,7 @@ pub(super) static OWN: &[Rule] = &[
     // A password in an address.
     Rule {
         id: "url-password",
-        anchors: &["://"],
+        anchors: &["://", r":\/\/"],
         width: 400,
         regex: r#"://[\w.~%!$&'()*+,;=-]{0,128}:([^\s/?#@"'<>`\[\]{}|\\^]{5,200})@[\w\[]"#,
         allow: &[Allow {

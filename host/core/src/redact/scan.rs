@@ -6,6 +6,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
+use super::escape::Resolved;
 use super::keys;
 use super::pattern::Pattern;
 use super::rules::{self, Shape};
@@ -59,6 +60,14 @@ struct Progress {
     parts: Vec<Range<usize>>,
     /// Whether the word was seen that it wants.
     open: bool,
+}
+
+/// One text being looked through.
+struct Scan<'a> {
+    text: &'a [u8],
+    progress: Vec<Progress>,
+    resolved: Resolved,
+    hits: Vec<Hit>,
 }
 
 impl Engine {
@@ -118,64 +127,64 @@ impl Engine {
 
     /// All secrets that the rules find, in no particular order.
     pub(super) fn find(&self, text: &[u8], exempt: impl Fn(&str) -> bool) -> Vec<Hit> {
-        let mut hits = Vec::new();
-        let Some(automaton) = self.automaton(text.len()) else {
-            return hits;
+        let mut scan = Scan {
+            text,
+            progress: vec![Progress::default(); self.patterns.len()],
+            resolved: Resolved::default(),
+            hits: Vec::new(),
         };
-        let mut progress = vec![Progress::default(); self.patterns.len()];
+        let Some(automaton) = self.automaton(text.len()) else {
+            return scan.hits;
+        };
         let mut next_key = 0;
         for anchor in automaton.find_overlapping_iter(text) {
             for one in &self.uses[anchor.pattern().as_usize()] {
                 match *one {
-                    Use::Rule(number) => {
-                        let state = &mut progress[number];
-                        self.anchored(number, text, anchor.range(), state, &mut hits, &exempt);
+                    Use::Rule(number) if !exempt(self.patterns[number].rule.id) => {
+                        self.anchored(&mut scan, number, anchor.range());
                     }
-                    Use::Gate(number) => progress[number].open = true,
+                    Use::Gate(number) => scan.progress[number].open = true,
                     Use::Key if anchor.start() >= next_key => {
                         if let Some(found) = keys::in_text(text, anchor.range()) {
                             next_key = found.at.end;
                             if !exempt(found.rule) {
-                                hits.push(found);
+                                scan.hits.push(found);
                             }
                         }
                     }
-                    Use::Key => {}
+                    Use::Rule(_) | Use::Key => {}
                 }
             }
         }
-        for (pattern, state) in self.patterns.iter().zip(progress) {
+        for (pattern, state) in self.patterns.iter().zip(scan.progress) {
             if !state.open && !pattern.rule.gate.is_empty() {
                 continue;
             }
             for part in state.parts {
-                pattern.within(text, part, |found| pattern.keep(text, found, &mut hits));
+                pattern.around(text, part, &mut scan.hits);
             }
         }
-        hits
+        scan.hits
     }
 
     /// An anchor of a rule was found: matches the rule there, or notes the part to look at.
-    fn anchored(
-        &self,
-        number: usize,
-        text: &[u8],
-        anchor: Range<usize>,
-        state: &mut Progress,
-        hits: &mut Vec<Hit>,
-        exempt: impl Fn(&str) -> bool,
-    ) {
+    fn anchored(&self, scan: &mut Scan<'_>, number: usize, anchor: Range<usize>) {
         let pattern = &self.patterns[number];
-        if anchor.start < state.next || exempt(pattern.rule.id) {
+        let Scan {
+            text,
+            progress,
+            resolved,
+            hits,
+        } = scan;
+        let state = &mut progress[number];
+        if anchor.start < state.next {
             return;
         }
         match pattern.rule.shape {
             Shape::Here(lead) => {
-                let Some(found) = pattern.here(text, anchor, lead) else {
-                    return;
-                };
-                state.next = found.whole.end;
-                pattern.keep(text, found, hits);
+                if let Some(end) = pattern.here(text, anchor, lead, resolved, hits) {
+                    state.next = end;
+                }
             }
             Shape::Around { before, after } => {
                 let start = anchor.start.saturating_sub(before);

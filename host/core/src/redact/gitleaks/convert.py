@@ -34,20 +34,21 @@ ANCHORS = {
 }
 
 # Rules that are looked for around their keyword: bytes before its start and after its end.
+# A few more than the rule takes, since an escape is longer than what it stands for.
 # 1024 is for rules whose keyword is not part of the match at all: gitleaks wants it anywhere in the file.
 AROUND = {
     "airtable-personnal-access-token": (1024, 1024),
-    "azure-ad-client-secret": (5, 40),
+    "azure-ad-client-secret": (12, 48),
     "curl-auth-header": (0, 4096),
     "curl-auth-user": (0, 4096),
     "facebook-access-token": (1024, 1024),
-    "freemius-secret-key": (1, 120),
-    "hashicorp-tf-api-token": (15, 80),
+    "freemius-secret-key": (4, 120),
+    "hashicorp-tf-api-token": (20, 80),
     "kubernetes-secret-yaml": (0, 4096),
-    "maxmind-license-key": (36, 4),
+    "maxmind-license-key": (40, 8),
     "microsoft-teams-webhook": (100, 220),
-    "sidekiq-sensitive-url": (30, 4),
-    "slack-webhook-url": (8, 100),
+    "sidekiq-sensitive-url": (36, 8),
+    "slack-webhook-url": (16, 100),
     "sourcegraph-access-token": (1024, 1024),
 }
 AROUND_ANCHORS = {

@@ -165,6 +165,24 @@ fn keys_in_json_text() {
 }
 
 #[test]
+fn json_in_json_in_json() {
+    let mut text =
+        "a\nAKIALALEMEL33243OLIB\nadobe_id = \"d1f4a3b2c5e6f7089a0b1c2d3e4f5a6b\"\nend".to_owned();
+    for depth in 0..4 {
+        let out = masked(&text);
+        let marks = ["[REDACTED:aws-access-token]", "[REDACTED:adobe-client-id]"];
+        assert!(marks.iter().all(|mark| out.contains(mark)), "{depth} {out}");
+        if depth > 0 {
+            assert!(
+                serde_json::from_str::<serde_json::Value>(&out).is_ok(),
+                "{out}"
+            );
+        }
+        text = serde_json::json!({"body": text}).to_string();
+    }
+}
+
+#[test]
 fn bytes_that_are_no_text() {
     let mut bytes = vec![0xff, 0xfe, b' '];
     bytes.extend_from_slice(TOKEN.as_bytes());
@@ -203,6 +221,9 @@ fn hostile_texts_cost_their_length() {
         "://a:",
         "-eyAAAAAAAAAAAAAAAAAAAA",
         "facebook 1234567890123456",
+        "key\\=",
+        "api_key\\\":\\\"abc ",
+        "curl\\n ",
     ];
     for unit in units {
         let time = |bytes: usize| {

@@ -1,0 +1,174 @@
+//! Text inside of a JSON string, read as what it stands for: there every quote has a backslash and every line end is a
+//! letter with one, which no rule knows of.
+
+use std::ops::Range;
+
+/// A stretch of a text with its escapes resolved.
+pub(super) struct Plain {
+    /// What it stands for.
+    pub text: Vec<u8>,
+    /// Where each byte of it comes from, and where the stretch ends.
+    from: Vec<usize>,
+}
+
+impl Plain {
+    /// Reads a text that may have an escape in it.
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
+        if !text.contains(&b'\\') {
+            return None;
+        }
+        let mut plain = Self {
+            text: Vec::with_capacity(text.len()),
+            from: Vec::with_capacity(text.len() + 1),
+        };
+        let mut at = 0;
+        while at < text.len() {
+            let (byte, length) = character(&text[at..]);
+            plain.text.push(byte);
+            plain.from.push(at);
+            at += length;
+        }
+        plain.from.push(text.len());
+        Some(plain)
+    }
+
+    /// Reads it once more: JSON is often a string in JSON.
+    pub(super) fn again(&self) -> Option<Self> {
+        let mut plain = Self::read(&self.text)?;
+        if plain.text.len() == self.text.len() {
+            return None;
+        }
+        for from in &mut plain.from {
+            *from = self.from[*from];
+        }
+        Some(plain)
+    }
+
+    /// Where a byte of the text that was read is in it, if it is the first one of a character.
+    pub(super) fn find(&self, at: usize) -> Option<usize> {
+        self.from.binary_search(&at).ok()
+    }
+
+    /// Where a part of it is in the text that was read.
+    pub(super) fn back(&self, at: Range<usize>) -> Range<usize> {
+        self.from[at.start]..self.from[at.end]
+    }
+}
+
+/// How many times JSON may be a string in JSON.
+const DEPTH: usize = 3;
+
+/// How much is read at once: for a word here and there, and at most for one after the other.
+const NEAR: Range<usize> = 384..4096;
+
+/// A stretch of a text with its escapes resolved once, twice and so on, kept for the next word that is near.
+#[derive(Default)]
+pub(super) struct Resolved {
+    /// Where the stretch is.
+    pub at: Range<usize>,
+    /// The readings that differ.
+    pub readings: Vec<Plain>,
+}
+
+impl Resolved {
+    /// Reads on from `start`, at least to `end`.
+    pub(super) fn read(&mut self, text: &[u8], start: usize, end: usize) -> &Self {
+        let end = end.min(text.len());
+        if self.at.start <= start && end <= self.at.end {
+            return self;
+        }
+        let most = if self.at.contains(&start) {
+            (2 * self.at.len()).min(NEAR.end)
+        } else {
+            NEAR.start
+        };
+        self.at = start..end.max(text.len().min(start + most));
+        self.readings = readings(&text[self.at.clone()]);
+        self
+    }
+}
+
+/// All readings of a text that differ from it.
+pub(super) fn readings(text: &[u8]) -> Vec<Plain> {
+    let first = Plain::read(text).filter(|plain| plain.text.len() < text.len());
+    std::iter::successors(first, Plain::again)
+        .take(DEPTH)
+        .collect()
+}
+
+/// The first character, if it is one byte, and how many bytes it is written in.
+fn character(text: &[u8]) -> (u8, usize) {
+    match text {
+        [b'\\', b'n', ..] => (b'\n', 2),
+        [b'\\', b'r', ..] => (b'\r', 2),
+        [b'\\', b't', ..] => (b'\t', 2),
+        [b'\\', byte @ (b'"' | b'\\' | b'/' | b'\''), ..] => (*byte, 2),
+        [b'\\', b'u', b'0', b'0', digits @ ..] => match digits.first_chunk().and_then(code) {
+            Some(byte) => (byte, 6),
+            None => (b'\\', 1),
+        },
+        [byte, ..] => (*byte, 1),
+        [] => (0, 0),
+    }
+}
+
+/// An ASCII character by its number.
+fn code(digits: &[u8; 2]) -> Option<u8> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    u8::from_str_radix(digits, 16).ok().filter(u8::is_ascii)
+}
+
+/// Whether an escape ends here, of JSON or of an address: the letters in it are no part of the word that follows.
+pub(super) fn ends_at(text: &[u8], at: usize) -> bool {
+    match &text[..at] {
+        [.., b'\\', b'n' | b'r' | b't'] => true,
+        [.., b'%', a, b] => a.is_ascii_hexdigit() && b.is_ascii_hexdigit(),
+        [.., b'\\', b'u', a, b, c, d] => [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_read_and_lead_back() {
+        let text = br#"a\n\"k\u0065y\": \/x\q"#;
+        let plain = Plain::read(text).unwrap();
+        assert_eq!(plain.text, b"a\n\"key\": /x\\q");
+        assert_eq!(&text[plain.back(3..6)], br"k\u0065y");
+        assert_eq!(&text[plain.back(9..11)], br"\/x");
+        assert_eq!(plain.back(0..plain.text.len()), 0..text.len());
+        assert!(readings(b"plain").is_empty() && readings(b"\\").is_empty());
+    }
+
+    #[test]
+    fn json_in_json_is_read_twice() {
+        let text = br#"{\"a\": \"\\\"b\\nc\"}"#;
+        let once = Plain::read(text).unwrap();
+        assert_eq!(once.text, br#"{"a": "\"b\nc"}"#);
+        let twice = once.again().unwrap();
+        assert_eq!(twice.text, b"{\"a\": \"\"b\nc\"}");
+        let at = twice.text.iter().position(|byte| *byte == b'b').unwrap();
+        assert_eq!(&text[twice.back(at..at + 3)], br"b\\nc");
+    }
+
+    #[test]
+    fn where_escapes_end() {
+        for text in [&br"x\n"[..], b"x%3D", br"\u003d", br"\\n"] {
+            assert!(
+                ends_at(text, text.len()),
+                "{}",
+                String::from_utf8_lossy(text)
+            );
+        }
+        for text in [&b""[..], b"n", b"\\", b"%3", b"an", br"\u03d"] {
+            assert!(
+                !ends_at(text, text.len()),
+                "{}",
+                String::from_utf8_lossy(text)
+            );
+        }
+    }
+}
