@@ -1,0 +1,164 @@
+//! Secrets in everything that a call says.
+
+use super::*;
+use crate::call::{LogLevel, LogLine, Observer, Progress};
+use crate::outcome::DataClass;
+
+/// Made up, in the form of a real one.
+const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
+
+#[derive(Default)]
+struct Ears(Mutex<Vec<String>>);
+
+impl Observer for Ears {
+    fn progress(&self, progress: Progress) {
+        self.0.lock().unwrap().extend(progress.message);
+    }
+    fn log(&self, line: LogLine) {
+        self.0.lock().unwrap().push(line.text);
+    }
+}
+
+/// Says a secret in every way there is.
+struct Leak {
+    fails: bool,
+}
+
+impl Backend for Leak {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        let line = |text: String| LogLine {
+            level: LogLevel::Info,
+            text,
+        };
+        call.observer().log(line(format!("token {TOKEN}")));
+        call.observer()
+            .log(line("the hoard is my-own-hoard".into()));
+        call.observer().progress(Progress {
+            done: 1,
+            total: None,
+            message: Some(format!("with {TOKEN}")),
+        });
+        let (one, two) = TOKEN.split_at(20);
+        let output = Output {
+            content: vec![Content::text(format!("split: {one}")), Content::text(two)],
+            structured: Some(json!({"password": "hunter2!x", "note": TOKEN, "count": 3})),
+            ..Output::default()
+        };
+        let result = match self.fails {
+            false => Ok(output),
+            true => Err(ToolError::new(Code::ExecutionError, format!("bad {TOKEN}"))
+                .with_details(json!({"header": format!("Bearer {TOKEN}")}))),
+        };
+        Box::pin(std::future::ready(Raw::from(result)))
+    }
+}
+
+fn leaking(fails: bool) -> Tool {
+    let mut leak = tool("leak");
+    leak.backend = Arc::new(Leak { fails });
+    leak
+}
+
+fn bare(text: &str) -> bool {
+    !text.contains("ghp_0123") && !text.contains("6789abcd") && !text.contains("hunter2")
+}
+
+async fn run(fails: bool, config: Value) -> (Outcome, Vec<String>, Value) {
+    let mut bench = bench(vec![leaking(fails)], config, Answer::No);
+    let ports = Ports {
+        vault: Arc::new(Redactor::new().with_values([("HOARD", "my-own-hoard")])),
+        ..bench.pipeline.0.ports.clone()
+    };
+    let world = bench.pipeline.world();
+    bench.pipeline = Pipeline::new(
+        World {
+            registry: Registry::new([leaking(fails)], vec![]),
+            policy: world.policy.clone(),
+        },
+        ports,
+    );
+    let ears = Arc::new(Ears::default());
+    let mut call = call("leak", json!({"n": 1, "key": format!("Bearer {TOKEN}")}));
+    call.observer = Arc::clone(&ears) as Arc<dyn Observer>;
+    let outcome = bench.pipeline.call(call).await;
+    let heard = ears.0.lock().unwrap().clone();
+    let event = bench.audit.events.lock().unwrap()[0].clone();
+    (outcome, heard, event)
+}
+
+#[tokio::test]
+async fn nothing_that_a_call_says_holds_a_secret() {
+    for fails in [false, true] {
+        let (outcome, heard, event) = run(
+            fails,
+            json!({"tools": {"leak": {"audit": {"logArgs": true}}}}),
+        )
+        .await;
+        let all = serde_json::to_string(&outcome).unwrap();
+        assert!(bare(&all), "{all}");
+        assert!(outcome.redactions() >= 2);
+        assert_eq!(outcome.label().data_class, DataClass::Sensitive);
+        assert_eq!(heard.len(), 3, "{heard:?}");
+        assert!(
+            heard
+                .iter()
+                .all(|line| bare(line) && !line.contains("my-own-hoard")),
+            "{heard:?}"
+        );
+        assert!(
+            heard
+                .iter()
+                .any(|line| line.contains("[REDACTED:secret:HOARD]"))
+        );
+        assert!(event["arguments"].is_object());
+        assert!(bare(&event.to_string()), "{event}");
+    }
+    let (outcome, ..) = run(false, json!({})).await;
+    assert_eq!(
+        outcome.result().unwrap().structured.as_ref().unwrap()["count"],
+        3,
+        "good output stays"
+    );
+}
+
+#[tokio::test]
+async fn an_exception_is_for_one_rule_and_one_tool() {
+    let exceptions = json!({"tools": {"leak": {"redaction": {"exceptions": ["github-pat"]}}}});
+    let (outcome, ..) = run(false, exceptions).await;
+    let all = serde_json::to_string(&outcome).unwrap();
+    assert!(all.contains(TOKEN) && !all.contains("hunter2"), "{all}");
+    let slip = json!({"tools": {"leak": {"redaction": {"exceptions": ["github-patt"]}}}});
+    let slip: Config = serde_json::from_value(slip).unwrap();
+    let error = Policy::new(&slip, "config.yml").unwrap_err().to_string();
+    assert!(error.contains("github-pat`"), "{error}");
+    let value = json!({"tools": {"leak": {"redaction": {"exceptions": ["secret:HOARD"]}}}});
+    let value: Config = serde_json::from_value(value).unwrap();
+    assert!(
+        Policy::new(&value, "config.yml").is_err(),
+        "a stored secret has no exception"
+    );
+}
+
+#[tokio::test]
+async fn a_tool_says_for_itself_whether_its_arguments_are_kept() {
+    let (.., kept) = run(
+        false,
+        json!({"tools": {"leak": {"audit": {"logArgs": true}}}}),
+    )
+    .await;
+    assert_eq!(kept["arguments"]["n"], 1);
+    let (.., not) = run(
+        false,
+        json!({"tools": {"leak": {"audit": {"logArgs": false}}}}),
+    )
+    .await;
+    assert!(not.get("arguments").is_none());
+    let output: Result<Config, _> =
+        serde_json::from_value(json!({"tools": {"leak": {"audit": {"logOutput": true}}}}));
+    assert!(
+        output
+            .unwrap_err()
+            .to_string()
+            .contains("never keeps results")
+    );
+}
