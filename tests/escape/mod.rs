@@ -11,6 +11,7 @@ mod logs;
 mod memory;
 mod output;
 mod race;
+mod secrets;
 mod time;
 
 use mimir_core::Code;
