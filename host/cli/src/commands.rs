@@ -68,7 +68,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::Secrets(wish) => secrets::run(globals, printer, &wish),
         Command::Approvals(wish) => approvals::run(globals, printer, &wish),
         Command::Undo(wish) => undo::run(globals, printer, wish),
-        Command::Redact => redact::run(printer),
+        Command::Redact => redact::run(globals, printer),
         Command::RedactRules => redact::rules(printer),
         Command::Audit(wish) => audit::run(globals, printer, wish).await,
         Command::Doctor => doctor::run(globals, printer).await,

@@ -1,16 +1,28 @@
 //! `mimir redact` as a shell sees it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 
+mod kit;
+
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
+
+use kit::{mimir, run};
 
 const TOKEN: &str = "ghp_8aZq2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
 
-/// Runs it over these bytes: exit code, stdout.
+/// Runs it over these bytes in a folder of its own: exit code, stdout.
 fn redact(args: &[&str], input: &[u8]) -> (i32, Vec<u8>) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_mimir"))
-        .arg("redact")
-        .args(args)
+    piped(
+        tempfile::tempdir().unwrap().path(),
+        &[&["redact"], args].concat(),
+        input,
+    )
+}
+
+/// Runs a command over these bytes.
+fn piped(home: &Path, args: &[&str], input: &[u8]) -> (i32, Vec<u8>) {
+    let mut child = mimir(home, args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -51,8 +63,8 @@ fn json_says_where() {
 
 #[test]
 fn rules_are_listed() {
-    let (code, out) = redact(&["--rules"], b"");
-    let out = String::from_utf8(out).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let (code, out, _) = run(home.path(), &["redact", "--rules"]);
     assert_eq!(code, 0);
     assert!(
         out.lines().any(|line| line == "github-pat")
@@ -85,8 +97,8 @@ fn much_more_than_fits_into_memory_at_once_is_masked() {
 
 #[test]
 fn a_slow_writer_is_followed_line_by_line() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_mimir"))
-        .arg("redact")
+    let home = tempfile::tempdir().unwrap();
+    let mut child = mimir(home.path(), &["redact"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -110,4 +122,24 @@ fn a_slow_writer_is_followed_line_by_line() {
     drop(stdin);
     assert_eq!(read(), "and nothing else of interest in this line\n");
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn stored_secrets_are_masked_too() {
+    let home = tempfile::tempdir().unwrap();
+    let (code, _) = piped(
+        home.path(),
+        &["secrets", "set", "DEPLOY", "--file"],
+        b"correct horse battery",
+    );
+    assert_eq!(code, 0);
+    let (code, out) = piped(
+        home.path(),
+        &["redact"],
+        b"it is Y29ycmVjdCBob3JzZSBiYXR0ZXJ5\n",
+    );
+    assert_eq!(
+        (code, String::from_utf8(out).unwrap()),
+        (0, "it is [REDACTED:secret:DEPLOY]\n".to_owned())
+    );
 }

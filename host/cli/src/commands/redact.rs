@@ -2,12 +2,17 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 
-use mimir_core::redact::{Finding, Redactor};
+use mimir_core::redact::{Finding, Redactor, Vault};
 use mimir_core::{Code, ToolError};
 use serde::Serialize;
 
+use crate::args::Globals;
 use crate::exit::{Exit, Failure};
 use crate::output::Printer;
+use crate::places::Places;
+use crate::secrets::{Secrets, UserVault};
+use crate::settings::Settings;
+use crate::setup;
 
 /// How much is read at a time: what a pipe holds.
 const CHUNK: usize = 64 << 10;
@@ -22,10 +27,19 @@ struct Rules {
     rules: Vec<&'static str>,
 }
 
+/// What results are masked by: the rules, and the secrets of this user. Any folder will do, also one that is no
+/// workspace.
+fn redactor(globals: &Globals) -> Result<Redactor, Failure> {
+    let places = Places::find();
+    let settings = Settings::read(&places, &setup::workspace(globals)?)?;
+    let vault = UserVault::new(Secrets::new(&places), settings.config.secrets);
+    Ok(vault.redactor())
+}
+
 /// Masks stdin to stdout, whatever its length, or says where its secrets are.
-pub fn run(printer: Printer) -> Result<Exit, Failure> {
+pub fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
+    let mut stream = redactor(globals)?.stream();
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
-    let mut stream = Redactor::new().stream();
     let mut chunk = vec![0; CHUNK];
     let mut masked = Vec::new();
     let mut findings = Vec::new();
