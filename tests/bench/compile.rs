@@ -71,7 +71,7 @@ async fn describe(folder: &TempDir) -> Duration {
 /// From nothing in memory to an outcome, when everything is in the cache of `folder`.
 async fn first_call(folder: TempDir) -> Duration {
     let workspace = folder.path().join("workspace");
-    std::fs::create_dir(&workspace).unwrap();
+    std::fs::create_dir_all(&workspace).unwrap();
     std::fs::write(workspace.join("a.txt"), "a").unwrap();
     let start = Instant::now();
     let subject = Arc::new(Subject::with_builtins_in(folder, &workspace).await);

@@ -1,6 +1,6 @@
 //! What all components of a process share: the engine, the linker, the cache, the workspace.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use wasmtime::Engine;
@@ -44,10 +44,13 @@ impl HostOptions {
 /// The cache folder, unless tools could write to it: code from there is run without a sandbox.
 fn outside(options: &HostOptions) -> Option<PathBuf> {
     let cache = options.cache_dir.clone()?;
+    // A folder that is not there yet lies where its nearest ancestor does; unless the way there climbs,
+    // through what is not there yet either.
     let real = |path: &Path| {
-        // A folder that is not there yet lies where its nearest ancestor does.
-        let mut there = path.ancestors();
-        there.find_map(|path| path.canonicalize().ok())
+        let there = path.ancestors().find(|above| above.exists())?;
+        let rest = path.strip_prefix(there).ok()?;
+        let climbs = rest.components().any(|part| part == Component::ParentDir);
+        (!climbs).then(|| Some(there.canonicalize().ok()?.join(rest)))?
     };
     let below = match (real(&cache), real(&options.workspace)) {
         (Some(cache), Some(workspace)) => cache.starts_with(workspace),
@@ -143,6 +146,35 @@ impl WasmHost {
     pub(crate) fn tell(&self, event: CompileEvent) {
         if let Some(hear) = &self.options.on_compile {
             hear(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_where_tools_write_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let used = |workspace: &str, cache: &str| {
+            let mut options = HostOptions::new(dir.path().join(workspace));
+            options.cache_dir = Some(dir.path().join(cache));
+            outside(&options).is_some()
+        };
+        // Whether the workspace is there or not yet.
+        for _ in 0..2 {
+            assert!(used("work", "cache"));
+            assert!(used("work", "deep/cache"));
+            assert!(!used("work", "work"));
+            assert!(!used("work", "work/deep/cache"));
+            assert!(!used("work", "missing/../work/cache"));
+            std::fs::create_dir_all(dir.path().join("work")).unwrap();
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("work", dir.path().join("link")).unwrap();
+            assert!(!used("work", "link/cache"));
         }
     }
 }
