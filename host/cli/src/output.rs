@@ -3,7 +3,7 @@
 //!
 //! Never here: finding out what to print.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use anstyle::{AnsiColor, Style};
 use mimir_core::ToolError;
@@ -64,9 +64,20 @@ impl Printer {
         if self.json {
             return self.value(value);
         }
-        let mut out = io::BufWriter::new(anstream::AutoStream::auto(io::stdout().lock()));
+        let stdout = io::stdout().lock();
+        if stdout.is_terminal() {
+            let mut out = io::BufWriter::new(anstream::AutoStream::auto(stdout));
+            text(&mut out)?;
+            out.flush()?;
+            return Ok(());
+        }
+        // In one piece: stdout by itself writes line by line, and a thousand tools are a thousand lines.
+        let choice = anstream::AutoStream::choice(&stdout);
+        let mut out = anstream::AutoStream::new(Vec::new(), choice);
         text(&mut out)?;
-        out.flush()?;
+        let mut stdout = stdout;
+        stdout.write_all(&out.into_inner())?;
+        stdout.flush()?;
         Ok(())
     }
 

@@ -4,15 +4,16 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use jsonschema::Validator;
-use serde::{Deserialize, Serialize};
+use serde::ser::{self, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::error::{Code, ToolError};
 
 /// A schema whose root is an object. Compiling waits for the first validation, so that listing
-/// a thousand tools compiles nothing.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
+/// a thousand tools compiles nothing. As JSON it is the schema itself, in its own spelling.
+#[derive(Clone)]
 pub struct Schema {
     text: Arc<str>,
     compiled: Arc<OnceLock<Result<Validator, String>>>,
@@ -125,15 +126,18 @@ struct Failure {
 #[error("not a usable JSON Schema: {0}")]
 pub struct BadSchema(String);
 
-impl From<String> for Schema {
-    fn from(text: String) -> Self {
-        Self::unchecked(text)
+impl Serialize for Schema {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.text).map_err(ser::Error::custom)?;
+        raw.serialize(to)
     }
 }
 
-impl From<Schema> for String {
-    fn from(schema: Schema) -> Self {
-        schema.text.as_ref().to_owned()
+impl<'de> Deserialize<'de> for Schema {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        // Skipped over and not taken apart: most are never asked for.
+        let raw = Box::<RawValue>::deserialize(from)?;
+        Ok(Self::unchecked(raw.get()))
     }
 }
 
