@@ -24,6 +24,9 @@ pub(super) struct Chain {
     log: Arc<File>,
     length: u64,
     tip: Head,
+    /// Lines that are sealed and not written yet, and the tip that they make.
+    lines: Vec<u8>,
+    next: Head,
     /// What has to be said before the next event.
     recovery: Option<Recovery>,
     /// How often it was resumed.
@@ -97,29 +100,6 @@ impl Own {
     }
 }
 
-/// Lines that are sealed and not written yet.
-struct Lines {
-    bytes: Vec<u8>,
-    tip: Head,
-}
-
-impl Lines {
-    fn after(tip: Head) -> Self {
-        let bytes = Vec::new();
-        Self { bytes, tip }
-    }
-
-    fn add(&mut self, draft: Draft) -> io::Result<()> {
-        let (line, tip) = draft.seal(&self.tip)?;
-        self.tip = tip;
-        match self.bytes.is_empty() {
-            true => self.bytes = line,
-            false => self.bytes.extend_from_slice(&line),
-        }
-        Ok(())
-    }
-}
-
 /// How often the log is looked up by its name. In between a writer would not notice that somebody has removed
 /// or moved the file; asking each time costs as much as the write.
 const LOOK_EVERY: u32 = 32;
@@ -156,6 +136,8 @@ impl Chain {
             log: Arc::new(log),
             length: tail.length,
             tip,
+            lines: Vec::new(),
+            next: tip,
             recovery: (!found.why.is_empty()).then_some(found),
             resumed: 0,
             strained: false,
@@ -194,46 +176,49 @@ impl Chain {
         place: &Place,
         settings: &AuditSettings,
     ) -> io::Result<()> {
-        let mut lines = Lines::after(self.tip);
         for (draft, time) in events {
             if let Some(recovery) = self.recovery.take() {
                 self.recover(recovery, time, place)?;
-                lines = Lines::after(self.tip);
             }
-            let length = self.length + lines.bytes.len() as u64;
+            let length = self.length + self.lines.len() as u64;
             if length > 0 && length + draft.len() > settings.max_bytes {
-                self.write(lines, place)?;
+                self.write(place)?;
                 self.rotate(time, place, settings)?;
-                lines = Lines::after(self.tip);
             }
-            lines.add(draft)?;
+            self.seal(draft)?;
         }
-        self.write(lines, place)
+        self.write(place)
     }
 
-    fn write(&mut self, lines: Lines, place: &Place) -> io::Result<()> {
-        let Lines { bytes, tip } = lines;
-        if bytes.is_empty() {
+    fn seal(&mut self, draft: Draft) -> io::Result<()> {
+        self.next = draft.seal(&self.next, &mut self.lines)?;
+        Ok(())
+    }
+
+    /// Writes the lines that are sealed.
+    fn write(&mut self, place: &Place) -> io::Result<()> {
+        if self.lines.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.put(&bytes, &tip) {
+        if let Err(error) = self.put() {
             // The reserve is kept for this. Without one the call is on its own.
             if !is_full(&error) || !reserve::release(place.reserve())? {
                 return Err(error);
             }
             self.strained = true;
-            self.put(&bytes, &tip)?;
+            self.put()?;
         }
-        self.length += bytes.len() as u64;
-        self.tip = tip;
+        self.length += self.lines.len() as u64;
+        self.tip = self.next;
+        self.lines.clear();
         Ok(())
     }
 
     /// Writes lines and the head, or neither.
-    fn put(&self, lines: &[u8], tip: &Head) -> io::Result<()> {
+    fn put(&self) -> io::Result<()> {
         let written = (&*self.log)
-            .write_all(lines)
-            .and_then(|()| tip.write(&self.head));
+            .write_all(&self.lines)
+            .and_then(|()| self.next.write(&self.head));
         if written.is_err() {
             // If this fails too, the next writer finds a torn line.
             let _ = self.log.set_len(self.length);
@@ -247,12 +232,11 @@ impl Chain {
         own.detail = Some(found.why.join("; "));
         own.torn_bytes = found.torn.map(|torn| torn.bytes);
         own.torn_sha256 = found.torn.map(|torn| torn.sha256.to_string());
-        let mut lines = Lines::after(self.tip);
-        lines.add(Draft::new(&own)?)?;
         if found.open {
-            lines.bytes.insert(0, b'\n');
+            self.lines.push(b'\n');
         }
-        self.write(lines, place)
+        self.seal(Draft::new(&own)?)?;
+        self.write(place)
     }
 
     /// Ends this file and goes on in a new one.
@@ -272,9 +256,8 @@ impl Chain {
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
         own.first_kept = go.last().map(|segment| segment.last + 1);
-        let mut lines = Lines::after(self.tip);
-        lines.add(Draft::new(&own)?)?;
-        self.write(lines, place)?;
+        self.seal(Draft::new(&own)?)?;
+        self.write(place)?;
         let durable = settings.durability == Durability::Fsync;
         if durable {
             self.log.sync_data()?;

@@ -51,12 +51,15 @@ mod tests {
     #[test]
     fn what_is_shown_cannot_drive_a_terminal() {
         let event = json!({"time": "2026-01-02T03:04:05.678Z", "tool": "a\u{1b}[31m\nb\u{202e}"});
-        let (line, _) = Draft::new(&event).unwrap().seal(&Head::START).unwrap();
+        let mut line = vec![];
+        let draft = Draft::new(&event).unwrap();
+        draft.seal(&Head::START, &mut line).unwrap();
         let entry = Entry::read(line.strip_suffix(b"\n").unwrap()).unwrap();
         assert_eq!(entry.seq(), 1);
         assert_eq!(entry.text("tool"), r"a b\u{202e}");
         assert_eq!(entry.text("none"), "");
         assert!(entry.time().is_some());
+        // JSON writes the rest out.
         assert_eq!(entry.value()["tool"], "a\u{1b}[31m\nb\\u{202e}");
         assert_eq!(Entry::read(b"{}"), None);
     }

@@ -13,7 +13,7 @@ use crate::config::{AuditSettings, Durability, OnFailure};
 
 use super::chain::Chain;
 use super::commit::Commit;
-use super::gather::{Batch, Entry, Gather, soon};
+use super::gather::{Apart, Batch, Entry, Gather, is_busy, soon};
 use super::line::Draft;
 use super::place::Place;
 use super::{AuditError, AuditSink, Event, reserve};
@@ -23,7 +23,7 @@ use super::{AuditError, AuditSink, Event, reserve};
 pub struct FileAudit {
     place: Place,
     settings: AuditSettings,
-    chain: Mutex<Option<Chain>>,
+    chain: Apart<Mutex<Option<Chain>>>,
     commit: Commit,
     gather: Gather,
     /// Whether all was well, the reserve included, when it was looked at last.
@@ -36,7 +36,7 @@ impl FileAudit {
         Self {
             place: Place::of(path.into()),
             settings,
-            chain: Mutex::new(None),
+            chain: Apart::default(),
             commit: Commit::new(File::sync_data),
             gather: Gather::default(),
             sound: AtomicBool::new(false),
@@ -58,7 +58,7 @@ impl FileAudit {
 
     /// Does something with the end of the log while nobody else does. After an error it is opened anew.
     fn locked<T>(&self, work: impl FnOnce(&mut Chain) -> io::Result<T>) -> io::Result<T> {
-        let mut slot = soon(&self.chain);
+        let mut slot = soon(&self.chain.0);
         let known = match slot.as_mut() {
             Some(chain) => chain.resume(&self.place),
             None => Ok(false),
@@ -104,8 +104,8 @@ impl FileAudit {
 
     /// Writes all events of a batch, unless somebody has.
     fn settle(&self, batch: &Arc<Batch>) -> Result<(), AuditError> {
-        self.gather.close(batch);
-        let result = self.unhurried(|| batch.settle(|events| self.append(events)));
+        let settle = || self.gather.settle(batch, |events| self.append(events));
+        let result = self.unhurried(settle);
         self.judged(result)
     }
 
@@ -144,18 +144,30 @@ fn draft(event: &Event) -> io::Result<Draft> {
     Draft::new(event)
 }
 
-/// An event that waits for one turn of the others.
+/// An event that waits for a turn of the others.
 struct Gathered<'a> {
     log: &'a FileAudit,
     batch: Option<Arc<Batch>>,
-    turn: bool,
+    turns: u32,
+}
+
+/// How many turns an event waits for at most: one to gather, and more while somebody else is writing, which is
+/// a better use of the time than to wait for a lock.
+const TURNS: u32 = 4;
+
+impl Gathered<'_> {
+    fn waits(&self) -> bool {
+        let busy = || self.batch.as_ref().is_some_and(|batch| batch.is_busy());
+        self.turns == 0 || (self.turns < TURNS && (busy() || is_busy(&self.log.chain.0)))
+    }
 }
 
 impl Future for Gathered<'_> {
     type Output = Result<(), AuditError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if !std::mem::replace(&mut self.turn, true) {
+        if self.waits() {
+            self.turns += 1;
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -203,7 +215,7 @@ impl AuditSink for FileAudit {
             Ok(draft) => Box::pin(Gathered {
                 log: self,
                 batch: Some(self.gather.join((draft, event.time))),
-                turn: false,
+                turns: 0,
             }),
             Err(error) => Box::pin(std::future::ready(self.judged(Err(error)))),
         }

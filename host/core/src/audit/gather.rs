@@ -1,5 +1,5 @@
-//! Events of calls that end at about the same time, written together: each waits for one turn of the others,
-//! and the first that has its turn again writes for all that have come meanwhile.
+//! Events of calls that end at about the same time, written together: each waits for a turn of the others, and
+//! the first that has its turn again writes for all that have come meanwhile.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -23,19 +23,22 @@ pub(super) fn soon<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether somebody holds the lock at the moment.
+pub(super) fn is_busy<T>(mutex: &Mutex<T>) -> bool {
+    matches!(mutex.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+/// What several threads change, in a line of the processor's cache of its own.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Apart<T>(pub(super) T);
+
 /// An event that is to be written, and its time.
 pub(super) type Entry = (Draft, SystemTime);
 
-/// Events that are written together.
+/// Events that are written together: what came of it, set once for all. Held while they are written.
 #[derive(Default)]
-pub(super) struct Batch(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    events: Vec<Entry>,
-    /// What came of it; set once, for all.
-    result: Option<Result<(), Failed>>,
-}
+pub(super) struct Batch(Mutex<Option<Result<(), Failed>>>);
 
 /// An error that several are told.
 #[derive(Clone)]
@@ -45,41 +48,57 @@ struct Failed {
 }
 
 impl Batch {
-    /// Writes all events with `write`, if nobody has done that yet.
-    pub(super) fn settle(
-        &self,
-        write: impl FnOnce(Vec<Entry>) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let mut state = soon(&self.0);
-        let result = match state.result.take() {
-            Some(result) => result,
-            None => write(std::mem::take(&mut state.events)).map_err(|error| Failed {
-                kind: error.kind(),
-                text: error.to_string(),
-            }),
-        };
-        state.result = Some(result.clone());
-        result.map_err(|failed| io::Error::new(failed.kind, failed.text))
+    /// Whether somebody is writing it.
+    pub(super) fn is_busy(&self) -> bool {
+        is_busy(&self.0)
     }
 }
 
 /// Where events gather.
 #[derive(Default)]
-pub(super) struct Gather(Mutex<Arc<Batch>>);
+pub(super) struct Gather(Apart<Mutex<Open>>);
+
+/// The batch that can be joined, and its events.
+#[derive(Default)]
+struct Open {
+    batch: Arc<Batch>,
+    events: Vec<Entry>,
+}
 
 impl Gather {
     /// Joins those that are gathering.
     pub(super) fn join(&self, event: Entry) -> Arc<Batch> {
-        let open = soon(&self.0);
-        soon(&open.0).events.push(event);
-        Arc::clone(&open)
+        let mut open = soon(&self.0.0);
+        open.events.push(event);
+        Arc::clone(&open.batch)
     }
 
-    /// Nobody joins this batch any more.
-    pub(super) fn close(&self, batch: &Arc<Batch>) {
-        let mut open = soon(&self.0);
-        if Arc::ptr_eq(&open, batch) {
-            *open = Arc::default();
+    /// Writes all events of a batch with `write`, if nobody has done that yet. From then on nobody joins it.
+    pub(super) fn settle(
+        &self,
+        batch: &Arc<Batch>,
+        write: impl FnOnce(Vec<Entry>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut result = soon(&batch.0);
+        let result = result.get_or_insert_with(|| {
+            write(self.close(batch)).map_err(|error| Failed {
+                kind: error.kind(),
+                text: error.to_string(),
+            })
+        });
+        match result {
+            Ok(()) => Ok(()),
+            Err(failed) => Err(io::Error::new(failed.kind, failed.text.clone())),
         }
+    }
+
+    fn close(&self, batch: &Arc<Batch>) -> Vec<Entry> {
+        let next = Arc::default();
+        let mut open = soon(&self.0.0);
+        if !Arc::ptr_eq(&open.batch, batch) {
+            return Vec::new();
+        }
+        open.batch = next;
+        std::mem::take(&mut open.events)
     }
 }

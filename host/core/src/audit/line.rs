@@ -38,19 +38,17 @@ impl Draft {
         (self.text.len() + SEAL) as u64
     }
 
-    /// The line after `tip`, with its end, and the tip that it makes.
-    pub(super) fn seal(self, tip: &Head) -> io::Result<(Vec<u8>, Head)> {
-        let Self {
-            mut text,
-            mut digest,
-        } = self;
+    /// Puts the line after `tip`, with its end, at the end of `lines`. Returns the tip that it makes.
+    pub(super) fn seal(self, tip: &Head, lines: &mut Vec<u8>) -> io::Result<Head> {
+        let Self { text, mut digest } = self;
         let seq = tip.seq.saturating_add(1);
-        let from = text.len();
-        write!(text, r#","seq":{seq},"prev":"{}"}}"#, tip.hash)?;
-        digest.update(&text[from..]);
-        text.push(b'\n');
+        lines.extend_from_slice(&text);
+        let from = lines.len();
+        write!(lines, r#","seq":{seq},"prev":"{}"}}"#, tip.hash)?;
+        digest.update(&lines[from..]);
+        lines.push(b'\n');
         let hash = Hash::from(digest);
-        Ok((text, Head { seq, hash }))
+        Ok(Head { seq, hash })
     }
 }
 
@@ -98,7 +96,8 @@ mod tests {
         };
         let draft = Draft::new(&json!({"event": "call", "tool": "x\",\"seq\":7"})).unwrap();
         let most = draft.len();
-        let (line, next) = draft.seal(&tip).unwrap();
+        let mut line = vec![];
+        let next = draft.seal(&tip, &mut line).unwrap();
         assert!(line.len() as u64 <= most);
         let line = line.strip_suffix(b"\n").unwrap();
         assert_eq!((next.seq, next.hash), (42, Hash::of(line)));

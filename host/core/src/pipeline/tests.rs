@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 mod approvals;
+mod arguments;
 mod masks;
 mod taint;
 

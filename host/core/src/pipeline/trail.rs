@@ -35,7 +35,7 @@ impl Trail {
         event.parent = call.parent.as_ref().map(|parent| parent.tool.to_string());
         event.bytes_in = Some(weight(&call.arguments));
         if ports.audit.wants_arguments() {
-            event.arguments = Some(audit::brief(&call.arguments));
+            event.arguments = Some(call.arguments.clone());
         }
         Self {
             sink: Some(Arc::clone(&ports.audit)),
@@ -71,7 +71,7 @@ impl Trail {
         arguments: &serde_json::Value,
     ) {
         match logs {
-            Some(true) => self.event.arguments = Some(audit::brief(arguments)),
+            Some(true) => self.event.arguments = Some(arguments.clone()),
             Some(false) => self.event.arguments = None,
             None => {}
         }
@@ -160,15 +160,21 @@ impl Trail {
         self.event.bytes_in.unwrap_or_default()
     }
 
+    /// What is kept of the arguments: masked whole, and cut only then, so that no beginning of a secret stays.
+    fn keep_arguments(&mut self) {
+        if let Some(mut arguments) = self.event.arguments.take() {
+            self.redactor.value(&mut arguments);
+            self.event.arguments = Some(audit::brief(&arguments));
+        }
+    }
+
     /// Records the end of the call: at once if it is `alone`, else with those that end at the same time.
     pub(super) async fn finish(mut self, outcome: &Outcome, alone: bool) -> Result<(), AuditError> {
         let Some(sink) = self.sink.take() else {
             return Ok(());
         };
         self.event.ended(outcome);
-        if let Some(arguments) = &mut self.event.arguments {
-            self.redactor.value(arguments);
-        }
+        self.keep_arguments();
         match alone {
             true => sink.record(&self.event),
             false => sink.record_with_others(&self.event).await,
@@ -182,6 +188,7 @@ impl Drop for Trail {
             self.event.code = Some(Code::Cancelled);
             let passed = self.clock.instant() - self.start;
             self.event.duration_ms = Some(passed.as_secs_f64() * 1000.0);
+            self.keep_arguments();
             if let Err(error) = sink.record(&self.event) {
                 tracing::error!(%error, "a cancelled call could not be recorded");
             }

@@ -1,0 +1,47 @@
+//! What the record keeps of the arguments.
+
+use super::*;
+
+const SECRET: &str = "AKIALALEMEL33243OLIB";
+
+/// A secret where the record cuts, behind enough to be cut.
+fn arguments() -> Value {
+    let text = format!("{} {SECRET} {}", "x".repeat(189), "y".repeat(1000));
+    json!({ "text": text })
+}
+
+fn kept(bench: &Bench) -> String {
+    let events = bench.audit.events.lock().unwrap();
+    assert_eq!(events.len(), 1);
+    events[0]["arguments"]["text"].as_str().unwrap().to_owned()
+}
+
+fn logs() -> Value {
+    json!({"tools": {"sample": {"audit": {"logArgs": true}}}, "limits": {"timeMs": 60_000}})
+}
+
+#[tokio::test]
+async fn a_secret_is_masked_before_the_rest_is_cut() {
+    let bench = bench(vec![tool("sample")], logs(), Answer::No);
+    bench.pipeline.call(call("sample", arguments())).await;
+    let kept = kept(&bench);
+    assert!(
+        !kept.contains("AKIA") && kept.contains("[REDACTED"),
+        "{kept}"
+    );
+    assert!(kept.len() < 300, "{kept}");
+}
+
+#[tokio::test]
+async fn the_arguments_of_a_cancelled_call_are_masked_too() {
+    let hanging = Fake {
+        hang: true,
+        ..Fake::default()
+    };
+    let bench = bench(vec![with("sample", hanging)], logs(), Answer::No);
+    let work = bench.pipeline.call(call("sample", arguments()));
+    let over = tokio::time::timeout(Duration::from_millis(20), work).await;
+    assert!(over.is_err());
+    let kept = kept(&bench);
+    assert!(!kept.contains("AKIA") && kept.len() < 300, "{kept}");
+}
