@@ -13,18 +13,21 @@ use crate::limits::Limits;
 use crate::paths::PathRules;
 use crate::redact::Redactor;
 use crate::text;
-use crate::tool::{Source as ToolSource, Tool, Trust};
+use crate::tool::{Tool, Trust};
 
 mod commands;
 mod condition;
 mod danger;
 mod error;
+mod forms;
 mod judge;
 mod lists;
 mod place;
 mod rules;
 mod source;
 mod spelling;
+
+pub(crate) use forms::same_as;
 
 pub use error::PolicyError;
 pub use source::Source;
@@ -53,19 +56,6 @@ pub struct Policy {
     /// Compiled when a tool is first called.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
 }
-
-/// Tools of which each does one operation of a tool in [`COMPACT`].
-const FINE: [&str; 6] = [
-    "read_file",
-    "write_file",
-    "edit_file",
-    "list_directory",
-    "delete_file",
-    "file_info",
-];
-
-/// Tools that do several operations.
-const COMPACT: [&str; 1] = ["file_operations"];
 
 impl Policy {
     /// The policy that a config file states; `source` names the file and the lines of its keys.
@@ -262,13 +252,7 @@ impl Policy {
 
     /// Whether models see it: it can be called, and it is the form of its kind that the profile chooses.
     pub fn is_listed(&self, tool: &Tool) -> bool {
-        let hidden: &[&str] = match self.profile {
-            Profile::Fine => &COMPACT,
-            Profile::Compact => &FINE,
-        };
-        let other_form =
-            tool.source == ToolSource::BuiltIn && hidden.contains(&tool.name().as_str());
-        !other_form && self.refusal(tool).is_none()
+        forms::is_shown(tool, self.profile) && self.refusal(tool).is_none()
     }
 
     /// The bounds of a call of this tool.

@@ -100,7 +100,9 @@ pub fn turn(path: &Path) -> Result<File, LedgerError> {
         #[cfg(unix)]
         {
             use std::os::unix::fs::OpenOptionsExt as _;
-            options.mode(0o600);
+            // What stands there may have come with a checkout: no link is followed, no pipe is waited for.
+            let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+            options.mode(0o600).custom_flags(flags.bits() as i32);
         }
         let file = options.open(path.with_extension("turn"))?;
         file.lock()?;

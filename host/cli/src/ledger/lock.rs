@@ -1,6 +1,6 @@
 //! `.mimir/tools.lock`: the grants of a workspace as text that is reviewed like code.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use mimir_core::approval::LedgerError;
@@ -41,15 +41,20 @@ impl LockFile {
                 format_args!("no grant counts, because it cannot be read: {why}"),
             )
         };
-        match std::fs::metadata(&self.path) {
-            Ok(meta) if meta.len() > LONGEST => {
-                return Err(unreadable(&"it is longer than 16 MB"));
-            }
-            Ok(_) => {}
+        // It may have come with a checkout: a link or a pipe in its place is nothing to read from.
+        match std::fs::symlink_metadata(&self.path) {
+            Ok(meta) if meta.is_file() => {}
+            Ok(_) => return Err(unreadable(&"it is no file; remove it")),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Lock::default()),
             Err(error) => return Err(unreadable(&error)),
         }
-        let text = std::fs::read_to_string(&self.path).map_err(|error| unreadable(&error))?;
+        let mut text = String::new();
+        let file = std::fs::File::open(&self.path).map_err(|error| unreadable(&error))?;
+        let read = file.take(LONGEST + 1).read_to_string(&mut text);
+        read.map_err(|error| unreadable(&error))?;
+        if text.len() as u64 > LONGEST {
+            return Err(unreadable(&"it is longer than 16 MB"));
+        }
         let lock: Lock = serde_yaml::from_str(&text).map_err(|error| unreadable(&error))?;
         if lock.version != LOCK_VERSION {
             let why = format!(

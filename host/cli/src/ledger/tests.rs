@@ -117,6 +117,20 @@ fn what_cannot_be_trusted_is_not_used() {
                 .contains("somebody else can write it")
         );
     }
+    #[cfg(unix)]
+    {
+        std::fs::remove_file(ledger.lock().path()).ok();
+        std::os::unix::fs::symlink("/dev/zero", ledger.lock().path()).unwrap();
+        assert!(
+            ledger
+                .lock()
+                .read()
+                .unwrap_err()
+                .to_string()
+                .contains("no file")
+        );
+        std::fs::remove_file(ledger.lock().path()).unwrap();
+    }
     for bad in ["version: 2", "plugins: 3", "version: 1\nmore: x", "\0"] {
         std::fs::write(ledger.lock().path(), bad).unwrap();
         assert!(

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 
-use mimir_core::{Answer, Approver, BoxFuture, Card};
+use mimir_core::{Answer, Approver, BoxFuture, Card, Layer, Reason};
 use tokio::sync::Mutex;
 
 use crate::args::Approve;
@@ -49,13 +49,14 @@ impl Approver for Nobody {
             self.because
         );
         // A setting stands for a tool that is trusted; what nobody has granted is asked for all the same.
-        let more = if card.grants.is_empty() {
+        let trust = |reason: &Reason| reason.layer == Layer::Trust;
+        let more = if card.reasons.iter().any(trust) {
+            format!(", or for good with `mimir tools trust {}`", card.tool)
+        } else {
             format!(
                 ", or for good with `tools.{}.approval: allow` in {}",
                 card.tool, self.config
             )
-        } else {
-            format!(", or for good with `mimir tools trust {}`", card.tool)
         };
         way_out.push_str(&more);
         way_out.push('.');

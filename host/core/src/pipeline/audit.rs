@@ -8,6 +8,7 @@ use super::trail::Trail;
 
 pub(super) async fn audit(labeled: Labeled, trail: Trail, alone: bool) -> Outcome {
     let Labeled { clean, label } = labeled;
+    let ran = clean.ran;
     let outcome = Outcome {
         receipt: Receipt {
             duration_ms: clean.duration.as_secs_f64() * 1000.0,
@@ -24,7 +25,8 @@ pub(super) async fn audit(labeled: Labeled, trail: Trail, alone: bool) -> Outcom
     };
     match trail.finish(&outcome, alone).await {
         Ok(()) => outcome,
-        // What is not on record is not handed out.
+        // What is not on record is not handed out. A refusal says more than that it could not be recorded.
+        Err(_) if !ran => outcome,
         Err(error) => Outcome {
             result: Err(ToolError::new(
                 Code::Unavailable,

@@ -45,6 +45,10 @@ pub(super) async fn evaluate(
     let (policy, tool) = (&road.world.policy, &checked.tool);
     let mut evaluation = Evaluation::default();
     let set = policy.evaluate(tool, checked.arguments(), &mut evaluation);
+    // What is denied to one form of a tool is denied to the other; what is allowed lowers only its own.
+    if let Some(same) = &checked.same {
+        policy.evaluate(same, checked.arguments(), &mut evaluation);
+    }
     let spoken = !evaluation.reasons().is_empty();
     if spoken && evaluation.decision() == Decision::Deny {
         return Ok((evaluation, None));

@@ -48,8 +48,7 @@ pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
             truncated |= cut::content(&mut output.content, limits.output_chars);
             match output.structured.take() {
                 Some(mut value) => {
-                    let mut left = limits.output_chars;
-                    let was_cut = cut::value(&mut value, &mut left);
+                    let was_cut = cut::structured(&mut value, limits.output_chars);
                     truncated |= was_cut;
                     let schema = tool
                         .as_ref()
@@ -126,8 +125,7 @@ fn cut_error(mut error: ToolError, max: usize, truncated: &mut bool) -> ToolErro
         *truncated = true;
     }
     if let Some(details) = &mut error.details {
-        let mut left = max;
-        *truncated |= cut::value(details, &mut left);
+        *truncated |= cut::structured(details, max);
     }
     error
 }

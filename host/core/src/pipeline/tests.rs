@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 mod approvals;
 mod arguments;
 mod masks;
+mod reach;
 mod taint;
 
 use super::*;
@@ -349,45 +350,6 @@ async fn a_tool_calls_only_what_it_was_granted_and_never_without_end() {
             .iter()
             .any(|event| event["tool"] == "sample" && event["parent"] == "good")
     );
-}
-
-/// Says whether the call could read `private/x`.
-struct Peek;
-
-impl Backend for Peek {
-    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
-        let hidden = call.paths().check("private/x").against_reading().is_some();
-        let output = Output {
-            content: vec![Content::text(hidden.to_string())],
-            ..Output::default()
-        };
-        Box::pin(std::future::ready(Raw::from(Ok(output))))
-    }
-}
-
-#[tokio::test]
-async fn what_a_tool_may_not_reach_it_may_not_reach_through_another() {
-    let mut outer = with(
-        "outer",
-        Fake {
-            nested: Some("peek"),
-            ..Fake::default()
-        },
-    );
-    outer.trust = Trust::Trusted;
-    outer.definition.needs.tools = vec!["peek".into()];
-    outer.granted = outer.definition.needs.clone();
-    let mut peek = tool("peek");
-    peek.backend = Arc::new(Peek);
-    let bench = bench(
-        vec![outer, peek],
-        json!({"tools": {"outer": {"deny": ["private"]}}}),
-        Answer::No,
-    );
-    for (tool, hidden) in [("peek", "false"), ("outer", "true")] {
-        let outcome = bench.pipeline.call(call(tool, json!({}))).await;
-        assert_eq!(outcome.text(), hidden, "{tool}");
-    }
 }
 
 #[tokio::test]

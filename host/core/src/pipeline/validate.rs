@@ -8,6 +8,7 @@ use crate::call::{Call, CallContext, Observer, Parent};
 use crate::error::{Code, ToolError};
 use crate::limits::Limits;
 use crate::paths::PathRules;
+use crate::policy;
 use crate::tool::Tool;
 
 use super::Road;
@@ -22,6 +23,8 @@ pub struct Checked {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) parent: Option<Parent>,
     pub(super) depth: u32,
+    /// The tool that does only what this call does, where this one does several things.
+    pub(super) same: Option<Arc<Tool>>,
     /// What its nested calls have brought in.
     pub(super) floor: Arc<Floor>,
     limits: Limits,
@@ -94,9 +97,17 @@ pub(super) fn validate(
     tool.definition
         .input_schema
         .validate("the arguments", &call.arguments)?;
-    let paths = world.policy.paths(&tool);
+    let mut paths = world.policy.paths(&tool);
+    let mut limits = world.policy.limits(&tool);
+    let same = policy::same_as(&tool, &call.arguments);
+    let same = same.and_then(|name| world.registry.get(name).cloned());
+    if let Some(same) = &same {
+        paths = paths.within(&world.policy.paths(same));
+        limits = limits.tightest(world.policy.limits(same));
+    }
     Ok(Checked {
-        limits: world.policy.limits(&tool),
+        limits,
+        same,
         // What the calling tool may not reach, it may not reach through another one either.
         paths: match &call.parent {
             Some(parent) => paths.within(&parent.paths),

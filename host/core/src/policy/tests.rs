@@ -136,3 +136,16 @@ fn what_one_file_denies_no_other_lifts() {
         Err(PolicyError::Exception { .. })
     ));
 }
+
+#[test]
+fn an_operation_is_known_by_the_tool_that_does_only_that() {
+    let mut compact = tool("file_operations");
+    compact.source = crate::tool::Source::BuiltIn;
+    assert_eq!(
+        same_as(&compact, &json!({"operation": "delete"})),
+        Some("delete_file")
+    );
+    assert_eq!(same_as(&compact, &json!({"operation": "dance"})), None);
+    compact.source = crate::tool::Source::Custom;
+    assert_eq!(same_as(&compact, &json!({"operation": "delete"})), None);
+}

@@ -35,8 +35,83 @@ pub(super) fn content(content: &mut Vec<Content>, max: usize) -> bool {
     cut
 }
 
+/// Strings that are longer are cut before anything else is: what is short names the rest.
+const SHORT: usize = 256;
+
+/// Cuts a value until it has about `max` characters: the longest strings first, all to one length, and then
+/// whatever comes last.
+pub(super) fn structured(item: &mut Value, max: usize) -> bool {
+    let mut long = Vec::new();
+    let rest = measure(item, &mut long);
+    let room = max.checked_sub(rest);
+    let shortened = match cap(&mut long, room.unwrap_or_default()) {
+        Some(cap) => shorten(item, cap),
+        None => false,
+    };
+    if room.is_some() {
+        return shortened;
+    }
+    let mut left = max;
+    value(item, &mut left) || shortened
+}
+
+/// The characters of everything but long strings, whose lengths are noted.
+fn measure(item: &Value, long: &mut Vec<usize>) -> usize {
+    match item {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
+        Value::String(text) if text.len() <= SHORT => text.len() + 2,
+        Value::String(text) => {
+            long.push(text.chars().count());
+            2
+        }
+        Value::Array(items) => items.iter().map(|item| measure(item, long)).sum(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, item)| key.len() + 4 + measure(item, long))
+            .sum(),
+    }
+}
+
+/// The length to which long strings have to be cut so that together they have `room`; nothing if they fit.
+fn cap(long: &mut [usize], room: usize) -> Option<usize> {
+    if long.iter().sum::<usize>() <= room {
+        return None;
+    }
+    long.sort_unstable();
+    let mut left = room;
+    for (at, length) in long.iter().enumerate() {
+        let share = left / (long.len() - at);
+        if *length > share {
+            return Some(share);
+        }
+        left -= length;
+    }
+    None
+}
+
+fn shorten(item: &mut Value, cap: usize) -> bool {
+    match item {
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => {
+            let kept = text::prefix(text, cap).len();
+            let cut = text.len() > SHORT && kept < text.len();
+            if cut {
+                text.truncate(kept);
+            }
+            cut
+        }
+        // Every one of them: no short-circuit.
+        Value::Array(items) => items
+            .iter_mut()
+            .fold(false, |cut, item| shorten(item, cap) | cut),
+        Value::Object(map) => map
+            .values_mut()
+            .fold(false, |cut, item| shorten(item, cap) | cut),
+    }
+}
+
 /// Cuts strings, arrays and objects in a value until it has about `left` characters.
-pub(super) fn value(item: &mut Value, left: &mut usize) -> bool {
+fn value(item: &mut Value, left: &mut usize) -> bool {
     match item {
         Value::Null | Value::Bool(_) | Value::Number(_) => {
             *left = left.saturating_sub(4);
@@ -45,8 +120,8 @@ pub(super) fn value(item: &mut Value, left: &mut usize) -> bool {
         Value::String(text) => {
             let kept = text::prefix(text, *left).len();
             let cut = kept < text.len();
-            *left = left.saturating_sub(kept + 2);
             text.truncate(kept);
+            *left = left.saturating_sub(text.chars().count() + 2);
             cut
         }
         Value::Array(items) => {
@@ -90,6 +165,26 @@ mod tests {
         let mut short = vec![Content::text("äö"), Content::text("b")];
         assert!(!super::content(&mut short, 100));
         assert_eq!(short.len(), 2);
+    }
+
+    #[test]
+    fn the_longest_strings_are_cut_first() {
+        let mut file = json!({"content": "ä".repeat(9_000), "size": 9000, "encoding": "utf-8", "modified": null});
+        assert!(structured(&mut file, 1_000));
+        assert_eq!(file["size"], 9000);
+        assert_eq!(file["encoding"], "utf-8");
+        let kept = file["content"].as_str().unwrap().chars().count();
+        assert!((900..1_000).contains(&kept), "{kept}");
+        let mut two = json!(["x".repeat(600), "y".repeat(5_000), "z"]);
+        assert!(structured(&mut two, 2_000));
+        assert_eq!(
+            two[0].as_str().unwrap().len(),
+            600,
+            "what is shorter than its share stays"
+        );
+        assert_eq!(two[2], "z");
+        let mut fits = json!({"content": "x".repeat(900)});
+        assert!(!structured(&mut fits, 1_000));
     }
 
     #[test]
