@@ -5,6 +5,7 @@ mod approver;
 mod card;
 mod compiling;
 mod edit;
+mod lines;
 mod watcher;
 
 pub use approver::approver;

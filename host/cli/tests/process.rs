@@ -278,3 +278,43 @@ fn a_state_folder_is_kept_out_of_commits() {
         1
     );
 }
+
+/// Whoever starts mimir and does not read what it prints can still stop it.
+#[test]
+#[cfg(unix)]
+fn a_reader_who_does_not_read_stops_no_signal() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(
+        home.path().join("long.txt"),
+        "a line of text\n".repeat(6_000),
+    )
+    .unwrap();
+    let mut child = mimir(
+        home.path(),
+        &["call", "read_file", "path=long.txt", "--json"],
+    )
+    .stdout(Stdio::piped())
+    .spawn()
+    .unwrap();
+    // The result is larger than the pipe: it is being printed, and nobody reads.
+    let start = Instant::now();
+    let log = home.path().join(".mimir/state/audit.jsonl");
+    while !log.exists() && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(
+        child.try_wait().unwrap().is_none(),
+        "it waits for its reader"
+    );
+    let told = std::process::Command::new("kill")
+        .arg(child.id().to_string())
+        .status();
+    assert!(told.unwrap().success());
+    let told = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(told.elapsed() < Duration::from_secs(10), "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}

@@ -62,6 +62,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
         outcome = pipeline.call(call) => outcome,
         // The call is dropped: that stops the tool and records it as cancelled.
         exit = interrupted() => {
+            end_soon(exit);
             watcher.finish();
             if !printer.is_json() {
                 // The terminal has written `^C` where the message would stand.
@@ -72,11 +73,29 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
         }
     };
     watcher.finish();
-    outcome::print(printer, &outcome)?;
-    if !printer.is_json() && outcome.result().is_err_and(is_about_path) {
+    let exit = ending(&outcome, tool.as_deref());
+    let hints = !printer.is_json() && outcome.result().is_err_and(is_about_path);
+    // A reader who does not read keeps nobody from stopping this.
+    let printed = tokio::task::spawn_blocking(move || outcome::print(printer, &outcome));
+    tokio::select! {
+        printed = printed => printed.map_err(std::io::Error::other)??,
+        exit = interrupted() => std::process::exit(i32::from(exit.number())),
+    }
+    if hints {
         hint(&setup.workspace);
     }
-    Ok(ending(&outcome, tool.as_deref()))
+    Ok(exit)
+}
+
+/// How long a cancelled call may take to say that it was.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Ends the program in a moment, even if nobody reads what it still has to say.
+fn end_soon(exit: Exit) {
+    std::thread::spawn(move || {
+        std::thread::sleep(LAST_WORDS);
+        std::process::exit(i32::from(exit.number()));
+    });
 }
 
 /// A call from this command line: one process is one session.

@@ -9,6 +9,8 @@ use mimir_core::call::{LogLevel, LogLine, Observer, Progress};
 
 use crate::output::{BAD, FAINT, WARN, note, styled};
 
+use super::lines::Lines;
+
 /// Shorter calls need no bar.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -17,6 +19,7 @@ pub struct Watcher {
     tool: String,
     start: Instant,
     bar: Option<Mutex<Option<ProgressBar>>>,
+    lines: Lines,
 }
 
 impl Watcher {
@@ -26,11 +29,13 @@ impl Watcher {
             tool: mimir_core::text::visible(tool),
             start: Instant::now(),
             bar: std::io::stderr().is_terminal().then(Mutex::default),
+            lines: Lines::default(),
         }
     }
 
-    /// Takes the bar away.
+    /// Shows the last lines and takes the bar away.
     pub fn finish(&self) {
+        self.lines.finish();
         if let Some(bar) = self.slot().and_then(|mut slot| slot.take()) {
             bar.finish_and_clear();
         }
@@ -80,16 +85,15 @@ impl Observer for Watcher {
             LogLevel::Warn => WARN,
             LogLevel::Error => BAD,
         };
-        let print = || {
-            note(format_args!(
-                "{} {}",
-                styled(style, format_args!("{}:", self.tool)),
-                line.text
-            ))
-        };
-        match self.slot().and_then(|slot| slot.clone()) {
-            Some(bar) => bar.suspend(print),
-            None => print(),
-        }
+        let text = format!(
+            "{} {}",
+            styled(style, format_args!("{}:", self.tool)),
+            line.text
+        );
+        let bar = self.slot().and_then(|slot| slot.clone());
+        self.lines.push(move || match bar {
+            Some(bar) => bar.suspend(|| note(text)),
+            None => note(text),
+        });
     }
 }

@@ -10,17 +10,26 @@ use super::{Answer, Approver, Card};
 
 type Open = Arc<OnceCell<Answer>>;
 
+/// What makes two cards the same: the session, the call, who made it, and why it is asked about.
+type Key = (String, Fingerprint, Option<String>, Vec<String>);
+
 /// The cards that are open now.
 #[derive(Default)]
 pub(crate) struct Desk {
-    open: Mutex<HashMap<(String, Fingerprint), Open>>,
+    open: Mutex<HashMap<Key, Open>>,
 }
 
 impl Desk {
     /// The answer to a card. If the same is being asked in this session, it is the answer to that. Whoever asks
     /// may go away: then the next one asks.
     pub(crate) async fn ask(&self, approver: &dyn Approver, session: &str, card: &Card) -> Answer {
-        let key = (session.to_owned(), card.fingerprint.clone());
+        let reasons = card.reasons.iter().map(|reason| reason.text.clone());
+        let key = (
+            session.to_owned(),
+            card.fingerprint.clone(),
+            card.caller.clone(),
+            reasons.collect(),
+        );
         loop {
             let cell = Arc::clone(self.lock().entry(key.clone()).or_default());
             let mut asked = false;
@@ -43,7 +52,7 @@ impl Desk {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(String, Fingerprint), Open>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

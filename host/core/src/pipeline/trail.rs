@@ -160,8 +160,12 @@ impl Trail {
         self.event.bytes_in.unwrap_or_default()
     }
 
-    /// What is kept of the arguments: masked whole, and cut only then, so that no beginning of a secret stays.
-    fn keep_arguments(&mut self) {
+    /// What is kept of the caller's words: masked whole, and cut only then, so that no beginning of a secret
+    /// stays. The name of a tool that is not there is the caller's word too.
+    fn keep_words(&mut self) {
+        if self.tool.is_none() {
+            self.redactor.text(&mut self.event.tool);
+        }
         if let Some(mut arguments) = self.event.arguments.take() {
             self.redactor.value(&mut arguments);
             self.event.arguments = Some(audit::brief(&arguments));
@@ -174,7 +178,7 @@ impl Trail {
             return Ok(());
         };
         self.event.ended(outcome);
-        self.keep_arguments();
+        self.keep_words();
         match alone {
             true => sink.record(&self.event),
             false => sink.record_with_others(&self.event).await,
@@ -188,7 +192,7 @@ impl Drop for Trail {
             self.event.code = Some(Code::Cancelled);
             let passed = self.clock.instant() - self.start;
             self.event.duration_ms = Some(passed.as_secs_f64() * 1000.0);
-            self.keep_arguments();
+            self.keep_words();
             if let Err(error) = sink.record(&self.event) {
                 tracing::error!(%error, "a cancelled call could not be recorded");
             }

@@ -162,3 +162,12 @@ async fn a_tool_says_for_itself_whether_its_arguments_are_kept() {
             .contains("never keeps results")
     );
 }
+
+#[tokio::test]
+async fn the_name_of_a_tool_that_is_not_there_may_be_a_secret() {
+    let bench = bench(vec![], json!({}), Answer::No);
+    let outcome = bench.pipeline.call(call(TOKEN, json!({}))).await;
+    assert!(bare(&outcome.text()), "{}", outcome.text());
+    let event = bench.audit.events.lock().unwrap()[0].to_string();
+    assert!(bare(&event), "{event}");
+}
