@@ -68,7 +68,7 @@ impl Setup {
     }
 
     /// Puts in force what this person has granted. A lock that cannot be read grants nothing.
-    fn grant(&self, tools: &mut [Tool]) {
+    pub fn grant(&self, tools: &mut [Tool]) {
         if tools.iter().all(|tool| tool.trust != Trust::Untrusted) {
             return;
         }

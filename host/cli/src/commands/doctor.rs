@@ -29,7 +29,8 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     findings.push(checks::engine(&facts));
     findings.push(checks::cache(&facts));
     findings.push(checks::ledger(&setup));
-    let loaded = setup.toolbox(host).asking_again().load().await;
+    let mut loaded = setup.toolbox(host).asking_again().load().await;
+    setup.grant(&mut loaded.tools);
     let registry = mimir_core::Registry::new(loaded.tools, loaded.quarantined);
     findings.push(checks::tools(&setup, &registry));
     findings.extend(registry.quarantined().iter().map(checks::quarantined));

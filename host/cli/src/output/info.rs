@@ -100,10 +100,10 @@ impl<'a> Info<'a> {
     }
 }
 
-/// What was given of what is needed. Shipped tools have it all; nothing else keeps a grant, so each call asks.
+/// What was given of what is needed. Shipped tools have it all; of a plugin it is what a person granted.
 fn grants(tool: &Tool) -> Vec<String> {
     match tool.trust {
-        Trust::Trusted => tool.definition.needs.lines(),
+        Trust::Trusted => tool.granted.lines(),
         Trust::Harmless | Trust::Untrusted => Vec::new(),
     }
 }
@@ -181,9 +181,13 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
 }
 
 fn without_grants(tool: &Tool) -> &'static str {
-    match tool.trust {
-        Trust::Untrusted => "none: each call asks a person",
-        Trust::Trusted | Trust::Harmless => "none, and it needs none",
+    match (tool.trust, tool.changes.as_deref()) {
+        (Trust::Untrusted, Some([])) => {
+            "none: it was rebuilt since it was granted, and asks for the same"
+        }
+        (Trust::Untrusted, Some(_)) => "none: it has changed since it was granted",
+        (Trust::Untrusted, None) => "none: each call asks a person; `mimir tools trust` grants it",
+        (Trust::Trusted | Trust::Harmless, _) => "none, and it needs none",
     }
 }
 
