@@ -10,6 +10,10 @@ use crate::guest::Guest;
 /// What wasmtime says when a guest hands over more than it may. It exports no type for it.
 const TOO_MUCH_OUTPUT: &str = "fuel allocated for hostcalls has been exhausted";
 
+/// How wasmtime says that a guest has more instances, memories or tables than it may, however small they are. It
+/// exports no type for that either.
+const TOO_MANY: &str = "resource limit exceeded: ";
+
 /// Makes an error of a trap. A limit that was hit before is the cause, whatever the trap says.
 pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
     if let Some(limit) = guest.limiter.hit() {
@@ -48,6 +52,12 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
         ));
     }
     let what = error.root_cause().to_string();
+    if let Some(many) = what.strip_prefix(TOO_MANY) {
+        return exceeded(match many.split_once(' ') {
+            Some(("instance", _)) => "the tool needed more than limits.instances allows".to_owned(),
+            _ => format!("the tool has more parts than a call may have: {many}"),
+        });
+    }
     let tail = guest.logs.tail();
     let message = match last_words(&tail) {
         Some(words) => format!("the tool crashed: {words}"),
