@@ -103,7 +103,9 @@ mod tests {
             .lines()
             .filter_map(|line| line.strip_prefix("# ").or(line.strip_prefix('#')))
             .filter(|line| {
-                line.trim_start()
+                let line = line.trim_start();
+                line.strip_prefix("- ")
+                    .unwrap_or(line)
                     .split_once(':')
                     .is_some_and(|(key, _)| key.chars().all(|c| c.is_alphanumeric() || c == '_'))
             })
@@ -120,6 +122,10 @@ mod tests {
         assert_eq!(config.limits.calls_per_minute, Some(60));
         assert_eq!(config.audit, mimir_core::config::AuditSettings::default());
         assert_eq!(config.tools.each["write_file"].deny, ["secrets/**"]);
+        assert_eq!(config.approvals, Config::default().approvals);
+        // What is only seen when it is used, such as examples and patterns, is in order, too.
+        let policy = mimir_core::Policy::new(&config, "the template").unwrap();
+        assert_eq!(policy.examples(), 2);
         assert!(
             serde_yaml::from_str::<serde_yaml::Value>(TEMPLATE)
                 .unwrap()
