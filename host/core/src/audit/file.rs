@@ -43,6 +43,13 @@ impl FileAudit {
         }
     }
 
+    /// The same with another way to wait for the disk.
+    #[cfg(test)]
+    pub(super) fn syncing(mut self, sync: fn(&File) -> io::Result<()>) -> Self {
+        self.commit = Commit::new(sync);
+        self
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.place.log()

@@ -65,3 +65,20 @@ fn everyone_hears_that_nothing_was_written() {
         assert!(matches!(wait.as_mut().poll(&mut cx), Poll::Ready(Err(_))));
     }
 }
+
+#[test]
+fn only_fsync_waits_for_the_disk() {
+    for (settings, waits) in [
+        (serde_json::json!({}), false),
+        (serde_json::json!({"durability": "write"}), false),
+        (serde_json::json!({"durability": "fsync"}), true),
+    ] {
+        let mut bench = Bench::new();
+        bench.settings = serde_json::from_value(settings).unwrap();
+        let broken = bench
+            .open()
+            .syncing(|_| Err(std::io::ErrorKind::StorageFull.into()));
+        assert_eq!(broken.record(&event(1)).is_err(), waits);
+        bench.open().record(&event(2)).unwrap();
+    }
+}

@@ -146,6 +146,24 @@ async fn always_is_kept_as_it_was_shown() {
 }
 
 #[tokio::test]
+async fn always_ends_when_the_settings_say() {
+    let more_than_a_day = jiff::SignedDuration::from_hours(25);
+    for (config, still) in [
+        (json!({}), true),
+        (json!({"approvals": {"leaseDays": 2}}), true),
+        (json!({"approvals": {"leaseDays": 1}}), false),
+    ] {
+        let room = room(vec![asking()], config, vec![Answer::Always]);
+        assert!(room.ok(json!({"n": 1})).await);
+        for lease in room.ledger.leases.lock().unwrap().iter_mut() {
+            lease.added_at -= more_than_a_day;
+            lease.expires_at = lease.expires_at.map(|end| end - more_than_a_day);
+        }
+        assert_eq!(room.ok(json!({"n": 1})).await, still);
+    }
+}
+
+#[tokio::test]
 async fn a_lease_does_not_outlive_its_question() {
     let room = room(vec![asking()], json!({}), vec![Answer::Always]);
     assert!(room.ok(json!({"n": 1})).await);
