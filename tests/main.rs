@@ -15,6 +15,7 @@ mod guests {
 mod escape;
 mod files;
 mod house;
+mod keys;
 mod loader;
 mod pipeline;
 mod testkit;

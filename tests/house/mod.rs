@@ -7,7 +7,7 @@ mod tree;
 use std::path::{Path, PathBuf};
 
 /// The root of the repository.
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .unwrap()

@@ -36,7 +36,8 @@ pub struct Config {
     pub policy: ToolPolicy,
     /// Which commands may run.
     pub exec_approvals: ExecApprovals,
-    /// Secrets that are taken from variables of the host, by name. Only the user's own file can name some.
+    /// Secrets that are taken from variables of the host, by name. Those of a project count once a person has
+    /// accepted its file.
     pub secrets: BTreeMap<String, SecretSettings>,
     /// Bounds of every call.
     pub limits: LimitSettings,
@@ -284,6 +285,11 @@ pub enum Durability {
 }
 
 impl Config {
+    /// The JSON Schema of a settings file.
+    pub fn schema() -> serde_json::Value {
+        schemars::schema_for!(Config).to_value()
+    }
+
     /// Checks that every bound is one that can be held.
     pub fn check(&self) -> Result<(), OutOfRange> {
         self.limits.check("limits")?;

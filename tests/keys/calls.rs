@@ -1,0 +1,119 @@
+//! How a call goes under settings with one key.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use mimir_core::pipeline::World;
+use mimir_core::{Decision, Registry, Tool};
+use mimir_kit::Guest;
+use mimir_testkit::{Approve, Code, Outcome, Testkit, Value, json};
+
+use crate::guests;
+
+thread_local! {
+    /// Whether the key that a check sets is left out.
+    static LEFT_OUT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes a check, and then sees that it fails if its key is left out: one that holds all the same shows nothing.
+pub fn shows(key: &str, check: impl Fn(&str)) {
+    check(key);
+    LEFT_OUT.set(true);
+    let held = catch_unwind(AssertUnwindSafe(|| check(key))).is_ok();
+    assert!(!held, "what is shown of {key} holds without it, too");
+}
+
+/// Settings with nothing but this key. `*` stands for `name`; a list has this one item.
+pub fn only(key: &str, name: &str, value: Value) -> Value {
+    match LEFT_OUT.get() {
+        true => json!({}),
+        false => nested(key, name, value),
+    }
+}
+
+/// A block at its place in the settings, with this key in it.
+pub fn among(place: &str, name: &str, mut block: Value, key: &str, value: Value) -> Value {
+    if !LEFT_OUT.get() {
+        block[key] = value;
+    }
+    nested(place, name, block)
+}
+
+fn nested(key: &str, name: &str, value: Value) -> Value {
+    key.rsplit('.')
+        .fold(value, |inner, part| match part.strip_suffix("[]") {
+            Some(list) => json!({ list: [inner] }),
+            None if part == "*" => json!({ name: inner }),
+            None => json!({ part: inner }),
+        })
+}
+
+/// A kit with this guest and a person who says no.
+pub fn kit(guest: Guest) -> Testkit {
+    Testkit::new(guest.path).unwrap().approve(Approve::Never)
+}
+
+/// A kit with two tools that run unless something is set: `echo` and `add`.
+pub fn echo(settings: Value) -> Testkit {
+    let kit = kit(guests::ECHO);
+    kit.add(guests::ADDER.path).unwrap();
+    set(kit, settings)
+}
+
+pub fn set(kit: Testkit, settings: Value) -> Testkit {
+    let shown = settings.to_string();
+    kit.settings(settings)
+        .unwrap_or_else(|error| panic!("{shown}: {error}"))
+}
+
+/// Why settings are refused as a whole.
+pub fn refused(settings: Value) -> String {
+    let shown = settings.to_string();
+    match Testkit::empty().unwrap().settings(settings) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{shown} is not refused"),
+    }
+}
+
+/// The same kit, until its settings change, with tools of another kind.
+pub fn changed(kit: Testkit, change: impl Fn(&mut Tool)) -> Testkit {
+    let world = kit.pipeline().world();
+    let tools = world.registry.tools().iter().map(|tool| {
+        let mut tool = (**tool).clone();
+        change(&mut tool);
+        tool
+    });
+    kit.pipeline().replace(World {
+        registry: Registry::new(tools, vec![]),
+        policy: world.policy.clone(),
+    });
+    kit
+}
+
+/// What the rules say of a call, seen from how it ends.
+pub fn goes(kit: &Testkit, tool: &str, arguments: Value) -> Decision {
+    let asked = kit.cards().len();
+    let outcome = kit.call(tool, arguments);
+    let asked = kit.cards().len() > asked;
+    match outcome.result().err().map(|error| error.code) {
+        None if !asked => Decision::Allow,
+        Some(Code::ApprovalDenied) if asked => Decision::Ask,
+        Some(Code::PolicyDenied) if !asked => Decision::Deny,
+        code => panic!("`{tool}` ended with {code:?}: {}", outcome.text()),
+    }
+}
+
+/// A call that succeeds.
+pub fn runs(kit: &Testkit, tool: &str, arguments: Value) -> Outcome {
+    let outcome = kit.call(tool, arguments);
+    assert!(outcome.is_ok(), "`{tool}`: {}", outcome.text());
+    outcome
+}
+
+/// What a call says that ends with this code.
+pub fn ending(kit: &Testkit, tool: &str, arguments: Value, code: Code) -> String {
+    let outcome = kit.call(tool, arguments);
+    let error = outcome.result().expect_err(tool);
+    assert_eq!(error.code, code, "{error}");
+    error.message.clone()
+}

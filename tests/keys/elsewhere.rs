@@ -1,0 +1,57 @@
+//! Keys that are shown beside the code that enforces them: what only the program does, and what the record does
+//! where nobody outside can see it.
+
+use std::fs;
+
+use crate::house::root;
+
+/// A key, the file and the test that shows it.
+const SHOWN: &[(&str, &str, &str)] = &[
+    (
+        "profile",
+        "host/cli/tests/keys.rs",
+        "the_profile_chooses_what_models_see",
+    ),
+    (
+        "tools.autoLoadCustomTools",
+        "host/cli/tests/keys.rs",
+        "custom_tools_are_left_alone_where_that_is_set",
+    ),
+    (
+        "secrets.*.env",
+        "host/cli/tests/keys.rs",
+        "a_secret_from_a_variable_is_masked",
+    ),
+    (
+        "approvals.leaseDays",
+        "host/core/src/pipeline/tests/approvals.rs",
+        "always_ends_when_the_settings_say",
+    ),
+    (
+        "audit.durability",
+        "host/core/src/audit/tests/together.rs",
+        "only_fsync_waits_for_the_disk",
+    ),
+];
+
+pub fn keys() -> impl Iterator<Item = &'static str> {
+    SHOWN.iter().map(|(key, ..)| *key)
+}
+
+#[test]
+fn what_is_shown_elsewhere_is_there() {
+    for (key, file, test) in SHOWN {
+        let text = fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let start = [
+            format!("#[test]\nfn {test}() {{\n"),
+            format!("#[tokio::test]\nasync fn {test}() {{\n"),
+        ];
+        let body = start.iter().find_map(|start| text.split_once(start));
+        let Some((_, body)) = body else {
+            panic!("{file} has no test `{test}` for {key}");
+        };
+        let (body, _) = body.split_once("\n}\n").unwrap();
+        let name = key.rsplit('.').next().unwrap();
+        assert!(body.contains(name), "`{test}` does not set {key}");
+    }
+}

@@ -1,0 +1,186 @@
+//! Bounds of calls, for all tools and for one.
+
+use std::time::Duration;
+
+use mimir_core::Code;
+use mimir_kit::Guest;
+use mimir_testkit::{Approve, Testkit, Value, json};
+
+use super::{ending, kit, only, runs, set};
+use crate::guests;
+
+keys! {
+    time: "limits.timeMs" => time_is_bounded,
+    time_of_a_tool: "tools.*.limits.timeMs" => time_is_bounded,
+    longest_time: "tools.maxExecutionTime" => time_is_bounded,
+    fuel: "limits.fuel" => fuel_is_bounded,
+    fuel_of_a_tool: "tools.*.limits.fuel" => fuel_is_bounded,
+    memory: "limits.memoryMb" => memory_is_bounded,
+    memory_of_a_tool: "tools.*.limits.memoryMb" => memory_is_bounded,
+    tables: "limits.tableElements" => tables_are_bounded,
+    tables_of_a_tool: "tools.*.limits.tableElements" => tables_are_bounded,
+    instances: "limits.instances" => instances_are_bounded,
+    instances_of_a_tool: "tools.*.limits.instances" => instances_are_bounded,
+    output: "limits.outputBytes" => output_is_bounded,
+    output_of_a_tool: "tools.*.limits.outputBytes" => output_is_bounded,
+    text: "limits.outputChars" => text_is_cut,
+    text_of_a_tool: "tools.*.limits.outputChars" => text_is_cut,
+    log_lines: "limits.logLines" => log_lines_are_counted,
+    log_lines_of_a_tool: "tools.*.limits.logLines" => log_lines_are_counted,
+    long_lines: "limits.logLineBytes" => log_lines_are_cut,
+    long_lines_of_a_tool: "tools.*.limits.logLineBytes" => log_lines_are_cut,
+    open_files: "limits.openFiles" => open_files_are_counted,
+    open_files_of_a_tool: "tools.*.limits.openFiles" => open_files_are_counted,
+    at_a_time: "limits.concurrent" => calls_at_a_time_are_counted,
+    at_a_time_of_a_tool: "tools.*.limits.concurrent" => calls_at_a_time_are_counted,
+    per_minute: "limits.callsPerMinute" => calls_per_minute_are_counted,
+    per_minute_of_a_tool: "tools.*.limits.callsPerMinute" => calls_per_minute_are_counted,
+}
+
+/// How long a call is watched that should go on: far below the wall clock that holds without a key.
+const WATCHED: Duration = Duration::from_millis(500);
+
+/// Whether a call goes on. It is stopped afterwards.
+fn goes_on(kit: &Testkit, tool: &str, arguments: Value) -> bool {
+    let call = kit.start(tool, arguments);
+    kit.block_on(async { tokio::time::timeout(WATCHED, call).await.is_err() })
+}
+
+/// The guest with a bound set, and without; the bound of one tool is none for another.
+fn bound_and_free(key: &str, guest: Guest, bound: u64) -> (Testkit, Testkit) {
+    let with = |settings| set(kit(guest).approve(Approve::Always), settings);
+    let others = match key.contains('*') {
+        true => only(key, "another_tool", json!(bound)),
+        false => json!({}),
+    };
+    (with(only(key, guest.name, json!(bound))), with(others))
+}
+
+fn time_is_bounded(key: &str) {
+    let guest = guests::SLEEP_AN_HOUR;
+    let (bound, free) = bound_and_free(key, guest, 100);
+    assert!(!goes_on(&bound, guest.name, json!({})));
+    let said = ending(&bound, guest.name, json!({}), Code::Timeout);
+    assert!(said.contains("100 ms"), "{said}");
+    assert!(goes_on(&free, guest.name, json!({})));
+}
+
+/// A guest that succeeds by itself is stopped, and is told by which bound.
+fn stopped(key: &str, bound: u64, arguments: &Value) {
+    let guest = guests::ECHO;
+    let (bound, free) = bound_and_free(key, guest, bound);
+    let said = ending(&bound, guest.name, arguments.clone(), Code::LimitExceeded);
+    let last = key.rsplit('.').next().unwrap();
+    assert!(said.contains(&format!("limits.{last}")), "{said}");
+    runs(&free, guest.name, arguments.clone());
+}
+
+fn fuel_is_bounded(key: &str) {
+    stopped(key, 1_000, &json!({}));
+}
+
+fn memory_is_bounded(key: &str) {
+    stopped(key, 1, &json!({}));
+}
+
+fn instances_are_bounded(key: &str) {
+    stopped(key, 1, &json!({}));
+}
+
+fn output_is_bounded(key: &str) {
+    stopped(key, 1_000, &json!({"text": "x".repeat(2_000)}));
+}
+
+fn tables_are_bounded(key: &str) {
+    let guest = guests::GROWN_TABLE;
+    let grown = |kit: &Testkit| {
+        let outcome = runs(kit, guest.name, json!({}));
+        let output = outcome.result().unwrap();
+        output.structured.as_ref().unwrap()["result"]
+            .as_u64()
+            .unwrap()
+    };
+    let (bound, free) = bound_and_free(key, guest, 5_000);
+    assert!((4_000..=5_000).contains(&grown(&bound)));
+    assert!(grown(&free) > 5_000);
+}
+
+fn text_is_cut(key: &str) {
+    let guest = guests::ECHO;
+    let (bound, free) = bound_and_free(key, guest, 100);
+    let call = |kit| runs(kit, guest.name, json!({"text": "x".repeat(1_000)}));
+    let cut = call(&bound);
+    assert!(
+        cut.truncated() && cut.text().contains("[cut"),
+        "{}",
+        cut.text()
+    );
+    let whole = call(&free);
+    assert!(!whole.truncated() && whole.text().len() > 1_000);
+}
+
+/// What the guest that logs `log…line…` has logged.
+fn logged(kit: &Testkit) -> Vec<String> {
+    runs(kit, guests::DISGUISED_TEXT.name, json!({}));
+    kit.log().into_iter().map(|line| line.text).collect()
+}
+
+fn log_lines_are_counted(key: &str) {
+    let (bound, free) = bound_and_free(key, guests::DISGUISED_TEXT, 0);
+    let said = logged(&bound);
+    assert!(
+        said.iter().all(|line| !line.starts_with("log")) && said.len() <= 1,
+        "{said:?}"
+    );
+    assert!(logged(&free)[0].starts_with("log"));
+}
+
+fn log_lines_are_cut(key: &str) {
+    let (bound, free) = bound_and_free(key, guests::DISGUISED_TEXT, 3);
+    let said = logged(&bound);
+    assert!(
+        said[0].starts_with("log") && !said[0].contains("line"),
+        "{said:?}"
+    );
+    assert!(logged(&free)[0].contains("line"));
+}
+
+fn open_files_are_counted(key: &str) {
+    let guest = guests::OPEN_MANY;
+    let open = |kit: Testkit| {
+        let kit = kit.workspace(|root| std::fs::write(root.join("file.txt"), "x").unwrap());
+        let text = runs(&kit, guest.name, json!({})).text();
+        let (open, _) = text.split_once(" open").unwrap();
+        open.parse::<u64>().unwrap()
+    };
+    let (bound, free) = bound_and_free(key, guest, 5);
+    let (bound, free) = (open(bound), open(free));
+    assert!((1..=5).contains(&bound) && free > 5, "{bound}, {free}");
+}
+
+fn calls_at_a_time_are_counted(key: &str) {
+    let guest = guests::INFINITE_LOOP;
+    let (bound, free) = bound_and_free(key, guest, 1);
+    let second_waits = |kit: &Testkit| {
+        let first = kit.start(guest.name, json!({}));
+        let second = kit.start(guest.name, json!({"how": "quick"}));
+        kit.block_on(async {
+            tokio::select! {
+                biased;
+                first = first => panic!("it ended: {}", first.text()),
+                second = tokio::time::timeout(WATCHED, second) => second.is_err(),
+            }
+        })
+    };
+    assert!(second_waits(&bound));
+    assert!(!second_waits(&free));
+}
+
+fn calls_per_minute_are_counted(key: &str) {
+    let (bound, free) = bound_and_free(key, guests::ECHO, 1);
+    for kit in [&bound, &free, &free] {
+        runs(kit, "echo", json!({}));
+    }
+    let said = ending(&bound, "echo", json!({}), Code::LimitExceeded);
+    assert!(said.contains("limits.callsPerMinute"), "{said}");
+}

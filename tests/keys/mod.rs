@@ -1,0 +1,63 @@
+//! Every key of the settings file at work: what the key alone changes about a call.
+//!
+//! `keys!` declares what shows a key, as a test of its own: a check that is handed the key, and that fails without
+//! it. A key of the schema that nothing shows fails here, and so does what is shown and is no key.
+
+/// Tests of keys, and the list of those keys.
+macro_rules! keys {
+    ($($test:ident: $key:literal => $check:expr,)*) => {
+        /// The keys that are shown in this file.
+        pub(super) const KEYS: &[&str] = &[$($key),*];
+
+        $(
+            #[test]
+            fn $test() {
+                $crate::keys::calls::shows($key, $check);
+            }
+        )*
+    };
+}
+
+mod calls;
+mod elsewhere;
+mod limits;
+mod lists;
+mod program;
+mod rules;
+mod schema;
+mod template;
+mod tools;
+
+use std::collections::BTreeSet;
+
+use mimir_testkit::json;
+
+use calls::{among, changed, echo, ending, goes, kit, only, refused, runs, set};
+
+#[test]
+fn every_key_has_a_test_that_shows_it_at_work() {
+    let keys = schema::keys();
+    let rooms = [
+        limits::KEYS,
+        lists::KEYS,
+        program::KEYS,
+        rules::KEYS,
+        tools::KEYS,
+    ];
+    let here = rooms.into_iter().flatten().copied();
+    let shown: Vec<&str> = here.chain(elsewhere::keys()).collect();
+    let set: BTreeSet<String> = shown.iter().map(|&key| key.to_owned()).collect();
+    assert_eq!(set.len(), shown.len(), "a key is in two lists: {shown:#?}");
+    let missing: Vec<_> = keys.difference(&set).collect();
+    assert!(missing.is_empty(), "nothing shows these keys: {missing:#?}");
+    let extra: Vec<_> = set.difference(&keys).collect();
+    assert!(extra.is_empty(), "these are no keys: {extra:#?}");
+}
+
+#[test]
+#[should_panic(expected = "holds without it")]
+fn a_check_that_shows_nothing_fails() {
+    calls::shows("limits.fuel", |key| {
+        runs(&echo(only(key, "echo", json!(1 << 30))), "echo", json!({}));
+    });
+}

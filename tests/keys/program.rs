@@ -1,0 +1,158 @@
+//! The record, and the person who does not come: a pipeline as the program sets it up, with a log in files and
+//! an end to waiting.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use mimir_core::approval::{Approver, Chain, NoLedger};
+use mimir_core::audit::{FileAudit, Log};
+use mimir_core::call::{CallContext, RequestId};
+use mimir_core::config::Config;
+use mimir_core::pipeline::{Ports, World};
+use mimir_core::{Answer, BoxFuture, Call, Card, Pipeline, Policy, Redactor, Registry};
+use mimir_testkit::{Code, Outcome, Testkit, Value, json};
+use mimir_wasm::SystemClock;
+
+use super::{echo, only};
+
+keys! {
+    timeout: "approvals.timeoutMs" => an_answer_is_waited_for,
+    log_args: "audit.logArgs" => arguments_are_kept,
+    log_args_of_a_tool: "tools.*.audit.logArgs" => arguments_are_kept,
+    on_failure: "audit.onFailure" => a_call_without_a_record,
+    max_bytes: "audit.maxBytes" => a_file_is_full,
+    keep: "audit.keep" => old_files_go,
+}
+
+/// Somebody who is asked and says nothing.
+struct Away;
+
+impl Approver for Away {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A pipeline over the tools of a kit.
+struct Program {
+    kit: Testkit,
+    pipeline: Pipeline,
+    log: PathBuf,
+}
+
+impl Program {
+    fn new(settings: &Value) -> Self {
+        let kit = echo(json!({}));
+        let config: Config = serde_json::from_value(settings.clone()).unwrap();
+        let world = kit.pipeline().world();
+        let tools = world.registry.tools().iter().map(|tool| (**tool).clone());
+        let world = World {
+            registry: Registry::new(tools, vec![]),
+            policy: Policy::new(&config, "the settings of the test").unwrap(),
+        };
+        let log = kit.path().join("state/audit.jsonl");
+        let clock = Arc::new(SystemClock);
+        let patience = Duration::from_millis(config.approvals.timeout_ms);
+        let person = Chain::new(vec![Arc::new(Away)], Some(patience), clock.clone());
+        let ports = Ports {
+            approver: Arc::new(person),
+            ledger: Arc::new(NoLedger),
+            vault: Arc::new(Redactor::new()),
+            audit: Arc::new(FileAudit::new(&log, config.audit)),
+            clock,
+        };
+        Self {
+            pipeline: Pipeline::new(world, ports),
+            kit,
+            log,
+        }
+    }
+
+    /// Calls `echo`; nothing, if it takes so long that somebody must be waited for.
+    fn call(&self, arguments: Value) -> Option<Outcome> {
+        let context = CallContext {
+            request_id: RequestId::new(SystemTime::now()),
+            session_id: "keys".to_owned(),
+            conversation_id: None,
+            user: None,
+        };
+        let call = self.pipeline.call(Call::new("echo", arguments, context));
+        let watched = async { tokio::time::timeout(Duration::from_millis(500), call).await };
+        self.kit.block_on(watched).ok()
+    }
+
+    /// How many files the log has after so many calls.
+    fn files(&self, calls: usize) -> usize {
+        for _ in 0..calls {
+            assert!(self.call(json!({})).unwrap().is_ok());
+        }
+        Log::at(&self.log).snapshot().unwrap().files()
+    }
+}
+
+fn an_answer_is_waited_for(key: &str) {
+    let ask = |mut settings: Value| {
+        settings["tools"] = json!({"echo": {"approval": "ask"}});
+        Program::new(&settings).call(json!({}))
+    };
+    assert_eq!(ask(json!({})), None, "the default is minutes");
+    let outcome = ask(only(key, "", json!(50))).unwrap();
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::ApprovalDenied);
+    assert!(
+        error.message.contains("0.05 s (approvals.timeoutMs)"),
+        "{error}"
+    );
+}
+
+fn arguments_are_kept(key: &str) {
+    let kept = |settings: &Value| {
+        let program = Program::new(settings);
+        assert!(program.call(json!({"word": "foxglove"})).unwrap().is_ok());
+        fs::read_to_string(&program.log)
+            .unwrap()
+            .contains("foxglove")
+    };
+    assert!(!kept(&json!({})));
+    assert!(kept(&only(key, "echo", json!(true))));
+    let mut silenced = json!({"audit": {"logArgs": true}});
+    let no = only(key, "echo", json!(false));
+    let blocks = silenced.as_object_mut().unwrap();
+    blocks.extend(no.as_object().unwrap().clone());
+    assert!(!kept(&silenced));
+}
+
+fn a_call_without_a_record(key: &str) {
+    let unrecorded = |settings: &Value| {
+        let program = Program::new(settings);
+        // A file where the folder of the log would be.
+        fs::write(program.kit.path().join("state"), "in the way").unwrap();
+        program.call(json!({})).unwrap()
+    };
+    for settings in [json!({}), only(key, "", json!("refuse"))] {
+        let outcome = unrecorded(&settings);
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::Unavailable, "{error}");
+        assert!(error.message.contains("audit.onFailure: run"), "{error}");
+        assert_eq!(outcome.receipt().fuel, None, "it did not run");
+    }
+    assert!(unrecorded(&only(key, "", json!("run"))).is_ok());
+}
+
+/// A line is some 400 bytes, so that this fills four files of the least size.
+const CALLS: usize = 45;
+
+fn a_file_is_full(key: &str) {
+    assert_eq!(Program::new(&json!({})).files(CALLS), 1);
+    assert!(Program::new(&only(key, "", json!(4096))).files(CALLS) > 2);
+}
+
+fn old_files_go(key: &str) {
+    let mut settings = only(key, "", json!(1));
+    settings["audit"]["maxBytes"] = json!(4096);
+    assert_eq!(Program::new(&settings).files(CALLS), 2);
+    settings["audit"]["keep"] = json!(20);
+    assert!(Program::new(&settings).files(CALLS) > 2);
+}

@@ -1,0 +1,74 @@
+//! The file that a new workspace gets: it has every key, so that nobody has to look for one.
+
+use std::collections::BTreeSet;
+
+use super::schema;
+
+const TEMPLATE: &str = include_str!("../../host/cli/src/commands/config.template.yml");
+
+/// Blocks that are there once, and elsewhere by their names.
+const SAME: [(&str, &str); 2] = [
+    ("tools.*.limits", "limits"),
+    ("tools.*.rules[]", "policy.rules[]"),
+];
+
+/// The keys that stand in the template behind a `#`, each with those around it. That all of it can be read as
+/// settings is checked beside it.
+fn written() -> BTreeSet<String> {
+    let mut around: Vec<(usize, String)> = Vec::new();
+    let mut found = BTreeSet::new();
+    for line in TEMPLATE.lines() {
+        let Some(line) = line.strip_prefix('#') else {
+            around.clear();
+            continue;
+        };
+        let Some(line) = line.strip_prefix(' ') else {
+            continue;
+        };
+        let mut key = line.trim_start();
+        let mut indent = line.len() - key.len();
+        while around.last().is_some_and(|(outer, _)| *outer >= indent) {
+            around.pop();
+        }
+        if let Some(item) = key.strip_prefix("- ") {
+            around.push((indent, "[]".to_owned()));
+            indent += 2;
+            key = item;
+        }
+        let Some((name, _)) = key.split_once(':') else {
+            continue;
+        };
+        if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            continue;
+        }
+        around.push((indent, format!(".{name}")));
+        let path: String = around.iter().map(|(_, part)| part.as_str()).collect();
+        found.insert(path[1..].to_owned());
+    }
+    found
+}
+
+/// Whether a written key is this key, whose `*` stands for any name.
+fn is_it(written: &str, key: &str) -> bool {
+    let mut parts = written.split('.');
+    let same = |part: &str| parts.next().is_some_and(|name| part == "*" || part == name);
+    key.split('.').all(same) && parts.next().is_none()
+}
+
+#[test]
+fn every_key_is_in_the_template() {
+    let written = written();
+    let has = |key: &str| written.iter().any(|written| is_it(written, key));
+    let missing: Vec<_> = schema::keys()
+        .into_iter()
+        .filter(|key| {
+            let same = SAME.iter().find_map(|(here, there)| {
+                let rest = key.strip_prefix(here)?;
+                Some(has(here.trim_end_matches("[]")) && has(&format!("{there}{rest}")))
+            });
+            // In a tool's own block the name of the tool would be said twice.
+            !same.unwrap_or_else(|| has(key))
+        })
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?} are not in {written:#?}");
+}

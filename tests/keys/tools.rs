@@ -1,0 +1,184 @@
+//! The block of one tool.
+
+use mimir_core::needs::HostNeed;
+use mimir_core::outcome::{DataClass, TrustLevel};
+use mimir_core::{Code, Decision};
+use mimir_testkit::{Approve, Testkit, Value, json};
+
+use super::{changed, echo, ending, goes, only, refused, runs, set};
+
+keys! {
+    enabled: "tools.*.enabled" => a_tool_is_switched_off,
+    approval: "tools.*.approval" => a_word_counts,
+    level: "tools.*.approval.level" => a_word_counts,
+    danger: "tools.*.approval.dangerPatterns" => danger_is_asked_about,
+    methods: "tools.*.approval.conditions.methodRequiresApproval" => methods_are_asked_about,
+    hosts: "tools.*.approval.conditions.unknownHostRequiresApproval" => hosts_are_asked_about,
+    deny: "tools.*.deny" => paths_are_out_of_reach,
+    reveal: "tools.*.reveal" => secrets_files_are_in_reach,
+    trust: "tools.*.labels.outputTrust" => trust_is_set,
+    data_class: "tools.*.labels.outputDataClass" => a_class_is_set,
+    accepts: "tools.*.labels.acceptsUntrusted" => content_of_strangers_is_asked_about,
+    exceptions: "tools.*.redaction.exceptions" => a_secret_is_shown,
+    log_output: "tools.*.audit.logOutput" => results_are_never_kept,
+}
+
+/// What is said of a call of `echo` under a key, and whether `add` goes on as before.
+fn says(key: &str, value: Value, arguments: Value) -> Decision {
+    let kit = echo(only(key, "echo", value));
+    let add = goes(&kit, "add", json!({"a": 1, "b": 2}));
+    assert_eq!(add, Decision::Allow);
+    goes(&kit, "echo", arguments)
+}
+
+fn a_tool_is_switched_off(key: &str) {
+    assert_eq!(says(key, json!(false), json!({})), Decision::Deny);
+    assert_eq!(says(key, json!(true), json!({})), Decision::Allow);
+}
+
+fn a_word_counts(key: &str) {
+    for decision in [Decision::Allow, Decision::Ask, Decision::Deny] {
+        assert_eq!(says(key, json!(decision), json!({})), decision);
+        // In place of the tool's own word.
+        let kit = changed(echo(only(key, "echo", json!(decision))), |tool| {
+            tool.definition.approval = Decision::Ask;
+        });
+        assert_eq!(goes(&kit, "echo", json!({})), decision);
+    }
+}
+
+/// A call with these arguments is asked about, and one with those is not.
+fn asks(key: &str, value: Value, hit: Value, miss: Value) {
+    assert_eq!(says(key, value.clone(), hit.clone()), Decision::Ask);
+    assert_eq!(says(key, value, miss), Decision::Allow);
+    assert_eq!(goes(&echo(json!({})), "echo", hit), Decision::Allow);
+}
+
+fn danger_is_asked_about(key: &str) {
+    let patterns = json!(["rm\\s+-rf", "/DROP TABLE/i"]);
+    let hit = json!({"list": [{"text": "drop table x"}]});
+    asks(key, patterns, hit, json!({"text": "rm -r"}));
+}
+
+fn methods_are_asked_about(key: &str) {
+    let methods = json!(["DELETE", "PUT"]);
+    asks(
+        key,
+        methods,
+        json!({"method": "put"}),
+        json!({"method": "GET"}),
+    );
+}
+
+fn hosts_are_asked_about(key: &str) {
+    let settings = only(key, "echo", json!(true));
+    let granted = changed(echo(settings), |tool| {
+        tool.granted.hosts.push(HostNeed {
+            host: "known.example".to_owned(),
+            methods: vec!["GET".to_owned()],
+            reason: String::new(),
+        });
+    });
+    let url = |host: &str| json!({"url": format!("https://{host}/x")});
+    assert_eq!(
+        goes(&granted, "echo", url("known.example")),
+        Decision::Allow
+    );
+    assert_eq!(goes(&granted, "echo", url("else.example")), Decision::Ask);
+    asks(key, json!(true), url("known.example"), json!({"url": 1}));
+    assert_eq!(
+        says(key, json!(false), url("else.example")),
+        Decision::Allow
+    );
+}
+
+/// The file tools over a workspace with a plain file and one of secrets.
+fn files() -> Testkit {
+    let kit = Testkit::with_bundled(mimir_kit::builtins()).unwrap();
+    kit.approve(Approve::Never).workspace(|root| {
+        std::fs::write(root.join("notes.txt"), "notes").unwrap();
+        std::fs::write(root.join(".env"), "NAME=value").unwrap();
+    })
+}
+
+fn paths_are_out_of_reach(key: &str) {
+    let call = |kit: &Testkit, path: &str, code: Option<Code>| {
+        let arguments = json!({ "path": path });
+        match code {
+            Some(code) => assert!(ending(kit, "read_file", arguments, code).contains(path)),
+            None => drop(runs(kit, "read_file", arguments)),
+        }
+    };
+    call(&files(), "notes.txt", None);
+    let denied = set(files(), only(key, "read_file", json!(["*.txt"])));
+    call(&denied, "notes.txt", Some(Code::PermissionDenied));
+    runs(&denied, "file_info", json!({"path": "notes.txt"}));
+}
+
+fn secrets_files_are_in_reach(key: &str) {
+    let arguments = || json!({"path": ".env"});
+    ending(&files(), "read_file", arguments(), Code::PermissionDenied);
+    let kit = set(files(), only(key, "read_file", json!([".env"])));
+    runs(&kit, "read_file", arguments());
+    let search = json!({"mode": "grep", "query": "NAME", "path": ".env"});
+    ending(&kit, "file_search", search, Code::PermissionDenied);
+}
+
+fn trust_is_set(key: &str) {
+    let trust = |settings| runs(&echo(settings), "echo", json!({})).label().trust;
+    assert_eq!(trust(json!({})), TrustLevel::Untrusted);
+    for (word, level) in [
+        ("user", TrustLevel::User),
+        ("verified", TrustLevel::Verified),
+        ("untrusted", TrustLevel::Untrusted),
+    ] {
+        assert_eq!(trust(only(key, "echo", json!(word))), level);
+    }
+    let said = refused(only(key, "echo", json!("system")));
+    assert!(said.contains("system"), "{said}");
+}
+
+fn a_class_is_set(key: &str) {
+    let class = |settings| runs(&echo(settings), "echo", json!({})).label().data_class;
+    assert_eq!(class(json!({})), DataClass::Internal);
+    for (word, level) in [
+        ("public", DataClass::Public),
+        ("sensitive", DataClass::Sensitive),
+        ("secret", DataClass::Secret),
+    ] {
+        assert_eq!(class(only(key, "echo", json!(word))), level);
+    }
+}
+
+fn content_of_strangers_is_asked_about(key: &str) {
+    let later = |settings| {
+        let kit = echo(settings);
+        // What a plugin says that nobody vouches for is content of strangers.
+        let first = goes(&kit, "echo", json!({}));
+        assert_eq!(first, Decision::Allow);
+        goes(&kit, "echo", json!({}))
+    };
+    assert_eq!(later(json!({})), Decision::Allow);
+    assert_eq!(later(only(key, "echo", json!(false))), Decision::Ask);
+    assert_eq!(later(only(key, "echo", json!(true))), Decision::Allow);
+}
+
+fn a_secret_is_shown(key: &str) {
+    // Made up, in the form of a GitHub token.
+    let token = "ghp_8aZq2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
+    let shows = |settings| {
+        let outcome = runs(&echo(settings), "echo", json!({ "note": token }));
+        outcome.text().contains(token)
+    };
+    assert!(!shows(json!({})));
+    assert!(shows(only(key, "echo", json!(["github-pat"]))));
+    assert!(!shows(only(key, "echo", json!(["aws-access-token"]))));
+    let said = refused(only(key, "echo", json!(["github-patt"])));
+    assert!(said.contains("github-pat"), "{said}");
+}
+
+fn results_are_never_kept(key: &str) {
+    let said = refused(only(key, "echo", json!(true)));
+    assert!(said.contains("never keeps results"), "{said}");
+    echo(only(key, "echo", json!(false)));
+}
