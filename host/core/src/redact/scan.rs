@@ -129,7 +129,7 @@ impl Engine {
     pub(super) fn find(&self, text: &[u8], exempt: impl Fn(&str) -> bool) -> Vec<Hit> {
         let mut scan = Scan {
             text,
-            progress: vec![Progress::default(); self.patterns.len()],
+            progress: Vec::new(),
             resolved: Resolved::default(),
             hits: Vec::new(),
         };
@@ -138,6 +138,10 @@ impl Engine {
         };
         let mut next_key = 0;
         for anchor in automaton.find_overlapping_iter(text) {
+            // Most texts have no anchor in them, and need no list of all rules.
+            if scan.progress.is_empty() {
+                scan.progress = vec![Progress::default(); self.patterns.len()];
+            }
             for one in &self.uses[anchor.pattern().as_usize()] {
                 match *one {
                     Use::Rule(number) if !exempt(self.patterns[number].rule.id) => {
