@@ -56,6 +56,13 @@ fn every_failure_has_its_code() {
         json!({"path": "file.txt", "unknown": 1}),
         Code::InvalidInput,
     );
+    let error = fails(
+        &kit,
+        "file_search",
+        json!({"mode": "grep", "query": "x", "path": "missing"}),
+        Code::FileNotFound,
+    );
+    assert_eq!(error.message, "`missing` does not exist");
     fails(
         &kit,
         "file_search",

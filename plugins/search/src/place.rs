@@ -31,7 +31,12 @@ impl Start {
         let Some(name) = path.rsplit('/').next().filter(|name| !name.is_empty()) else {
             return Ok(Self::Folder { path });
         };
-        let failed = |error: std::io::Error| Error::io(&error, &path);
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Error::file_not_found(format!("`{}` does not exist", text::brief(&path)))
+            }
+            _ => Error::io(&error, &path),
+        };
         match root.folder(&path) {
             Ok(_) => Ok(Self::Folder { path }),
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
