@@ -15,6 +15,7 @@ mod change;
 mod code;
 mod descriptor;
 mod disk;
+mod emptying;
 mod listing;
 mod look;
 mod moving;

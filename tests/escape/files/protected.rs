@@ -191,3 +191,12 @@ fn secrets_files_are_not_read() {
     let listed = probe(&arena, "file_probe", &[["list", ".", ""]]);
     assert!(!listed[0].to_string().contains(".env"), "{}", listed[0]);
 }
+
+#[test]
+fn a_folder_is_not_emptied_from_under_what_is_protected() {
+    let arena = with_protected();
+    // Whoever takes a tree down asks for the folder first, and hears it before anything is gone.
+    for folder in ["sub", ".git", "sub/.git", ".vscode", "."] {
+        all_refused(&arena, &[["rmdir", folder, ""]]);
+    }
+}

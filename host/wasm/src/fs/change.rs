@@ -3,12 +3,14 @@
 //! Each asks whether it may change the canonical path that it works on. Moving and linking ask for more: they
 //! could carry what a rule shields to a place where it doesn't, or make a shielded name lead elsewhere.
 
+use super::emptying;
 use super::moving;
 use super::node::{Node, Shared};
 use super::pace::Pace;
 use super::refusal::{Cause, Fault};
 use super::resolve::{Target, Written, descend, join, resolve};
 use super::sys::{self, Kind, Stamp};
+use std::io;
 use std::sync::Arc;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
@@ -18,11 +20,18 @@ pub(super) fn make_dir(node: &Node, path: &str) -> Result<(), Fault> {
     Ok(sys::make_dir(&target.at, &target.name, node.is_private())?)
 }
 
-/// Removes an empty directory; nothing shielded can be in one.
-pub(super) fn remove_dir(node: &Node, path: &str) -> Result<(), Fault> {
+/// Removes an empty directory; nothing shielded can be in one. Of one that is not empty it says whether it could
+/// be emptied: whoever removes a tree asks that first.
+pub(super) async fn remove_dir(node: &Node, path: &str, pace: &mut Pace) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     node.shared().may_change_dir(&target.path)?;
-    Ok(sys::remove_dir(&target.at, &target.name)?)
+    let removed = sys::remove_dir(&target.at, &target.name);
+    if let Err(error) = &removed
+        && error.kind() == io::ErrorKind::DirectoryNotEmpty
+    {
+        emptying::everything_may_go(node.shared(), &target, pace).await?;
+    }
+    Ok(removed?)
 }
 
 pub(super) fn remove_file(node: &Node, path: &str) -> Result<(), Fault> {
@@ -61,6 +70,9 @@ pub(super) async fn rename(
     new_path: &str,
     pace: &mut Pace,
 ) -> Result<(), Fault> {
+    if new.is_private() && !old.is_private() {
+        return set_aside(old, old_path, new, new_path);
+    }
     same_mount(old, new)?;
     let shared = old.shared();
     let (from, to) = (name_at(old, old_path)?, name_at(new, new_path)?);
@@ -114,6 +126,43 @@ pub(super) async fn rename(
         sys::rename(&to.at, &to.name, &from.at, &from.name)?;
     }
     arrived
+}
+
+/// Moves a file or an empty directory into mimir's own state, where it keeps its permissions. Whatever else would
+/// go there is copied, as between two filesystems.
+fn set_aside(old: &Node, old_path: &str, new: &Node, new_path: &str) -> Result<(), Fault> {
+    let elsewhere = || Err(ErrorCode::CrossDevice.into());
+    let (from, to) = (name_at(old, old_path)?, name_at(new, new_path)?);
+    let kind = sys::stat_at(&from.at, &from.name)?.kind;
+    let is_whole = |at: &Target<'_>| match sys::stat_at(&at.at, &at.name)?.kind {
+        Kind::File => Ok(kind == Kind::File),
+        Kind::Directory => Ok(kind == Kind::Directory
+            && sys::list(&sys::open_dir(&at.at, &at.name)?)?
+                .next()
+                .is_none()),
+        _ => Ok::<_, io::Error>(false),
+    };
+    match kind {
+        Kind::Directory => old.shared().may_change_dir(&from.path)?,
+        _ => old.shared().may_change(&from.path)?,
+    }
+    new.shared().may_change_dir(&to.path)?;
+    if !is_whole(&from)? {
+        return elsewhere();
+    }
+    if from.dir && kind == Kind::File {
+        return Err(ErrorCode::NotDirectory.into());
+    }
+    if sys::stat_at(&to.at, &to.name).is_ok() {
+        return Err(ErrorCode::Exist.into());
+    }
+    sys::rename(&from.at, &from.name, &to.at, &to.name)?;
+    // Another call may have put something else in its place after it was looked at.
+    if is_whole(&to)? {
+        return Ok(());
+    }
+    sys::rename(&to.at, &to.name, &from.at, &from.name)?;
+    elsewhere()
 }
 
 /// Gives a regular file another name. A link's second name would lead elsewhere, so links have none.

@@ -283,7 +283,8 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        let done = change::remove_dir(&self.node(&fd)?, &path);
+        let node = self.node(&fd)?;
+        let done = change::remove_dir(&node, &path, &mut self.fs.pace).await;
         self.finish(done).await
     }
 

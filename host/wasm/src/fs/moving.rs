@@ -74,7 +74,7 @@ fn unknown(path: &str) -> Fault {
 }
 
 /// What is gone by the time that it is looked at is nothing.
-fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+pub(super) fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         // It is a directory no more.
@@ -83,8 +83,8 @@ fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Opens the directory `below` the one that moves; no part of the way may be a link.
-fn open(top: &Target<'_>, below: &Path) -> io::Result<sys::Dir> {
+/// Opens the directory `below` the one at `top`; no part of the way may be a link.
+pub(super) fn open(top: &Target<'_>, below: &Path) -> io::Result<sys::Dir> {
     let mut at: Option<sys::Dir> = None;
     let mut name = OsStr::new(&top.name);
     for next in below {

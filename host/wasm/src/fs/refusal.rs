@@ -33,6 +33,10 @@ pub enum Cause {
     WouldLeave,
     /// Whether there are such links in a directory that would move is not known.
     NotLookedThrough,
+    /// The system does not let what is in the directory be listed or removed.
+    NotEmptied,
+    /// Whether everything in the directory may be removed is not known.
+    TooMuchToEmpty,
     /// The directory was moved or replaced since it was opened, so where the link would lead is not known.
     Displaced,
 }
@@ -70,6 +74,14 @@ impl fmt::Display for Refusal {
             Cause::NotLookedThrough => write!(
                 f,
                 "`{path}` holds too much, or can't be read, to look for links that would lead out of the granted directory after the move; move its parts"
+            ),
+            Cause::NotEmptied => write!(
+                f,
+                "the permissions of `{path}` are against removing what is in it"
+            ),
+            Cause::TooMuchToEmpty => write!(
+                f,
+                "`{path}` holds too much to look whether all of it may be removed; remove its parts"
             ),
             Cause::Displaced => write!(
                 f,

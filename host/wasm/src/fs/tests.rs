@@ -1,5 +1,6 @@
 //! The view driven as the engine drives it, over a temporary workspace with something to steal in it.
 
+mod emptying;
 mod limits;
 mod links;
 mod modes;

@@ -155,6 +155,11 @@ pub(in crate::fs) fn remove_dir(at: &Dir, name: &str) -> io::Result<()> {
     at.remove_dir(name)
 }
 
+/// Whether entries may be taken out of a directory is seen when it is tried.
+pub(in crate::fs) fn may_change_entries(_: &Dir) -> bool {
+    true
+}
+
 pub(in crate::fs) fn remove_file(at: &Dir, name: &str) -> io::Result<()> {
     at.remove_file_or_symlink(name)
 }

@@ -208,6 +208,16 @@ pub(in crate::fs) fn remove_dir(at: &Dir, name: &str) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(at, name, AtFlags::REMOVEDIR)?)
 }
 
+/// Whether this process may take entries out of a directory, as far as its permissions say.
+pub(in crate::fs) fn may_change_entries(dir: &Dir) -> bool {
+    use rustix::fs::Access;
+    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    !matches!(
+        rustix::fs::accessat(dir, ".", wanted, AtFlags::EACCESS),
+        Err(Errno::ACCESS | Errno::ROFS)
+    )
+}
+
 pub(in crate::fs) fn remove_file(at: &Dir, name: &str) -> io::Result<()> {
     Ok(rustix::fs::unlinkat(at, name, AtFlags::empty())?)
 }

@@ -210,11 +210,11 @@ fn a_mount_of_its_own_opens_what_the_root_keeps_shut() {
         Resource::new_borrow(world.roots[0].rep()),
         Resource::new_borrow(world.roots[1].rep()),
     );
-    let across = world.run(async |mut view, _| {
-        view.rename_at(from, "src/main.rs".into(), to, "main.rs".into())
+    let back = world.run(async |mut view, _| {
+        view.rename_at(to, "audit.jsonl".into(), from, "stolen".into())
             .await
     });
-    assert_eq!(across.err(), Some(ErrorCode::CrossDevice));
+    assert_eq!(back.err(), Some(ErrorCode::CrossDevice));
     world.roots.remove(0);
     assert_eq!(world.read("audit.jsonl").unwrap(), SECRET);
     world.write("copy", "x").unwrap();
