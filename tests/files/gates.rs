@@ -235,3 +235,45 @@ fn deny_globs_of_the_config_hold() {
             .contains("sqlite")
     );
 }
+
+#[test]
+fn a_folder_with_something_protected_in_it_is_deleted_whole_or_not_at_all() {
+    for backup in [true, false] {
+        let kit = kit().workspace(|root| {
+            for path in [
+                "repo/.git/COMMIT_EDITMSG",
+                "repo/.git/HEAD",
+                "repo/.git/config",
+                "repo/a.txt",
+                "app/.env",
+                "app/a.txt",
+                "app/deep/b.txt",
+                "blank/.env",
+                "plain/deep/b.txt",
+            ] {
+                let path = root.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, "content").unwrap();
+            }
+        });
+        let before = picture(kit.path());
+        let delete = |path| json!({"path": path, "recursive": true, "backup": backup});
+        for (path, rule) in [
+            ("repo", "**/.git/config"),
+            ("app", "`*.env`"),
+            ("blank", "`*.env`"),
+        ] {
+            let error = fails(&kit, "delete_file", delete(path), Code::PermissionDenied);
+            assert!(
+                error.message.contains(rule) && error.message.contains("nothing was deleted"),
+                "{error}"
+            );
+        }
+        let after = picture(kit.path());
+        for (path, content) in before {
+            assert_eq!(after.get(&path), Some(&content), "{path:?}");
+        }
+        done(&kit, "delete_file", delete("plain"));
+        assert!(!kit.path().join("plain").exists());
+    }
+}

@@ -10,6 +10,13 @@
 //! the changes from last to first, and for each path compares what is there with `after`: equal,
 //! it restores `before`; equal to `before`, there is nothing to do; anything else was changed by
 //! somebody since. In a move, the content of `from` is kept like that of a deleted file.
+//!
+//! What is deleted is not removed but moved to `R/was-N`, where `N` is its place among the changes: a component
+//! does not see permissions, and there they are kept. The copy stays the copy: whoever has the deleted file
+//! open still writes to it.
+//!
+//! A change of which nothing is kept has a record too, which names its paths and the reason, so that
+//! `mimir undo` does not take an older change for the latest.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -47,6 +54,18 @@ pub struct Record {
     pub time: String,
     /// In the order in which they were made.
     pub changes: Vec<Change>,
+    /// What stands here instead of changes that can't be taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unkept: Option<Unkept>,
+}
+
+/// Changes of which nothing was kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unkept {
+    /// Why, as the end of a sentence that begins with "it can't be taken back, because".
+    pub why: String,
+    /// What was changed.
+    pub paths: Vec<String>,
 }
 
 /// One path before and after.
@@ -112,16 +131,27 @@ pub struct Backup {
     changes: Vec<Change>,
     copies: usize,
     bytes: u64,
+    unkept: Option<Unkept>,
+}
+
+/// The reason of a caller who wants nothing to be kept.
+pub fn unwanted(backup: bool) -> Option<&'static str> {
+    (!backup).then_some("no backup was wanted (`backup: false`)")
 }
 
 impl Backup {
-    /// Begins the record of a call, unless the caller wants none.
-    pub fn begin(cx: &Context, tool: &'static str, wanted: bool) -> Result<Option<Self>> {
-        if !wanted {
-            return Ok(None);
-        }
+    /// Begins the record of a call; `unkept` is why nothing is kept, if that is so. Then a record is made if one
+    /// can be.
+    pub fn begin(
+        cx: &Context,
+        tool: &'static str,
+        unkept: Option<&'static str>,
+    ) -> Result<Option<Self>> {
         let folder = cx.workspace().join(FOLDER);
         if !folder.is_dir() {
+            if unkept.is_some() {
+                return Ok(None);
+            }
             return Err(Error::unavailable(
                 "there is no folder for backups, so nothing was changed; `backup: false` does it without one",
             ));
@@ -154,16 +184,32 @@ impl Backup {
             changes: Vec::new(),
             copies: 0,
             bytes: 0,
+            unkept: unkept.map(|why| Unkept {
+                why: why.to_owned(),
+                paths: Vec::new(),
+            }),
         }))
     }
 
-    /// The name of the record.
-    pub fn id(&self) -> &str {
-        &self.id
+    /// The name of the record, if the change can be taken back by it.
+    pub fn id(&self) -> Option<&str> {
+        self.unkept.is_none().then_some(self.id.as_str())
+    }
+
+    /// Names what is changed, if nothing of it is kept. Whether that is so.
+    pub fn only_names(&mut self, place: &Place) -> bool {
+        let Some(unkept) = &mut self.unkept else {
+            return false;
+        };
+        unkept.paths.push(place.exact().to_owned());
+        true
     }
 
     /// Adds a change; keeps what is there now.
     pub fn change(&mut self, place: &Place, kind: Option<Kind>, after: State) -> Result<()> {
+        if self.only_names(place) {
+            return Ok(());
+        }
         self.room_for(1)?;
         let before = match kind {
             None => State::Absent,
@@ -198,6 +244,9 @@ impl Backup {
 
     /// Adds a change of which nothing has to be kept.
     pub fn creates(&mut self, place: &Place, after: State) {
+        if self.unkept.is_some() {
+            return;
+        }
         self.changes.push(Change {
             path: place.exact().to_owned(),
             before: State::Absent,
@@ -241,6 +290,25 @@ impl Backup {
         })
     }
 
+    /// Moves what the change `number` removes to the copies, with its permissions. Whether that could be done; if
+    /// not, it is still there.
+    pub fn set_aside(&self, place: &Place, number: usize) -> bool {
+        let kept = self.changes.get(number).map(|change| &change.before);
+        let whole = match kept {
+            Some(State::File { .. }) => true,
+            Some(State::Directory) => {
+                fs::read_dir(place.path()).is_ok_and(|mut inside| inside.next().is_none())
+            }
+            _ => false,
+        };
+        if !whole {
+            return false;
+        }
+        let copies = self.folder.join(&self.id);
+        let _ = fs::create_dir(&copies);
+        fs::rename(place.path(), copies.join(format!("was-{number}"))).is_ok()
+    }
+
     fn too_much(&self, what: std::fmt::Arguments<'_>) -> Error {
         Error::limit_exceeded(format_args!(
             "that would back up {what}, so nothing was changed; `backup: false` goes ahead without"
@@ -254,16 +322,19 @@ impl Backup {
             tool: self.tool.to_owned(),
             time: words::now(),
             changes: self.changes.clone(),
+            unkept: self.unkept.clone(),
         };
         let name = |end| self.folder.join(format!("{}.{end}", self.id));
         let (unfinished, finished) = (name("tmp"), name("json"));
         let json = serde_json::to_vec(&record)?;
-        fs::write(&unfinished, json)
-            .and_then(|()| fs::rename(&unfinished, finished))
-            .map_err(|error| {
-                let _ = fs::remove_file(&unfinished);
-                Error::io(&error, "the record of the backup")
-            })
+        let written = fs::write(&unfinished, json).and_then(|()| fs::rename(&unfinished, finished));
+        let Err(error) = written else { return Ok(()) };
+        let _ = fs::remove_file(&unfinished);
+        if self.unkept.is_some() {
+            // Whoever wants no backup may have a full disk, and goes ahead.
+            return Ok(());
+        }
+        Err(Error::io(&error, "the record of the backup"))
     }
 
     /// Keeps only the first changes, because the others didn't come to pass.
@@ -312,7 +383,7 @@ pub fn guarded(
     {
         Ok(()) => {
             prune::prune(&backup.folder, backup.bytes);
-            Ok(Some(backup.id))
+            Ok(backup.id().map(str::to_owned))
         }
         Err(error) => {
             backup.discard();

@@ -1,10 +1,10 @@
 //! `delete_file`.
 
-use std::fs;
+use std::{fs, io};
 
 use mimir_sdk::prelude::*;
 
-use crate::backup::{self, Backup, State};
+use crate::backup::{self, Backup, State, unwanted};
 use crate::place::Place;
 use crate::walk::{self, Kind};
 use crate::write::kept;
@@ -67,7 +67,7 @@ impl Tool for DeleteFile {
                 )));
             }
         }
-        let mut backup = Backup::begin(cx, "delete_file", self.backup)?;
+        let mut backup = Backup::begin(cx, "delete_file", unwanted(self.backup))?;
         let mut victims = Vec::new();
         walk::bottom_up(&place, kind, &mut |place, kind| {
             victims.push((place.clone(), kind));
@@ -76,9 +76,12 @@ impl Tool for DeleteFile {
                 _ => Ok(()),
             }
         })?;
+        if victims.len() > 1 {
+            may_be_emptied(&place)?;
+        }
         let planned = backup
             .as_mut()
-            .map_or(Ok(()), |backup| plan(backup, &victims));
+            .map_or(Ok(()), |backup| plan(backup, &place, &victims));
         if let Err(error) = planned {
             backup.into_iter().for_each(Backup::discard);
             return Err(error);
@@ -103,7 +106,7 @@ impl Tool for DeleteFile {
             .take(NAMED_MAX)
             .map(|(place, _)| place.exact().to_owned())
             .collect();
-        let backup = backup.map(|backup| backup.id().to_owned());
+        let backup = backup.and_then(|backup| backup.id().map(str::to_owned));
         Ok(Json(Deleted {
             deleted,
             total,
@@ -183,8 +186,31 @@ fn count(folder: &Place) -> u64 {
     inside
 }
 
+/// Half a folder is worse than all of it: before anything goes, the host is asked to remove the folder as it is.
+/// It doesn't, for there is something in it, and says which rule is against ever emptying it.
+fn may_be_emptied(folder: &Place) -> Result<()> {
+    match fs::remove_dir(folder.path()) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(nothing_deleted(folder, &error))
+        }
+        // It could even be removed, if somebody else has emptied it by now: then it is gone, as was wished.
+        _ => Ok(()),
+    }
+}
+
+fn nothing_deleted(place: &Place, error: &io::Error) -> Error {
+    let error = place.failed(error);
+    Error::new(
+        error.code().clone(),
+        format_args!("{error}; nothing was deleted"),
+    )
+}
+
 /// Records that everything goes.
-fn plan(backup: &mut Backup, victims: &[(Place, Kind)]) -> Result<()> {
+fn plan(backup: &mut Backup, place: &Place, victims: &[(Place, Kind)]) -> Result<()> {
+    if backup.only_names(place) {
+        return backup.write();
+    }
     backup.room_for(victims.len())?;
     for (place, kind) in victims {
         backup.change(place, Some(*kind), State::Absent)?;
@@ -195,11 +221,19 @@ fn plan(backup: &mut Backup, victims: &[(Place, Kind)]) -> Result<()> {
 /// Removes one after the other. What was removed before one can't be stays undoable.
 fn remove(victims: &[(Place, Kind)], backup: &mut Option<Backup>) -> Result<()> {
     for (done, (place, kind)) in victims.iter().enumerate() {
+        let aside = backup
+            .as_ref()
+            .is_some_and(|backup| backup.set_aside(place, done));
         let removed = match kind {
+            _ if aside => Ok(()),
             Kind::Directory => fs::remove_dir(place.path()),
             _ => fs::remove_file(place.path()),
         };
         let Err(error) = removed else { continue };
+        if done > 0 && error.kind() == io::ErrorKind::NotFound {
+            // Somebody else has removed it.
+            continue;
+        }
         if let Some(mut backup) = backup.take() {
             if done == 0 {
                 backup.discard();
@@ -214,7 +248,7 @@ fn remove(victims: &[(Place, Kind)], backup: &mut Option<Backup>) -> Result<()> 
             .map(|(place, _)| place.exact())
             .collect();
         return Err(match done {
-            0 => place.failed(&error),
+            0 => nothing_deleted(place, &error),
             _ => {
                 let before = words::counted(done as u64, "path was", "paths were");
                 let error = place.failed(&error);

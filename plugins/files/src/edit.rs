@@ -5,7 +5,7 @@ use std::fs;
 
 use mimir_sdk::prelude::*;
 
-use crate::backup::{Backup, State, guarded};
+use crate::backup::{Backup, State, guarded, unwanted};
 use crate::diff::{Diff, diff};
 use crate::place::Place;
 use crate::walk::Kind;
@@ -100,7 +100,7 @@ impl Tool for EditFile {
             None
         } else {
             guarded(
-                Backup::begin(cx, "edit_file", self.backup)?,
+                Backup::begin(cx, "edit_file", unwanted(self.backup))?,
                 |backup| backup.change(&place, Some(Kind::File), State::of(content.as_bytes())),
                 || atomic::write(&place, content.as_bytes(), Some(&there)),
             )?

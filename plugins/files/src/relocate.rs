@@ -10,12 +10,15 @@ use crate::walk::{self, Kind};
 use crate::words;
 use crate::write::{missing_parents, within_new};
 
-/// Most that is copied so that `mimir undo` takes a move back. Beyond it there is no record: a move
-/// loses nothing, and moving back undoes it. It may not overwrite anything then.
+/// Most that is copied so that `mimir undo` takes a move back. Beyond it the record names the move and keeps
+/// nothing: a move loses nothing, and moving back undoes it. It may not overwrite anything then.
 const KEPT_BYTES: u64 = 64 << 20;
 
 /// Most paths for the same.
 const KEPT_PATHS: usize = 2_000;
+
+/// Why nothing is kept then.
+const UNKEPT: &str = "it moved too much, or what no record can hold; moving it back undoes it";
 
 /// Moves or renames a file or directory.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -73,8 +76,12 @@ impl Tool for MoveFile {
             )));
         }
         let backup = guarded(
-            Backup::begin(cx, "move_file", moved.is_some())?,
+            Backup::begin(cx, "move_file", moved.is_none().then_some(UNKEPT))?,
             |backup| {
+                if backup.only_names(&from) {
+                    backup.only_names(&to);
+                    return Ok(());
+                }
                 missing
                     .iter()
                     .for_each(|folder| backup.creates(folder, State::Directory));
@@ -98,7 +105,12 @@ impl Tool for MoveFile {
         } else {
             ""
         };
-        let text = format!("Moved {} to {}{replaced}", from.shown(), to.shown());
+        let unkept = match moved {
+            Some(_) => "",
+            None => "; `mimir undo` can't take this back, but moving it back does",
+        };
+        let (source, target) = (from.shown(), to.shown());
+        let text = format!("Moved {source} to {target}{replaced}{unkept}");
         let (from, to) = (from.exact().to_owned(), to.exact().to_owned());
         Ok(Json(Moved {
             from,

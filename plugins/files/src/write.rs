@@ -4,7 +4,7 @@ use std::fs::{self, Metadata};
 
 use mimir_sdk::prelude::*;
 
-use crate::backup::{Backup, State, guarded};
+use crate::backup::{Backup, State, guarded, unwanted};
 use crate::place::Place;
 use crate::read::Encoding;
 use crate::walk::Kind;
@@ -59,7 +59,7 @@ impl Tool for WriteFile {
         let (place, there) = target(cx, &self.path)?;
         let content = self.encoding.decode(&self.content)?;
         let missing = missing_parents(&place, self.create_dirs)?;
-        let backup = Backup::begin(cx, "write_file", self.backup)?;
+        let backup = Backup::begin(cx, "write_file", unwanted(self.backup))?;
         let backup = guarded(
             backup,
             |backup| {

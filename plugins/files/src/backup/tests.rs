@@ -2,7 +2,7 @@ use super::*;
 use crate::kit::Workspace;
 
 fn begin(workspace: &Workspace) -> Backup {
-    Backup::begin(&workspace.cx(), "test_tool", true)
+    Backup::begin(&workspace.cx(), "test_tool", None)
         .unwrap()
         .unwrap()
 }
@@ -51,12 +51,12 @@ fn a_failure_leaves_no_record() {
 fn a_name_is_never_used_twice_and_always_fit() {
     let workspace = Workspace::new();
     let cx = workspace.cx().with_request_id("../a b/ü");
-    let first = Backup::begin(&cx, "t", true).unwrap().unwrap();
-    assert_eq!(first.id(), "---a-b--");
+    let first = Backup::begin(&cx, "t", None).unwrap().unwrap();
+    assert_eq!(first.id(), Some("---a-b--"));
     first.write().unwrap();
     assert_eq!(
-        Backup::begin(&cx, "t", true).unwrap().unwrap().id(),
-        "---a-b---2"
+        Backup::begin(&cx, "t", None).unwrap().unwrap().id(),
+        Some("---a-b---2")
     );
 }
 
@@ -64,11 +64,11 @@ fn a_name_is_never_used_twice_and_always_fit() {
 fn without_a_folder_it_says_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let cx = Context::at(dir.path());
-    let Err(error) = Backup::begin(&cx, "t", true) else {
+    let Err(error) = Backup::begin(&cx, "t", None) else {
         panic!("there is no folder")
     };
     assert!(error.message().contains("backup: false"), "{error}");
-    assert!(Backup::begin(&cx, "t", false).unwrap().is_none());
+    assert!(Backup::begin(&cx, "t", unwanted(false)).unwrap().is_none());
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn what_cannot_be_deleted_has_a_code() {
 fn a_failure_in_the_middle_keeps_what_went_undoable() {
     let workspace = Workspace::with(&[("d/a", "1"), ("d/b", "2")]);
     let place = |path| Place::new(&workspace.cx(), path).unwrap();
-    let mut backup = Backup::begin(&workspace.cx(), "delete_file", true).unwrap();
+    let mut backup = Backup::begin(&workspace.cx(), "delete_file", None).unwrap();
     let victims = [(place("d/a"), Kind::File), (place("d"), Kind::Directory)];
     for (place, kind) in &victims {
         backup

@@ -142,14 +142,11 @@ fn what_is_too_large_to_keep_moves_without_a_record_and_over_nothing() {
         Code::LimitExceeded
     );
     assert_eq!(workspace.text("b.txt"), "old");
-    assert_eq!(
-        tool("big", "c", false)
-            .run(&workspace.cx())
-            .unwrap()
-            .value
-            .backup,
-        None
-    );
+    let moved = tool("big", "c", false).run(&workspace.cx()).unwrap();
+    assert_eq!(moved.value.backup, None);
+    assert!(moved.text.contains("`mimir undo` can't"), "{}", moved.text);
+    let unkept = workspace.record().unkept.unwrap();
+    assert_eq!(unkept.paths, ["big", "c"]);
     assert!(workspace.has("c") && !workspace.has("big"));
 }
 

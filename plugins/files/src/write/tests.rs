@@ -51,12 +51,15 @@ fn without_backup_nothing_is_kept() {
     .run(&workspace.cx())
     .unwrap();
     assert_eq!(written.value.backup, None);
+    let record = workspace.record();
+    let unkept = record.unkept.unwrap();
     assert_eq!(
-        std::fs::read_dir(workspace.root().join(crate::backup::FOLDER))
-            .unwrap()
-            .count(),
-        0
+        (unkept.paths, record.changes),
+        (vec!["a.txt".to_owned()], vec![])
     );
+    assert!(unkept.why.contains("backup: false"), "{}", unkept.why);
+    let folder = workspace.root().join(crate::backup::FOLDER);
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1, "and no copy");
 }
 
 #[test]
