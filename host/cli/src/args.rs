@@ -99,7 +99,9 @@ Examples:
     #[command(after_help = "\
 Takes back the newest change that was recorded and not taken back yet, whichever session made it,
 and says which that was. One that is older than an hour is seldom what is meant: it is named, and
-taken back by its ID or with --yes. What has changed since stays, unless --force is given.
+taken back by its ID or with --yes. One that can't be taken back, and one that is of no call in
+the audit log, is named, too, and nothing older is taken in its place. What has changed since
+stays, unless --force is given. What an undo removes or replaces is kept beside the backups.
 
 Examples:
   mimir undo           take back the newest change

@@ -2,9 +2,11 @@
 //! putting back what was there.
 //!
 //! Nothing is touched before everything is checked: each path still is what the tool made of it, and each
-//! copy still is what it was. Each file is put back whole or not at all; what is there already is left alone,
+//! copy still is what it was. What an undo removes or replaces is kept beside the copies. Each file is put back whole or not at all; what is there already is left alone,
 //! so an undo that was broken off can be repeated.
 
+mod judge;
+mod modes;
 mod place;
 mod record;
 mod restore;
@@ -18,6 +20,7 @@ use mimir_core::{Code, ToolError, text};
 use crate::exit::file_error;
 use crate::workspace::Workspace;
 
+pub use judge::is_logged;
 pub use record::{Change, Record, State};
 pub use restore::{Became, Restored};
 
@@ -35,6 +38,9 @@ pub struct Found {
     /// Files that are no records, and why.
     pub unreadable: Vec<String>,
 }
+
+/// Where the backups are, from the workspace root.
+pub const FOLDER: &str = ".mimir/state/backups";
 
 /// A longer record is none that a tool wrote: deleting 100,000 files makes about 30 MB.
 const LONGEST: u64 = 64 << 20;

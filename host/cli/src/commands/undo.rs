@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use mimir_core::audit::{AuditSink, Event, FileAudit, Kind};
+use mimir_core::audit::{AuditSink, Event, FileAudit, Kind, Log};
 use mimir_core::{CallContext, Code, RequestId, ToolError};
 
 use crate::args::{Globals, UndoWish};
 use crate::exit::{Exit, Failure};
 use crate::output::{Printer, undo, warn};
 use crate::setup::{self, Setup};
-use crate::undo::{Backups, Record};
+use crate::undo::{Backups, Record, is_logged};
 
 /// Whoever undoes without a name means what has just happened. Older changes are named.
 const RECENT: Duration = Duration::from_secs(60 * 60);
@@ -35,9 +35,12 @@ pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, 
             if id.is_none() {
                 // The newest change may be among those.
                 undo::unreadable(&found);
-                if !yes && age.is_none_or(|age| age > RECENT) {
-                    return Err(too_old(record, age).into());
-                }
+            }
+            if let Some(unkept) = &record.unkept {
+                return Err(cannot(record, age, &unkept.why).into());
+            }
+            if id.is_none() && !yes && age.is_none_or(|age| age > RECENT) {
+                return Err(too_old(record, age).into());
             }
             let audit = FileAudit::new(setup.workspace.audit(), setup.settings.config.audit);
             audit.ready().map_err(|error| {
@@ -45,9 +48,13 @@ pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, 
                     format!("nothing was taken back, because it could not be recorded: {error}");
                 ToolError::new(Code::Unavailable, message)
             })?;
+            let logged = is_logged(record, &Log::at(audit.path())).unwrap_or(false);
+            if id.is_none() && !logged {
+                return Err(unlogged(record).into());
+            }
             let mut event = event(record);
             let start = Instant::now();
-            let restored = backups.restore(record.clone(), force);
+            let restored = backups.restore(record.clone(), force, logged);
             event.duration_ms = Some(start.elapsed().as_secs_f64() * 1000.0);
             event.ok = restored.is_ok();
             event.code = restored.as_ref().err().map(|error| error.code);
@@ -80,6 +87,30 @@ fn event(record: &Record) -> Event {
         .with_tool(&record.tool);
     event.id.clone_from(&record.id);
     event
+}
+
+/// The latest change can't be taken back, and an older one is not what is meant.
+fn cannot(record: &Record, age: Option<Duration>, why: &str) -> ToolError {
+    let message = format!(
+        "the change of {} by {} ({}, {}) can't be taken back, because {}; nothing was taken back, and `mimir undo --list` shows what can be, by its ID",
+        undo::paths(record),
+        mimir_core::text::visible(&record.tool),
+        mimir_core::text::visible(&record.id),
+        undo::ago(age),
+        mimir_core::text::visible(why),
+    );
+    ToolError::new(Code::Unavailable, message)
+}
+
+/// A record that no call of the log has made. It may have come with a checkout.
+fn unlogged(record: &Record) -> ToolError {
+    let id = mimir_core::text::visible(&record.id);
+    let message = format!(
+        "the newest change, of {} by {}, is of no call in the audit log, so it may not be of this machine, and nothing was taken back; `mimir undo {id}` takes it back",
+        undo::paths(record),
+        mimir_core::text::visible(&record.tool),
+    );
+    ToolError::new(Code::ApprovalDenied, message)
 }
 
 fn too_old(record: &Record, age: Option<Duration>) -> ToolError {

@@ -7,7 +7,7 @@ use mimir_core::text::visible;
 use serde_json::json;
 
 use crate::exit::Failure;
-use crate::undo::{Became, Found, Record, Restored, State};
+use crate::undo::{Became, FOLDER, Found, Record, Restored, State};
 
 use super::{FAINT, GOOD, Printer, columns, first_line, styled, warn};
 
@@ -20,8 +20,13 @@ pub fn list(printer: Printer, found: &Found) -> Result<(), Failure> {
         .records
         .iter()
         .map(|record| {
-            let paths: Vec<&str> = record.changes.iter().map(|change| change.path.as_str()).collect();
-            json!({ "id": record.id, "tool": record.tool, "time": record.time, "undone": record.undone, "paths": paths })
+            let paths: Vec<&str> = record.paths().collect();
+            let unkept = record.unkept.as_ref().map(|unkept| &unkept.why);
+            let mut row = json!({ "id": record.id, "tool": record.tool, "time": record.time, "undone": record.undone, "paths": paths });
+            if let Some(why) = unkept {
+                row["unkept"] = why.as_str().into();
+            }
+            row
         })
         .collect();
     printer.result(&json!({ "changes": rows }), |out| text(out, found))?;
@@ -42,27 +47,23 @@ fn text(out: &mut dyn Write, found: &Found) -> io::Result<()> {
             paths(record)
         );
         let line = first_line(&line, columns());
-        match record.undone {
-            None => writeln!(out, "{line}")?,
-            Some(_) => writeln!(
-                out,
-                "{}",
-                styled(FAINT, format_args!("{line} (taken back)"))
-            )?,
-        }
+        let done = match (&record.undone, &record.unkept) {
+            (None, None) => {
+                writeln!(out, "{line}")?;
+                continue;
+            }
+            (Some(_), _) => "taken back",
+            (None, Some(_)) => "can't be taken back",
+        };
+        writeln!(out, "{}", styled(FAINT, format_args!("{line} ({done})")))?;
     }
     Ok(())
 }
 
 /// The first paths of a record.
 pub fn paths(record: &Record) -> String {
-    let shown: Vec<String> = record
-        .changes
-        .iter()
-        .take(MOST_PATHS)
-        .map(|change| visible(&change.path))
-        .collect();
-    match record.changes.len().saturating_sub(MOST_PATHS) {
+    let shown: Vec<String> = record.paths().take(MOST_PATHS).map(visible).collect();
+    match record.paths().count().saturating_sub(MOST_PATHS) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
@@ -71,7 +72,7 @@ pub fn paths(record: &Record) -> String {
 /// How long ago something was, in the largest unit that fits.
 pub fn ago(age: Option<Duration>) -> String {
     let Some(seconds) = age.map(|age| age.as_secs()) else {
-        return "from an unknown time".to_owned();
+        return "dated in the future or not at all".to_owned();
     };
     let units = [
         (86_400, "day"),
@@ -107,6 +108,11 @@ pub fn restored(
         let paths = paths.iter().filter(|path| wanted.contains(&path.became));
         paths.map(|path| path.path.as_str()).collect()
     };
+    let copy = |path: &Restored| {
+        let copy = path.copy.as_ref()?;
+        Some((path.path.clone(), json!(format!("{FOLDER}/{copy}"))))
+    };
+    let copies: serde_json::Map<_, _> = paths.iter().filter_map(copy).collect();
     let value = json!({
         "id": record.id,
         "tool": record.tool,
@@ -114,6 +120,7 @@ pub fn restored(
         "restored": of(&[Became::Restored, Became::Removed]),
         "kept": of(&[Became::Kept]),
         "asBefore": of(&[Became::AsBefore]),
+        "copies": copies,
     });
     printer.result(&value, |out| {
         writeln!(
@@ -133,6 +140,15 @@ pub fn restored(
                 (Became::AsBefore, _) => "was there already:",
             };
             writeln!(out, "  {what} {}", visible(&path.path))?;
+        }
+        if !copies.is_empty() {
+            let copies = paths.iter().filter(|path| path.copy.is_some()).count();
+            let files = if copies == 1 { "file" } else { "files" };
+            let id = visible(&record.id);
+            writeln!(
+                out,
+                "kept {copies} {files} that were there until now in {FOLDER}/{id}"
+            )?;
         }
         Ok(())
     })

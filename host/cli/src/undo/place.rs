@@ -76,8 +76,8 @@ mod unix {
     use std::path::Path;
 
     use rustix::fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, fchmod, mkdirat, openat, readlinkat, renameat,
-        statat, symlinkat, unlinkat,
+        AtFlags, CWD, FileType, Mode, OFlags, fchmod, linkat, mkdirat, openat, readlinkat,
+        renameat, statat, symlinkat, unlinkat,
     };
     use rustix::io::Errno;
 
@@ -95,6 +95,13 @@ mod unix {
         .union(OFlags::CLOEXEC)
         .union(OFlags::RDONLY);
 
+    /// Of a new file and a new folder of which nobody knows whose they may be: their owner's.
+    const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+    const FOLDER_MODE: Mode = Mode::RWXU;
+
+    /// The permissions that are kept: never setuid and the like.
+    const KEPT: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
+
     impl Place {
         /// Goes to `path` below `root`; makes the folders on the way if `make`.
         pub fn find(root: &Path, path: &str, make: bool) -> io::Result<Self> {
@@ -109,7 +116,7 @@ mod unix {
             for part in names {
                 folder = match openat(&folder, part, FOLDER, Mode::empty()) {
                     Err(Errno::NOENT) if make => {
-                        mkdirat(&folder, part, Mode::from_raw_mode(0o777))?;
+                        mkdirat(&folder, part, FOLDER_MODE)?;
                         openat(&folder, part, FOLDER, Mode::empty())?
                     }
                     // Systems have several words for a link that is not followed.
@@ -129,23 +136,18 @@ mod unix {
 
         /// Puts a file there, whole or not at all.
         ///
-        /// The permissions are those of the file that it replaces, where there is one.
-        pub fn put(&self, content: &mut dyn Read) -> io::Result<()> {
+        /// The permissions are those of the file that it replaces, else `mode`, else for its owner alone.
+        pub fn put(&self, content: &mut dyn Read, mode: Option<u32>) -> io::Result<()> {
             let name = unfinished();
             let mode = match statat(&self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => {
                     Some(Mode::from_raw_mode(stat.st_mode))
                 }
-                _ => None,
+                _ => mode.map(|mode| Mode::from_raw_mode(mode as _) & KEPT),
             };
             let flags =
                 OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let fd = openat(
-                &self.folder,
-                name.as_str(),
-                flags,
-                Mode::from_raw_mode(0o666),
-            )?;
+            let fd = openat(&self.folder, name.as_str(), flags, FILE_MODE)?;
             let mut file = File::from(fd);
             let done = io::copy(content, &mut file)
                 .and_then(|_| match mode {
@@ -184,13 +186,37 @@ mod unix {
             })
         }
 
-        /// Makes a directory.
+        /// Makes a directory for its owner alone.
         pub fn make_directory(&self) -> io::Result<()> {
-            Ok(mkdirat(
-                &self.folder,
-                self.name.as_str(),
-                Mode::from_raw_mode(0o777),
-            )?)
+            Ok(mkdirat(&self.folder, self.name.as_str(), FOLDER_MODE)?)
+        }
+
+        /// Who may use what is there.
+        #[expect(
+            clippy::useless_conversion,
+            reason = "modes have another width on other platforms"
+        )]
+        pub fn mode(&self) -> Option<u32> {
+            let stat = statat(&self.folder, self.name.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            Some((Mode::from_raw_mode(stat.st_mode) & KEPT).bits().into())
+        }
+
+        /// Says who may use the directory.
+        pub fn set_mode(&self, mode: u32) -> io::Result<()> {
+            let folder = openat(&self.folder, self.name.as_str(), FOLDER, Mode::empty())?;
+            Ok(fchmod(folder, Mode::from_raw_mode(mode as _) & KEPT)?)
+        }
+
+        /// Puts the file or the link also where `copy` is and nothing else.
+        pub fn keep_at(&self, copy: &Self) -> io::Result<()> {
+            let (from, to) = (self.name.as_str(), copy.name.as_str());
+            let linked = linkat(&self.folder, from, &copy.folder, to, AtFlags::empty());
+            // Not every file has two names: not on another disk, and not one of another user.
+            match linked.map(|()| Item::Absent).or_else(|_| self.item())? {
+                Item::Absent | Item::Directory => Ok(()),
+                Item::Link(target) => copy.link(&target),
+                Item::File => copy.put(&mut self.open()?, None),
+            }
         }
 
         /// Makes a link. What is at its other end is not looked at.
@@ -262,7 +288,7 @@ mod portable {
         }
 
         /// Puts a file there, whole or not at all.
-        pub fn put(&self, content: &mut dyn Read) -> io::Result<()> {
+        pub fn put(&self, content: &mut dyn Read, _mode: Option<u32>) -> io::Result<()> {
             let unfinished = self.folder.join(unfinished());
             let done = File::create_new(&unfinished)
                 .and_then(|mut file| io::copy(content, &mut file).and_then(|_| file.sync_all()))
@@ -291,6 +317,21 @@ mod portable {
         /// Makes a directory.
         pub fn make_directory(&self) -> io::Result<()> {
             fs::create_dir(&self.path)
+        }
+
+        /// Permissions are the folder's here.
+        pub fn mode(&self) -> Option<u32> {
+            None
+        }
+
+        /// Permissions are the folder's here.
+        pub fn set_mode(&self, _mode: u32) -> io::Result<()> {
+            Ok(())
+        }
+
+        /// Puts the file also where `copy` is and nothing else.
+        pub fn keep_at(&self, copy: &Self) -> io::Result<()> {
+            copy.put(&mut self.open()?, None)
         }
 
         /// Links are not made here: a directory link and a file link are two things.
@@ -323,8 +364,8 @@ mod tests {
         assert!(Place::find(dir.path(), "a/b/c.txt", false).is_err());
         let place = Place::find(dir.path(), "./a/b/c.txt", true).unwrap();
         assert_eq!(place.open().unwrap_err().kind(), io::ErrorKind::NotFound);
-        place.put(&mut &b"one"[..]).unwrap();
-        place.put(&mut &b"two"[..]).unwrap();
+        place.put(&mut &b"one"[..], None).unwrap();
+        place.put(&mut &b"two"[..], None).unwrap();
         let mut text = String::new();
         place.open().unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "two");
@@ -357,7 +398,7 @@ mod tests {
         assert!(Place::find(dir.path(), "folder/victim", true).is_err());
         let place = Place::find(dir.path(), "file", true).unwrap();
         assert!(place.open().is_err());
-        place.put(&mut &b"new"[..]).unwrap();
+        place.put(&mut &b"new"[..], None).unwrap();
         assert_eq!(
             fs::read_to_string(outside.path().join("victim")).unwrap(),
             "safe"

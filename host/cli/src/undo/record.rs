@@ -17,18 +17,36 @@ pub struct Record {
     pub time: String,
     /// In the order in which they were made.
     pub changes: Vec<Change>,
+    /// What stands here instead of changes that can't be taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unkept: Option<Unkept>,
     /// When they were taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<String>,
 }
 
 impl Record {
-    /// How long ago the change was made; nothing if its time can't be read. A clock that was set back since
-    /// makes it new.
+    /// How long ago the change was made; nothing if its time can't be read or is still to come.
     pub fn age(&self, now: Timestamp) -> Option<Duration> {
         let made: Timestamp = self.time.parse().ok()?;
-        Some(Duration::try_from(now.duration_since(made)).unwrap_or_default())
+        Duration::try_from(now.duration_since(made)).ok()
     }
+
+    /// The paths that were changed.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        let changed = self.changes.iter().map(|change| change.path.as_str());
+        let unkept = self.unkept.iter().flat_map(|unkept| &unkept.paths);
+        changed.chain(unkept.map(String::as_str))
+    }
+}
+
+/// Changes of which nothing was kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unkept {
+    /// Why, as the end of a sentence that begins with "it can't be taken back, because".
+    pub why: String,
+    /// What was changed.
+    pub paths: Vec<String>,
 }
 
 /// One path before and after.

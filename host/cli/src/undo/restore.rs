@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use mimir_core::paths::{Layer, PathRules};
 use mimir_core::{Code, ToolError, text};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::sdk;
 
+use super::judge::refuse_protected;
 use super::place::{Item, Place};
 use super::{Backups, Change, Record, State};
 
@@ -35,6 +35,8 @@ pub struct Restored {
     pub before: State,
     /// What became of it.
     pub became: Became,
+    /// Where what was there until now is kept, relative to the folder of the backups.
+    pub copy: Option<String>,
 }
 
 /// What is at a path now.
@@ -50,13 +52,19 @@ const NAMED_MAX: usize = 10;
 
 impl Backups {
     /// Takes the changes of a record back, the last one first, and marks the record. Returns what became of
-    /// each path. With `force`, also where a path is not what the tool left there.
-    pub fn restore(&self, mut record: Record, force: bool) -> Result<Vec<Restored>, ToolError> {
+    /// each path. With `force`, also where a path is not what the tool left there. `logged` is whether the record
+    /// is of a call in the log.
+    pub fn restore(
+        &self,
+        mut record: Record,
+        force: bool,
+        logged: bool,
+    ) -> Result<Vec<Restored>, ToolError> {
         let mut done = Vec::new();
         let mut todo = Vec::new();
         let (mut changed, mut blocked) = (Vec::new(), Vec::new());
-        for change in record.changes.iter().rev() {
-            self.refuse_protected(&change.path)?;
+        for (number, change) in record.changes.iter().enumerate().rev() {
+            refuse_protected(change, logged)?;
             let now = match self.look(&change.path)? {
                 Now::State(now) => now,
                 Now::Blocked if change.before == State::Absent => State::Absent,
@@ -66,7 +74,7 @@ impl Backups {
                 }
             };
             if is_same(&now, &change.before) {
-                done.push(became(change, Became::AsBefore));
+                done.push(became(change, Became::AsBefore, None));
                 continue;
             }
             if !is_same(&now, &change.after) {
@@ -76,7 +84,7 @@ impl Backups {
                 }
             }
             self.check_copy(change)?;
-            todo.push(change);
+            todo.push((number, change));
         }
         if !changed.is_empty() && !force {
             let message = format!(
@@ -95,10 +103,20 @@ impl Backups {
             return Err(ToolError::new(Code::AlreadyExists, message)
                 .with_details(json!({ "blocked": blocked })));
         }
-        for change in todo {
-            match self.put_back(change) {
-                Ok(as_told) => done.push(became(change, as_told)),
+        let modes = self.modes(&record);
+        for (number, change) in &todo {
+            let kept = self.keep(&record, *number);
+            match kept.and_then(|copy| Ok((self.put_back(change, modes[*number])?, copy))) {
+                Ok((as_told, copy)) => done.push(became(change, as_told, copy)),
                 Err(error) => return Err(cannot(change, &error, &done)),
+            }
+        }
+        // What is in a folder is there before the folder is closed.
+        for (number, change) in todo.iter().rev() {
+            if let (State::Directory, Some(mode)) = (&change.before, modes[*number]) {
+                Place::find(&self.root, &change.path, false)
+                    .and_then(|place| place.set_mode(mode))
+                    .map_err(|error| cannot(change, &error, &done))?;
             }
         }
         record.undone = Some(now());
@@ -125,19 +143,32 @@ impl Backups {
         })
     }
 
-    /// What no tool may write, no tool wrote: such a record is a forgery.
-    fn refuse_protected(&self, path: &str) -> Result<(), ToolError> {
-        let rules = PathRules::protected();
-        match rules.check_file(path).against_writing() {
-            Some(rule) if rule.layer() == Layer::Protected => {
-                let message = format!(
-                    "{} is protected ({rule}) and is not restored",
-                    text::visible(path)
-                );
-                Err(ToolError::new(Code::PermissionDenied, message))
+    /// Keeps the file or the link that is going to be replaced or removed, and tells where.
+    fn keep(&self, record: &Record, number: usize) -> io::Result<Option<String>> {
+        let place = match Place::find(&self.root, &record.changes[number].path, false) {
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
             }
-            _ => Ok(()),
+            place => place?,
+        };
+        if matches!(place.item()?, Item::Absent | Item::Directory) {
+            return Ok(None);
         }
+        // An undo that was broken off has kept something already.
+        for again in 0.. {
+            let name = format!("{}/undone-{number}-{again}", record.id);
+            let copy = Place::find(&self.folder, &name, true)?;
+            if copy.item()? == Item::Absent {
+                place.keep_at(&copy)?;
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 
     /// What is at a path now.
@@ -194,7 +225,7 @@ impl Backups {
         }
     }
 
-    fn put_back(&self, change: &Change) -> io::Result<Became> {
+    fn put_back(&self, change: &Change, mode: Option<u32>) -> io::Result<Became> {
         let place = match &change.before {
             State::Absent => Place::find(&self.root, &change.path, false)?,
             _ => Place::find(&self.root, &change.path, true)?,
@@ -216,18 +247,19 @@ impl Backups {
             }
             State::File { backup, .. } => {
                 let copy = Place::find(&self.folder, backup.as_deref().unwrap_or_default(), false)?;
-                place.put(&mut copy.open()?)?;
+                place.put(&mut copy.open()?, mode)?;
             }
         }
         Ok(Became::Restored)
     }
 }
 
-fn became(change: &Change, became: Became) -> Restored {
+fn became(change: &Change, became: Became, copy: Option<String>) -> Restored {
     Restored {
         path: change.path.clone(),
         before: change.before.clone(),
         became,
+        copy,
     }
 }
 

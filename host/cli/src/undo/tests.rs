@@ -70,6 +70,7 @@ impl Scene {
                     after,
                 })
                 .collect(),
+            unkept: None,
             undone: None,
         };
         let path = self.backups.folder.join(format!("{id}.json"));
@@ -92,7 +93,7 @@ fn an_overwritten_file_comes_back_once() {
     scene.record("1", vec![("a.txt", scene.kept("1-0", "old"), file("new"))]);
     let record = scene.choose(None).unwrap();
     assert_eq!(
-        told(&scene.backups.restore(record, false).unwrap()),
+        told(&scene.backups.restore(record, false, true).unwrap()),
         [("a.txt", Became::Restored)]
     );
     assert_eq!(scene.read("a.txt"), "old");
@@ -113,14 +114,17 @@ fn what_changed_since_stays_unless_forced() {
         ("b.txt", scene.kept("1-1", "old b"), file("new")),
     ];
     let record = scene.record("1", changes);
-    let error = scene.backups.restore(record.clone(), false).unwrap_err();
+    let error = scene
+        .backups
+        .restore(record.clone(), false, true)
+        .unwrap_err();
     assert_eq!(error.code, Code::AlreadyExists);
     assert!(
         error.message.contains("a.txt") && !error.message.contains("b.txt"),
         "{error}"
     );
     assert_eq!(scene.read("b.txt"), "new", "nothing is touched");
-    scene.backups.restore(record, true).unwrap();
+    scene.backups.restore(record, true, true).unwrap();
     assert_eq!(
         (scene.read("a.txt"), scene.read("b.txt")),
         ("old a".into(), "old b".into())
@@ -139,7 +143,7 @@ fn made_files_go_and_removed_trees_come_back() {
         ("tree", State::Directory, State::Absent),
     ];
     let record = scene.record("1", changes);
-    scene.backups.restore(record, false).unwrap();
+    scene.backups.restore(record, false, true).unwrap();
     assert!(!scene.root().join("made.txt").exists());
     assert_eq!(scene.read("tree/deep/x"), "x");
     assert!(scene.root().join("tree/empty").is_dir());
@@ -154,14 +158,14 @@ fn a_damaged_copy_restores_nothing() {
     assert_eq!(
         scene
             .backups
-            .restore(record.clone(), true)
+            .restore(record.clone(), true, true)
             .unwrap_err()
             .code,
         Code::Unavailable
     );
     fs::remove_file(scene.backups.folder.join("1-0")).unwrap();
     assert_eq!(
-        scene.backups.restore(record, true).unwrap_err().code,
+        scene.backups.restore(record, true, true).unwrap_err().code,
         Code::Unavailable
     );
     assert_eq!(scene.read("a.txt"), "new");
@@ -178,7 +182,7 @@ fn forged_records_reach_nothing() {
         "",
     ] {
         let record = scene.record("1", vec![(path, scene.kept("1-0", "evil"), State::Absent)]);
-        assert!(scene.backups.restore(record, true).is_err(), "{path}");
+        assert!(scene.backups.restore(record, true, true).is_err(), "{path}");
     }
     assert!(!scene.root().join(".git").exists());
     let outside = State::File {
@@ -186,7 +190,7 @@ fn forged_records_reach_nothing() {
         backup: Some("../../../secret".to_owned()),
     };
     let record = scene.record("2", vec![("a.txt", outside, State::Absent)]);
-    assert!(scene.backups.restore(record, true).is_err());
+    assert!(scene.backups.restore(record, true, true).is_err());
 }
 
 #[test]
@@ -199,7 +203,7 @@ fn links_lead_nowhere() {
         "1",
         vec![("folder/x", scene.kept("1-0", "old"), State::Absent)],
     );
-    assert!(scene.backups.restore(record, true).is_err());
+    assert!(scene.backups.restore(record, true, true).is_err());
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
@@ -244,7 +248,7 @@ fn what_becomes_of_each_path_is_told() {
     ];
     let record = scene.record("1", changes);
     assert_eq!(
-        told(&scene.backups.restore(record, false).unwrap()),
+        told(&scene.backups.restore(record, false, true).unwrap()),
         [
             ("made/inner/to", Became::AsBefore),
             ("from", Became::Restored),
@@ -269,7 +273,7 @@ fn what_is_in_the_way_stops_it_before_it_begins() {
         )
     };
     let refused = |force: bool, code: Code| {
-        let error = scene.backups.restore(record("1"), force).unwrap_err();
+        let error = scene.backups.restore(record("1"), force, true).unwrap_err();
         assert_eq!(error.code, code, "{error}");
         assert!(error.message.contains('d'), "{error}");
         assert!(!scene.root().join("other").exists());
@@ -301,14 +305,14 @@ fn links_come_back_wherever_they_point() {
     let target = "/usr/bin/python3".to_owned();
     let before = State::Link { target };
     let record = scene.record("1", vec![("venv/python", before, State::Absent)]);
-    scene.backups.restore(record.clone(), false).unwrap();
+    scene.backups.restore(record.clone(), false, true).unwrap();
     let link = scene.root().join("venv/python");
     assert_eq!(fs::read_link(&link).unwrap(), Path::new("/usr/bin/python3"));
     // Changed since, and restored by force.
     fs::remove_file(&link).unwrap();
     scene.write("venv/python", "mine");
-    assert!(scene.backups.restore(record.clone(), false).is_err());
-    scene.backups.restore(record, true).unwrap();
+    assert!(scene.backups.restore(record.clone(), false, true).is_err());
+    scene.backups.restore(record, true, true).unwrap();
     assert_eq!(fs::read_link(&link).unwrap(), Path::new("/usr/bin/python3"));
 }
 
@@ -320,7 +324,36 @@ fn a_record_knows_its_age() {
     let age = |record: &Record| record.age(now).map(|age| age.as_secs());
     assert_eq!(age(&record), Some(90));
     record.time = "2027-01-01T00:00:00Z".to_owned();
-    assert_eq!(age(&record), Some(0));
+    assert_eq!(age(&record), None);
     record.time = "yesterday".to_owned();
     assert_eq!(age(&record), None);
+}
+
+#[test]
+fn a_move_over_another_file_tells_less_of_the_mode() {
+    let scene = Scene::new();
+    scene.write("to", "moved");
+    let changes = vec![
+        ("from", scene.kept("1-0", "moved"), State::Absent),
+        ("to", scene.kept("1-1", "old"), file("moved")),
+    ];
+    let record = scene.record("1", changes);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &str| {
+            let meta = fs::metadata(scene.root().join(path)).unwrap();
+            meta.permissions().mode() & 0o777
+        };
+        let to = scene.root().join("to");
+        fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
+        scene.backups.restore(record, false, true).unwrap();
+        assert_eq!((mode("from"), mode("to")), (0o700, 0o755));
+    }
+    #[cfg(not(unix))]
+    scene.backups.restore(record, false, true).unwrap();
+    assert_eq!(
+        (scene.read("from"), scene.read("to")),
+        ("moved".into(), "old".into())
+    );
 }

@@ -1,0 +1,58 @@
+//! The permissions of what was removed. No tool sees any; what it moved still has its own.
+
+use super::place::{Item, Place};
+use super::{Backups, Record, State};
+
+/// What the owner may do.
+const OWNER: u32 = 0o700;
+
+impl Backups {
+    /// The permissions of what each change took away, where they are known.
+    pub(super) fn modes(&self, record: &Record) -> Vec<Option<u32>> {
+        let changes = record.changes.iter().enumerate();
+        let of = |(number, change): (usize, &super::Change)| {
+            let aside = format!("{}/was-{number}", record.id);
+            let aside = Place::find(&self.folder, &aside, false).ok()?;
+            mode_of(&aside, &change.before)
+        };
+        let mut modes: Vec<Option<u32>> = changes.map(of).collect();
+        for (from, to) in moved(record) {
+            let arrival = &record.changes[to];
+            let now = Place::find(&self.root, &arrival.path, false).ok();
+            let mode = now.and_then(|place| mode_of(&place, &record.changes[from].before));
+            // A file that replaced another has taken over that one's.
+            let bits = match arrival.before {
+                State::Absent => 0o777,
+                _ => OWNER,
+            };
+            modes[from] = modes[from].or(mode.map(|mode| mode & bits));
+        }
+        modes
+    }
+}
+
+/// The permissions of what is at a place, if it is what was there.
+fn mode_of(place: &Place, was: &State) -> Option<u32> {
+    match (place.item().ok()?, was) {
+        (Item::File, State::File { .. }) | (Item::Directory, State::Directory) => place.mode(),
+        _ => None,
+    }
+}
+
+/// The changes by which something went and came: in a move, what went first comes last.
+fn moved(record: &Record) -> Vec<(usize, usize)> {
+    let gone = |change: &&super::Change| change.after == State::Absent;
+    let count = record
+        .changes
+        .iter()
+        .take_while(|change| !gone(change))
+        .count();
+    let left = record.changes.iter().skip(count).take_while(gone).count();
+    let last = record.changes.len();
+    let pairs = (count..count + left).zip((count + left..last).rev());
+    if last - count == 2 * left {
+        pairs.collect()
+    } else {
+        Vec::new()
+    }
+}
