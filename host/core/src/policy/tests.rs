@@ -149,3 +149,52 @@ fn an_operation_is_known_by_the_tool_that_does_only_that() {
     compact.source = crate::tool::Source::Custom;
     assert_eq!(same_as(&compact, &json!({"operation": "delete"})), None);
 }
+
+#[test]
+fn a_team_stands_above_every_file_and_is_named() {
+    let team = policy(json!({"tools": {"sample": {"approval": "deny"}}})).of_team();
+    let own = policy(json!({"tools": {"sample": {"approval": "allow"}}}));
+    let both = Policy::of_files(&Config::default(), vec![team, own]).unwrap();
+    let mut evaluation = Evaluation::default();
+    both.evaluate(&sample(), &json!({}), &mut evaluation);
+    assert_eq!(evaluation.decision(), Decision::Deny);
+    assert_eq!(evaluation.decisive().unwrap().layer, Layer::TeamPolicy);
+}
+
+#[test]
+fn what_nobody_has_accepted_forbids_and_allows_nothing() {
+    let file = |config| policy(config).unaccepted();
+    let mut asking = sample();
+    asking.definition.approval = Decision::Ask;
+    for lowering in [
+        json!({"tools": {"sample": {"approval": "allow"}}}),
+        json!({"policy": {"rules": [{"decision": "allow"}]}}),
+    ] {
+        let alone = Policy::of_files(&Config::default(), vec![file(lowering.clone())]).unwrap();
+        assert_eq!(decision(&alone, &asking), Decision::Ask, "{lowering}");
+    }
+    let mut closed = sample();
+    closed.definition.approval = Decision::Deny;
+    let asked = file(json!({"tools": {"sample": {"approval": "ask"}}}));
+    let asked = Policy::of_files(&Config::default(), vec![asked]).unwrap();
+    assert_eq!(
+        decision(&asked, &closed),
+        Decision::Deny,
+        "asking lowers a denial"
+    );
+    let denying = file(json!({"policy": {"deny": ["sample"]}}));
+    let denying = Policy::of_files(&Config::default(), vec![denying]).unwrap();
+    assert_eq!(decision(&denying, &sample()), Decision::Deny);
+    let reveal = file(json!({"tools": {"sample": {"reveal": [".env"], "deny": ["x"]}}}));
+    let reveal = Policy::of_files(&Config::default(), vec![reveal]).unwrap();
+    for hidden in [".env", "x"] {
+        assert!(
+            reveal
+                .paths(&sample())
+                .check(hidden)
+                .against_reading()
+                .is_some(),
+            "{hidden}"
+        );
+    }
+}
