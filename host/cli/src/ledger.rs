@@ -5,7 +5,8 @@
 //! the person who checked it out. The grants themselves stand in `.mimir/tools.lock`, which is made to be
 //! reviewed; here is only which of them this person gave.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -15,12 +16,13 @@ use mimir_core::grants::Grant;
 use sha2::{Digest, Sha256};
 
 use crate::places::Places;
+use crate::private::{self, Readers};
 use crate::workspace::Workspace;
 
 mod book;
 mod lock;
 
-pub use book::{Book, Store, turn};
+pub use book::{Book, Store};
 pub use lock::LockFile;
 
 /// What this user has said about one workspace.
@@ -118,32 +120,23 @@ impl Ledger for UserLedger {
     }
 }
 
+/// The turn to change a file.
+fn turn(path: &Path) -> Result<File, LedgerError> {
+    private::turn(path).map_err(|error| failed(path, format_args!("cannot be changed: {error}")))
+}
+
+/// Writes a whole file.
+fn write(path: &Path, text: &str, readers: Readers) -> Result<(), LedgerError> {
+    private::replace(path, text.as_bytes(), readers)
+        .map_err(|error| failed(path, format_args!("cannot be written: {error}")))
+}
+
 /// An error that names the file.
 fn failed(path: &Path, text: impl std::fmt::Display) -> LedgerError {
     LedgerError {
         place: mimir_core::text::visible(&path.display().to_string()),
         text: text.to_string(),
     }
-}
-
-/// Writes a whole file, or leaves the old one: to a temporary name beside it first.
-pub fn replace(path: &Path, text: &str, private: bool) -> Result<(), LedgerError> {
-    use std::io::Write as _;
-    let folder: PathBuf = path.parent().map_or_else(PathBuf::new, Path::to_owned);
-    let wrote = tempfile::NamedTempFile::new_in(&folder).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_data()?;
-        #[cfg(unix)]
-        if !private {
-            use std::os::unix::fs::PermissionsExt as _;
-            // A file of the project, read by whoever reads the project.
-            file.as_file()
-                .set_permissions(std::fs::Permissions::from_mode(0o644))?;
-        }
-        file.persist(path).map(drop).map_err(|error| error.error)
-    });
-    let _ = private;
-    wrote.map_err(|error| failed(path, format_args!("cannot be written: {error}")))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod exit;
 mod ledger;
 mod output;
 mod places;
+mod private;
 mod sdk;
 mod secrets;
 mod settings;

@@ -5,21 +5,20 @@
 //! A value comes in on stdin and leaves as a mask. Never here: printing one.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use mimir_core::approval::LedgerError;
 use mimir_core::config::SecretSettings;
 use mimir_core::{Code, ToolError};
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::{replace, turn};
 use crate::places::Places;
+use crate::private::{self, Closed, Readers};
 
 mod keyring;
 mod vault;
 
-pub use keyring::Keyring;
+use keyring::Keyring;
+
 pub use vault::UserVault;
 
 /// The secrets of this user.
@@ -163,36 +162,30 @@ impl Secrets {
                 format!("{} cannot be used: {why}", self.path.display()),
             )
         };
-        let meta = match std::fs::metadata(&self.path) {
-            Ok(meta) => meta,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Shelf::default()),
-            Err(error) => return Err(unreadable(&error)),
+        let text = private::read(&self.path, Closed::Reading);
+        let Some(text) = text.map_err(|error| unreadable(&error))? else {
+            return Ok(Shelf::default());
         };
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::MetadataExt as _;
-            let ours = meta.uid() == rustix::process::geteuid().as_raw();
-            if !ours || meta.mode() & 0o077 != 0 {
-                return Err(unreadable(
-                    &"somebody else can read it; make it yours alone (chmod 600), and change the values in it",
-                ));
-            }
-        }
-        let _ = meta;
-        let text = std::fs::read_to_string(&self.path).map_err(|error| unreadable(&error))?;
         // serde quotes what it does not understand, and that may be a value.
         serde_json::from_str(&text)
             .map_err(|_| unreadable(&"it is damaged; remove it and set the secrets anew"))
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Shelf) -> T) -> Result<T, ToolError> {
-        let failed = |error: LedgerError| ToolError::new(Code::Unavailable, error.to_string());
-        let _turn = turn(&self.path).map_err(failed)?;
+        let failed = |doing: &str, error: std::io::Error| {
+            let place = mimir_core::text::visible(&self.path.display().to_string());
+            ToolError::new(
+                Code::Unavailable,
+                format!("{place}: cannot be {doing}: {error}"),
+            )
+        };
+        let _turn = private::turn(&self.path).map_err(|error| failed("changed", error))?;
         let mut shelf = self.read()?;
         let result = change(&mut shelf);
         let text = serde_json::to_string_pretty(&shelf)
             .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
-        replace(&self.path, &text, true).map_err(failed)?;
+        private::replace(&self.path, text.as_bytes(), Readers::Owner)
+            .map_err(|error| failed("written", error))?;
         Ok(result)
     }
 }

@@ -21,30 +21,36 @@ pub fn has_person() -> bool {
 
 /// Asks the person at the terminal a question that can be answered with yes. Without one the answer is no.
 pub fn confirm(question: &str) -> std::io::Result<bool> {
-    use std::io::{BufRead as _, Write as _};
+    use std::io::Write as _;
     if !has_person() {
         return Ok(false);
     }
     let mut to = anstream::stderr();
     write!(to, "{question} [y/N] > ")?;
     to.flush()?;
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line)?;
+    let line = read_line()?.unwrap_or_default();
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// A line that the person typed, with its end; nothing when the terminal has closed.
+fn read_line() -> std::io::Result<Option<String>> {
+    use std::io::BufRead as _;
+    let mut line = String::new();
+    let length = std::io::stdin().lock().read_line(&mut line)?;
+    Ok((length > 0).then_some(line))
 }
 
 /// A line that is typed without being shown.
 pub fn unseen(prompt: &str) -> std::io::Result<String> {
-    use std::io::{BufRead as _, Write as _};
+    use std::io::Write as _;
     let mut to = anstream::stderr();
     write!(to, "{prompt}")?;
     to.flush()?;
     let hidden = Hidden::new()?;
-    let mut line = String::new();
-    let read = std::io::stdin().lock().read_line(&mut line);
+    let read = read_line();
     drop(hidden);
     writeln!(to)?;
-    read?;
+    let mut line = read?.unwrap_or_default();
     let kept = line.trim_end_matches(['\n', '\r']).len();
     line.truncate(kept);
     Ok(line)

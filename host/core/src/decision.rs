@@ -119,6 +119,12 @@ impl Evaluation {
         &self.reasons
     }
 
+    /// The rules that say a person must be asked.
+    pub fn asking(&self) -> impl Iterator<Item = &Reason> {
+        let reasons = self.reasons.iter();
+        reasons.filter(|reason| reason.decision == Decision::Ask)
+    }
+
     /// The first rule whose word became the decision.
     pub fn decisive(&self) -> Option<&Reason> {
         let decision = self.decision();

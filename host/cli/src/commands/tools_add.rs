@@ -1,7 +1,7 @@
 //! `mimir tools add`
 
-use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::Read as _;
+use std::path::Path;
 
 use mimir_core::{Code, ToolError};
 use serde_json::json;
@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::args::{AddWish, Globals};
 use crate::exit::{Exit, Failure, file_error};
 use crate::output::{Printer, note};
+use crate::private::{self, Readers};
 use crate::setup::Setup;
 
 use super::tools_info::is_file;
@@ -103,12 +104,11 @@ fn read(path: &Path) -> Result<Vec<u8>, ToolError> {
 
 /// Whole or not at all: whoever looks at the folder meanwhile sees no half of it.
 fn write(to: &Path, bytes: &[u8]) -> Result<(), ToolError> {
-    let folder = to.parent().map_or_else(PathBuf::new, Path::to_owned);
-    let wrote = std::fs::create_dir_all(&folder)
-        .and_then(|()| tempfile::NamedTempFile::new_in(&folder))
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.persist(to).map(drop).map_err(|error| error.error)
-        });
-    wrote.map_err(|error| file_error("write", to, &error))
+    let wrote = match to.parent() {
+        Some(folder) => std::fs::create_dir_all(folder),
+        None => Ok(()),
+    };
+    wrote
+        .and_then(|()| private::replace(to, bytes, Readers::Owner))
+        .map_err(|error| file_error("write", to, &error))
 }

@@ -1,14 +1,14 @@
 //! The file of what a user has said about a workspace.
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use mimir_core::approval::{Lease, LedgerError};
 use serde::{Deserialize, Serialize};
 
-use super::{failed, replace};
+use crate::private::{self, Closed, Readers};
+
+use super::{failed, turn, write};
 
 /// What a user has said about a workspace.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,9 +30,6 @@ pub struct Store {
     workspace: String,
 }
 
-/// A book that is longer has been written by something else.
-const LONGEST: u64 = 16 << 20;
-
 impl Store {
     /// The file at `path`, about `workspace`.
     pub fn new(path: PathBuf, workspace: &Path) -> Self {
@@ -49,25 +46,10 @@ impl Store {
 
     /// What it says; of a workspace that nobody has spoken about, nothing.
     pub fn read(&self) -> Result<Book, LedgerError> {
-        let meta = match std::fs::metadata(&self.path) {
-            Ok(meta) => meta,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Book::default()),
-            Err(error) => return Err(self.unreadable(error)),
+        let text = private::read(&self.path, Closed::Writing);
+        let Some(text) = text.map_err(|error| self.unreadable(error))? else {
+            return Ok(Book::default());
         };
-        if meta.len() > LONGEST {
-            return Err(self.unreadable("it is longer than 16 MB"));
-        }
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::MetadataExt as _;
-            let ours = meta.uid() == rustix::process::geteuid().as_raw();
-            if !ours || meta.mode() & 0o022 != 0 {
-                return Err(self.unreadable(
-                    "somebody else can write it; make it yours alone (chmod 600) or remove it",
-                ));
-            }
-        }
-        let text = std::fs::read_to_string(&self.path).map_err(|error| self.unreadable(error))?;
         serde_json::from_str(&text)
             .map_err(|error| self.unreadable(format_args!("{error}; remove it to begin anew")))
     }
@@ -80,44 +62,11 @@ impl Store {
         let result = change(&mut book);
         let text =
             serde_json::to_string_pretty(&book).map_err(|error| failed(&self.path, error))?;
-        replace(&self.path, &text, true)?;
+        write(&self.path, &text, Readers::Owner)?;
         Ok(result)
     }
 
     fn unreadable(&self, why: impl std::fmt::Display) -> LedgerError {
         failed(&self.path, format_args!("cannot be used: {why}"))
     }
-}
-
-/// Waits until no other process changes the file; the turn ends when what is returned is dropped.
-pub fn turn(path: &Path) -> Result<File, LedgerError> {
-    let open = || {
-        if let Some(folder) = path.parent() {
-            private_folder(folder)?;
-        }
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt as _;
-            // What stands there may have come with a checkout: no link is followed, no pipe is waited for.
-            let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-            options.mode(0o600).custom_flags(flags.bits() as i32);
-        }
-        let file = options.open(path.with_extension("turn"))?;
-        file.lock()?;
-        Ok::<File, std::io::Error>(file)
-    };
-    open().map_err(|error| failed(path, format_args!("cannot be changed: {error}")))
-}
-
-fn private_folder(folder: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    builder.create(folder)
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use mimir_core::approval::LedgerError;
 use mimir_core::grants::{LOCK_VERSION, Lock};
 
-use super::{book, failed, replace};
+use crate::private::Readers;
+
+use super::{failed, turn, write};
 
 /// The file.
 pub struct LockFile {
@@ -76,11 +78,11 @@ impl LockFile {
                 return Err(failed(place, "is a link; remove it"));
             }
         }
-        let _turn = book::turn(&folder.join("state").join("tools.lock"))?;
+        let _turn = turn(&folder.join("state").join("tools.lock"))?;
         let mut lock = self.read()?;
         let result = change(&mut lock);
         let body = serde_yaml::to_string(&lock).map_err(|error| failed(&self.path, error))?;
-        replace(&self.path, &format!("{HEAD}{body}"), false)?;
+        write(&self.path, &format!("{HEAD}{body}"), Readers::Everybody)?;
         Ok(result)
     }
 }

@@ -1,6 +1,6 @@
 //! Who answers when the rules ask for a person: the person at the terminal, or a flag.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use mimir_core::{Answer, Approver, BoxFuture, Card, Layer, Reason};
@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use crate::args::Approve;
 
 use super::card::{self, Drawn};
-use super::{edit, has_person, height, width};
+use super::{edit, has_person, height, read_line, width};
 
 /// The approver that `--approve` asks for. `config` is the file in which a person can set more.
 pub fn approver(approve: Approve, config: String) -> Arc<dyn Approver> {
@@ -121,13 +121,6 @@ fn converse(drawn: &Drawn, arguments: &str, height: usize) -> io::Result<Answer>
             _ => writeln!(to, "Please answer y, s, a, e or n.")?,
         }
     }
-}
-
-/// A line that the person typed; nothing when the terminal has closed.
-fn read_line() -> io::Result<Option<String>> {
-    let mut line = String::new();
-    let length = io::stdin().lock().read_line(&mut line)?;
-    Ok((length > 0).then_some(line))
 }
 
 fn show(to: &mut dyn Write, drawn: &Drawn, most: usize) -> io::Result<()> {

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::read_line;
+
 /// The arguments that the person wants, or nothing if they left it at that.
 pub fn arguments(to: &mut dyn Write, now: &str) -> io::Result<Option<Value>> {
     let mut text = now.to_owned();
@@ -23,8 +25,7 @@ pub fn arguments(to: &mut dyn Write, now: &str) -> io::Result<Option<Value>> {
         }
         write!(to, "[e]dit again, or leave it [n] > ")?;
         to.flush()?;
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line)?;
+        let line = read_line()?.unwrap_or_default();
         if !matches!(line.trim().to_lowercase().as_str(), "e" | "edit") {
             return Ok(None);
         }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::decision::{Decision, Evaluation, Reason};
+use crate::decision::Evaluation;
 use crate::tool::Tool;
 
 use super::fingerprint::Fingerprint;
@@ -41,9 +41,8 @@ pub struct Lease {
 
 /// Why a person is asked, in a form that can be compared.
 fn asked(evaluation: &Evaluation) -> Vec<String> {
-    let asks = |reason: &&Reason| reason.decision == Decision::Ask;
-    let reasons = evaluation.reasons().iter().filter(asks);
-    reasons
+    evaluation
+        .asking()
         .map(|reason| format!("{}: {}", reason.rule, reason.text))
         .collect()
 }
@@ -157,7 +156,7 @@ fn nowhere() -> LedgerError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::Layer;
+    use crate::decision::{Decision, Layer, Reason};
     use crate::pipeline::tests::tool;
     use serde_json::json;
 

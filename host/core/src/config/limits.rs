@@ -58,6 +58,12 @@ impl LimitSettings {
         }
     }
 
+    /// Whether any of these bounds is wider than that of `base`.
+    pub(super) fn raises(self, base: Limits) -> bool {
+        let limits = self.over(base);
+        limits != limits.tightest(base)
+    }
+
     /// Checks that every bound that is set can be held; `at` is the key of the block.
     pub fn check(&self, at: &str) -> Result<(), OutOfRange> {
         let count = |number: Option<usize>| number.map(|number| number as u64);

@@ -15,7 +15,7 @@ impl Config {
         for (name, tool) in &self.tools.each {
             tool.lowering(&format!("tools.{name}"), &mut keys);
             let base = below.tool_limits(name);
-            if tool.limits.over(base) != tool.limits.over(base).tightest(base) {
+            if tool.limits.raises(base) {
                 keys.push(format!("tools.{name}.limits"));
             }
         }
@@ -26,7 +26,7 @@ impl Config {
             Some(ExecMode::Deny) | None => {}
         }
         let base = below.limits();
-        if self.limits.over(base) != self.limits.over(base).tightest(base) {
+        if self.limits.raises(base) {
             keys.push("limits".to_owned());
         }
         keys.extend(self.secrets.keys().map(|name| format!("secrets.{name}")));

@@ -25,11 +25,6 @@ impl Source {
         }
     }
 
-    /// The file.
-    pub fn file(&self) -> &str {
-        &self.file
-    }
-
     /// `file:line` of a key, or of the nearest key around it whose line is known.
     pub fn at(&self, key: &str) -> String {
         let mut key = key;

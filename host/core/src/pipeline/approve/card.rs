@@ -1,7 +1,7 @@
 //! What a person sees of a call. The tool's own words are bounded and made safe to print.
 
 use crate::approval::{Card, Fingerprint, Pattern};
-use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::decision::{Evaluation, Layer};
 use crate::text;
 use crate::tool::Trust;
 
@@ -63,9 +63,9 @@ pub(super) fn card(ruled: &Ruled) -> Card {
 
 /// Whether nothing but the missing grant is asked about.
 pub(super) fn is_about_trust(evaluation: &Evaluation) -> bool {
-    let asks = |reason: &&Reason| reason.decision == Decision::Ask;
-    let mut reasons = evaluation.reasons().iter().filter(asks);
-    reasons.all(|reason| reason.layer == Layer::Trust)
+    evaluation
+        .asking()
+        .all(|reason| reason.layer == Layer::Trust)
 }
 
 /// What the answer "always" stores, in words.

@@ -1,0 +1,124 @@
+//! Files of this user's own: read only if nobody else could have had a hand in them, changed by one process at a
+//! time, and written whole or not at all.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::Path;
+
+/// A file that is longer has been written by something else.
+const LONGEST: u64 = 16 << 20;
+
+/// Who else may not do what with a file.
+#[derive(Debug, Clone, Copy)]
+pub enum Closed {
+    /// Nobody else may write it.
+    Writing,
+    /// Nobody else may even read it.
+    Reading,
+}
+
+impl Closed {
+    #[cfg(unix)]
+    fn holds(self, meta: &Metadata) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let others = match self {
+            Closed::Writing => 0o022,
+            Closed::Reading => 0o077,
+        };
+        meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & others == 0
+    }
+
+    #[cfg(not(unix))]
+    fn holds(self, _: &Metadata) -> bool {
+        true
+    }
+
+    fn broken(self) -> &'static str {
+        match self {
+            Closed::Writing => {
+                "somebody else can write it; make it yours alone (chmod 600) or remove it"
+            }
+            Closed::Reading => {
+                "somebody else can read it; make it yours alone (chmod 600), and change the values in it"
+            }
+        }
+    }
+}
+
+/// The text of a file that is closed to others; nothing if there is no file.
+pub fn read(path: &Path, closed: Closed) -> io::Result<Option<String>> {
+    let meta = match std::fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if meta.len() > LONGEST {
+        return Err(io::Error::other("it is longer than 16 MB"));
+    }
+    if !closed.holds(&meta) {
+        return Err(io::Error::other(closed.broken()));
+    }
+    std::fs::read_to_string(path).map(Some)
+}
+
+/// Waits until no other process changes the file; the turn ends when what is returned is dropped.
+pub fn turn(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        private_folder(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // What stands there may have come with a checkout: no link is followed, no pipe is waited for.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits() as i32);
+    }
+    let file = options.open(path.with_extension("turn"))?;
+    file.lock()?;
+    Ok(file)
+}
+
+fn private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(folder)
+}
+
+/// Who reads a file that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readers {
+    /// This user.
+    Owner,
+    /// Whoever reads the project.
+    Everybody,
+}
+
+/// Writes a whole file, or leaves the old one: to a temporary name beside it first.
+pub fn replace(path: &Path, content: &[u8], readers: Readers) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(content)?;
+    file.as_file().sync_data()?;
+    if readers == Readers::Everybody {
+        show(file.as_file())?;
+    }
+    file.persist(path).map(drop).map_err(|error| error.error)
+}
+
+#[cfg(unix)]
+fn show(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn show(_: &File) -> io::Result<()> {
+    Ok(())
+}
