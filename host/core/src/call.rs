@@ -17,6 +17,9 @@ use crate::pipeline::Floor;
 pub struct RequestId(String);
 
 impl RequestId {
+    /// Room for the time, a process and a few million calls.
+    const USUAL: usize = 32;
+
     /// The id of a call that comes in at `now`.
     pub fn new(now: SystemTime) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -25,7 +28,13 @@ impl RequestId {
         static PROCESS: LazyLock<u32> = LazyLock::new(std::process::id);
         let process = *PROCESS;
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(format!("{millis:012x}-{process:x}-{count:x}"))
+        let mut id = String::with_capacity(Self::USUAL);
+        push_hex(&mut id, u64::try_from(millis).unwrap_or(u64::MAX), 12);
+        id.push('-');
+        push_hex(&mut id, process.into(), 1);
+        id.push('-');
+        push_hex(&mut id, count, 1);
+        Self(id)
     }
 
     /// The id as text: lower-case hex digits and `-`, so it can be a file name.
@@ -38,6 +47,19 @@ impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Adds a number in hex, with zeros up to `least` digits. Formatting takes longer, and each call has a name.
+fn push_hex(text: &mut String, number: u64, least: u32) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut hex = [0; 16];
+    for (at, digit) in hex.iter_mut().rev().enumerate() {
+        *digit = DIGITS[(number >> (4 * at)) as usize & 15];
+    }
+    let needed = (u64::BITS - number.leading_zeros()).div_ceil(4).max(least);
+    let hex = &hex[hex.len() - needed as usize..];
+    // They are ASCII.
+    text.push_str(std::str::from_utf8(hex).unwrap_or_default());
 }
 
 /// Who calls, and from where. Nothing here is secret: the tool sees it.
@@ -149,4 +171,21 @@ pub struct Parent {
     pub paths: PathRules,
     /// What the nested calls have brought in; the calling tool's result is no better than that.
     pub floor: Arc<Floor>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_others_write_them() {
+        for number in [0, 1, 15, 16, 255, 0x0123_4567_89ab_cdef, u64::MAX] {
+            let mut text = String::new();
+            push_hex(&mut text, number, 1);
+            assert_eq!(text, format!("{number:x}"));
+            text.clear();
+            push_hex(&mut text, number, 12);
+            assert_eq!(text, format!("{number:012x}"));
+        }
+    }
 }

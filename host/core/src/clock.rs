@@ -67,9 +67,9 @@ impl Deadline {
         Pause(chain)
     }
 
-    /// Runs `work` until it is done or time runs out.
-    pub async fn bound<F: Future>(&self, work: F) -> Result<F::Output, Elapsed> {
-        let mut work = std::pin::pin!(work);
+    /// Runs `work` until it is done or time runs out. It stays where the caller has pinned it: the futures of
+    /// calls are large, and one that is taken is moved again and again.
+    pub async fn bound<F: Future>(&self, mut work: Pin<&mut F>) -> Result<F::Output, Elapsed> {
         let mut timer: Option<(Instant, BoxFuture<'static, ()>)> = None;
         std::future::poll_fn(move |cx: &mut Context<'_>| {
             // The work first: a result that is ready is never thrown away for being late.
@@ -164,7 +164,8 @@ mod tests {
     }
 
     fn poll_once(deadline: &Deadline) -> Poll<Result<(), Elapsed>> {
-        let mut work = std::pin::pin!(deadline.bound(std::future::pending::<()>()));
+        let pending = std::pin::pin!(std::future::pending::<()>());
+        let mut work = std::pin::pin!(deadline.bound(pending));
         work.as_mut()
             .poll(&mut Context::from_waker(std::task::Waker::noop()))
     }
@@ -193,7 +194,10 @@ mod tests {
         let deadline = Deadline::new(clock, Duration::from_millis(150), None);
         let inner = deadline.clone();
         // Time runs out between the look of the inner and that of the outer one.
-        let work = async move { inner.bound(std::future::pending::<()>()).await.is_err() };
+        let work = std::pin::pin!(async move {
+            let pending = std::pin::pin!(std::future::pending::<()>());
+            inner.bound(pending).await.is_err()
+        });
         let mut outer = std::pin::pin!(deadline.bound(work));
         let ended = outer
             .as_mut()

@@ -130,7 +130,8 @@ impl Pipeline {
         let world = self.world();
         let road = self.road(&world);
         let under_way = UnderWay::begin(&self.0.under_way);
-        let mut trail = Trail::start(&call, &self.0.ports);
+        // On the heap: it goes to the end of the road, and is large.
+        let mut trail = Box::new(Trail::start(&call, &self.0.ports));
         let ran = match road.attempt(call, &mut trail).await {
             Ok(ran) => ran,
             Err(error) => Ran::refused(error),

@@ -12,7 +12,7 @@ use mimir_core::pipeline::{Approved, Checked};
 use mimir_core::tool::Trust;
 use mimir_core::{Code, Limits, ToolError};
 
-use crate::call::{self, Run};
+use crate::call::{self, Callee};
 use crate::convert;
 use crate::describe::Kind;
 use crate::faults::fault;
@@ -86,15 +86,18 @@ impl WasmBackend {
             .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
     }
 
-    async fn start(&self, call: Approved) -> Result<Run, ToolError> {
-        let callee = match self.0.loaded() {
-            Some(callee) => Arc::clone(callee),
-            None => {
-                // Compiling is the host's work, not the tool's: its time does not count.
-                let _paused = call.deadline().pause();
-                Arc::clone(self.0.callee().await?)
-            }
-        };
+    /// The component, compiled if need be.
+    async fn callee(&self, call: &Approved) -> Result<&Callee, ToolError> {
+        if let Some(callee) = self.0.loaded() {
+            return Ok(callee);
+        }
+        // Compiling is the host's work, not the tool's: its time does not count.
+        let _paused = call.deadline().pause();
+        Ok(Box::pin(self.0.callee()).await?)
+    }
+
+    /// All that a call may reach and use, and what catches the stdout of a command.
+    fn start(&self, call: &Approved) -> Result<(Start, Option<Capture>), ToolError> {
         let limits = *call.limits();
         let mut capture = None;
         let command = match &self.0.kind {
@@ -110,22 +113,29 @@ impl WasmBackend {
             }
             Kind::Toolset { .. } | Kind::Lifted(_) => None,
         };
-        Ok(Run {
-            callee,
-            start: Start {
-                fs: self.files(call.rights(), Access::ReadWrite, call.paths(), &limits)?,
-                limits,
-                observer: Arc::clone(call.observer()),
-                nested: Some(call.nested()),
-                granted: Granted {
-                    commands: !call.rights().commands.is_empty(),
-                    model: call.rights().model,
-                },
-                command,
+        let start = Start {
+            fs: self.files(call.rights(), Access::ReadWrite, call.paths(), &limits)?,
+            limits,
+            observer: Arc::clone(call.observer()),
+            nested: Some(call.nested()),
+            granted: Granted {
+                commands: !call.rights().commands.is_empty(),
+                model: call.rights().model,
             },
-            call,
-            capture,
-        })
+            command,
+        };
+        Ok((start, capture))
+    }
+
+    /// A call in a store of its own. The store is made before anything is waited for, so that its parts are
+    /// not kept beside it.
+    async fn attempt(&self, call: &Approved) -> Result<Raw, ToolError> {
+        let callee = self.callee(call).await?;
+        let (store, capture) = {
+            let (start, capture) = self.start(call)?;
+            (callee.store(start).map_err(internal)?, capture)
+        };
+        Ok(call::run(store, callee, call, capture).await)
     }
 
     async fn judge(&self, call: &Checked) -> Result<Option<Assessment>, ToolError> {
@@ -143,8 +153,6 @@ impl WasmBackend {
             }
             Trust::Harmless | Trust::Untrusted => GuardedFs::none(),
         };
-        let internal =
-            |error: wasmtime::Error| ToolError::new(Code::Internal, format!("{error:#}"));
         let mut store = callee
             .store(Start {
                 fs,
@@ -167,6 +175,10 @@ impl WasmBackend {
             )),
         }
     }
+}
+
+fn internal(error: wasmtime::Error) -> ToolError {
+    ToolError::new(Code::Internal, format!("{error:#}"))
 }
 
 /// Makes the folder of the backups. What came with a checkout may be a link, which could lead anywhere.
@@ -215,10 +227,8 @@ fn close_to_others(_: &Path) -> std::io::Result<()> {
 impl Backend for WasmBackend {
     fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
         Box::pin(async move {
-            match self.start(call).await {
-                Ok(run) => run.run().await,
-                Err(error) => Raw::failed(error),
-            }
+            let raw = self.attempt(&call).await;
+            raw.unwrap_or_else(Raw::failed)
         })
     }
 

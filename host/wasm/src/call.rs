@@ -1,6 +1,6 @@
 //! One call of one component: a fresh store and instance, its bounds, and what came of it.
 
-use std::sync::Arc;
+use std::pin::pin;
 
 use serde_json::Value;
 use wasmtime::Store;
@@ -121,59 +121,51 @@ impl Callee {
     }
 }
 
-/// One call, ready to run.
-pub(crate) struct Run {
-    pub callee: Arc<Callee>,
-    pub start: Start,
-    pub call: Approved,
-    /// stdout of a command.
-    pub capture: Option<Capture>,
-}
-
-impl Run {
-    /// Runs it to its end or to its bounds.
-    pub(crate) async fn run(self) -> Raw {
-        let limits = self.start.limits;
-        let tool = self.call.tool().name().as_str();
-        let mut store = match self.callee.store(self.start) {
-            Ok(store) => store,
-            Err(error) => return Raw::failed(ToolError::new(Code::Internal, format!("{error:#}"))),
-        };
-        let work = invoke(
+/// Runs a call to its end or to its bounds. What a command prints is in `capture`.
+pub(crate) async fn run(
+    mut store: Store<Guest>,
+    callee: &Callee,
+    call: &Approved,
+    capture: Option<Capture>,
+) -> Raw {
+    let limits = call.limits();
+    let tool = call.tool().name().as_str();
+    let ended = {
+        let (arguments, context) = (call.arguments(), call.context());
+        let work = pin!(invoke(
             &mut store,
-            &self.callee,
+            callee,
             tool,
-            self.call.arguments(),
-            self.call.context(),
-            self.capture.as_ref(),
-        );
-        let ended = self.call.deadline().bound(work).await;
-        let usage = Usage {
-            fuel: store
-                .get_fuel()
-                .ok()
-                .map(|left| limits.fuel.saturating_sub(left)),
-            peak_memory: Some(store.data().limiter.peak()),
-        };
-        let guest = store.data();
-        guest.close();
-        let (result, truncated) = match ended {
-            Ok(Ok((result, truncated))) => (
-                result.and_then(|output| bounded(output, &limits)),
-                truncated,
-            ),
-            Ok(Err(error)) => (Err(fault(&error, guest)), false),
-            Err(_) => {
-                let millis = limits.wall.as_millis();
-                let message = format!("`{tool}` was stopped after {millis} ms (limits.timeMs)");
-                (Err(ToolError::new(Code::Timeout, message)), false)
-            }
-        };
-        Raw {
-            result: result.map_err(|error| explain(error, guest)),
-            usage,
-            truncated,
+            arguments,
+            context,
+            capture.as_ref()
+        ));
+        call.deadline().bound(work).await
+    };
+    let usage = Usage {
+        fuel: store
+            .get_fuel()
+            .ok()
+            .map(|left| limits.fuel.saturating_sub(left)),
+        peak_memory: Some(store.data().limiter.peak()),
+    };
+    let guest = store.data();
+    guest.close();
+    let (result, truncated) = match ended {
+        Ok(Ok((result, truncated))) => {
+            (result.and_then(|output| bounded(output, limits)), truncated)
         }
+        Ok(Err(error)) => (Err(fault(&error, guest)), false),
+        Err(_) => {
+            let millis = limits.wall.as_millis();
+            let message = format!("`{tool}` was stopped after {millis} ms (limits.timeMs)");
+            (Err(ToolError::new(Code::Timeout, message)), false)
+        }
+    };
+    Raw {
+        result: result.map_err(|error| explain(error, guest)),
+        usage,
+        truncated,
     }
 }
 

@@ -25,7 +25,7 @@ mod card;
 /// A call that may run, with the rights that it has. Only this stage makes one, and a backend
 /// accepts nothing else.
 pub struct Approved {
-    pub(super) checked: Checked,
+    pub(super) checked: Box<Checked>,
     rights: Needs,
     deadline: Deadline,
     pipeline: Pipeline,
@@ -149,7 +149,8 @@ pub(super) async fn approve(
     trail: &mut Trail,
 ) -> Result<Next, ToolError> {
     if ruled.evaluation.decision() == Decision::Ask
-        && let Some(arguments) = ask(road, &ruled, trail).await?
+        // On the heap: calls that ask nobody are the many, and need no room for it.
+        && let Some(arguments) = Box::pin(ask(road, &ruled, trail)).await?
     {
         trail.edited(&arguments);
         return Ok(Next::Edited(Box::new(ruled.checked.with(arguments))));

@@ -6,7 +6,7 @@ use crate::outcome::{Outcome, Receipt};
 use super::label::Labeled;
 use super::trail::Trail;
 
-pub(super) async fn audit(labeled: Labeled, trail: Trail, alone: bool) -> Outcome {
+pub(super) async fn audit(labeled: Labeled, trail: Box<Trail>, alone: bool) -> Outcome {
     let Labeled { clean, label } = labeled;
     let ran = clean.ran;
     let outcome = Outcome {

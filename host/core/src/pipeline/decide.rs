@@ -4,6 +4,7 @@ use crate::backend::Assessment;
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::{Code, ToolError};
 use crate::policy;
+use crate::tool::Trust;
 
 use super::Road;
 use super::trail::Trail;
@@ -11,14 +12,14 @@ use super::validate::Checked;
 
 /// A call that no rule denies, with what every rule said.
 pub struct Ruled {
-    pub(super) checked: Checked,
+    pub(super) checked: Box<Checked>,
     pub(super) evaluation: Evaluation,
     pub(super) assessment: Option<Assessment>,
 }
 
 pub(super) async fn decide(
     road: &Road<'_>,
-    checked: Checked,
+    checked: Box<Checked>,
     trail: &mut Trail,
 ) -> Result<Ruled, ToolError> {
     let (evaluation, assessment) = evaluate(road, &checked).await?;
@@ -54,7 +55,7 @@ pub(super) async fn evaluate(
         return Ok((evaluation, None));
     }
     let mut late = Evaluation::default();
-    if !road.sessions.has_granted(tool) {
+    if tool.trust == Trust::Untrusted && !road.sessions.has_granted(tool) {
         policy::trust(tool, &mut late);
     }
     let session = road.sessions.get(&checked.context.session_id);

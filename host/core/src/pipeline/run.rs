@@ -1,5 +1,6 @@
 //! Fourth stage: the backend runs the call inside its slots and its time.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,11 +42,14 @@ pub(super) async fn run(slots: &Slots, call: Approved) -> Result<Ran, ToolError>
     slots.count(&call, clock.instant())?;
     let deadline = call.deadline().clone();
     let start = clock.instant();
-    let work = async {
-        let _slots = slots.take(&call).await?;
-        Ok(tool.backend.run(call).await)
+    let ended = {
+        let work = pin!(async {
+            let _slots = slots.take(&call).await?;
+            Ok(tool.backend.run(call).await)
+        });
+        deadline.bound(work).await
     };
-    let raw = match deadline.bound(work).await {
+    let raw = match ended {
         Ok(Ok(raw)) => raw,
         Ok(Err(error)) => Raw::failed(error),
         Err(_) => Raw::failed(ToolError::new(

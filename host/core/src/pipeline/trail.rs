@@ -173,7 +173,11 @@ impl Trail {
     }
 
     /// Records the end of the call: at once if it is `alone`, else with those that end at the same time.
-    pub(super) async fn finish(mut self, outcome: &Outcome, alone: bool) -> Result<(), AuditError> {
+    pub(super) async fn finish(
+        mut self: Box<Self>,
+        outcome: &Outcome,
+        alone: bool,
+    ) -> Result<(), AuditError> {
         let Some(sink) = self.sink.take() else {
             return Ok(());
         };

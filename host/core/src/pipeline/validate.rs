@@ -73,7 +73,7 @@ pub(super) fn validate(
     road: &Road<'_>,
     call: Call,
     trail: &mut Trail,
-) -> Result<Checked, ToolError> {
+) -> Result<Box<Checked>, ToolError> {
     let world = road.world;
     let depth = call.depth();
     let tool = Arc::clone(world.registry.find(&call.tool)?);
@@ -105,7 +105,8 @@ pub(super) fn validate(
         paths = paths.within(&world.policy.paths(same));
         limits = limits.tightest(world.policy.limits(same));
     }
-    Ok(Checked {
+    // On the heap: it goes through every stage.
+    Ok(Box::new(Checked {
         limits,
         same,
         // What the calling tool may not reach, it may not reach through another one either.
@@ -120,5 +121,5 @@ pub(super) fn validate(
         parent: call.parent,
         depth,
         floor: trail.floor(),
-    })
+    }))
 }
