@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::clock::Deadline;
+use crate::clock::{Deadline, Watch};
 use crate::paths::PathRules;
 use crate::pipeline::Floor;
 
@@ -167,6 +167,8 @@ pub struct Parent {
     pub depth: u32,
     /// The time that the outer call has; it stands still while a person is asked.
     pub deadline: Deadline,
+    /// How long the outer call has been under way; it stands still just so.
+    pub watch: Watch,
     /// What the calling tool may not reach or change; the nested call may not either.
     pub paths: PathRules,
     /// What the nested calls have brought in; the calling tool's result is no better than that.

@@ -106,6 +106,32 @@ impl Deadline {
     }
 }
 
+/// How long a call has been under way, without the time that people took. Clones share one.
+#[derive(Clone)]
+pub struct Watch(Deadline);
+
+impl Watch {
+    /// A watch that begins now, inside that of an outer call.
+    pub fn new(clock: Arc<dyn Clock>, outer: Option<&Watch>) -> Self {
+        let outer = outer.map(|watch| watch.0.clone());
+        Self(Deadline::new(clock, Duration::ZERO, outer))
+    }
+
+    /// Stops this watch, and those of the calls around it, until the guard is dropped.
+    pub fn pause(&self) -> Pause {
+        self.0.pause()
+    }
+
+    /// The time so far.
+    pub fn spent(&self) -> Duration {
+        let now = self.0.clock.instant();
+        let state = self.0.lock();
+        let until = if state.pauses > 0 { state.since } else { now };
+        // Every pause has moved the beginning on by its length.
+        until.saturating_duration_since(state.at)
+    }
+}
+
 /// How often a paused deadline is looked at again.
 const PAUSED_LOOK: Duration = Duration::from_secs(1);
 
@@ -203,6 +229,23 @@ mod tests {
             .as_mut()
             .poll(&mut Context::from_waker(std::task::Waker::noop()));
         assert_eq!(ended, Poll::Ready(Ok(true)));
+    }
+
+    #[test]
+    fn a_watch_stands_still_while_somebody_is_asked() {
+        let clock = Arc::new(Hand(Mutex::new(Instant::now())));
+        let pass = |secs| *clock.0.lock().unwrap() += Duration::from_secs(secs);
+        let outer = Watch::new(clock.clone(), None);
+        pass(1);
+        let inner = Watch::new(clock.clone(), Some(&outer));
+        pass(2);
+        let asked = inner.pause();
+        pass(100);
+        let spent = |watch: &Watch| watch.spent().as_secs();
+        assert_eq!((spent(&outer), spent(&inner)), (3, 2), "while it is asked");
+        drop(asked);
+        pass(4);
+        assert_eq!((spent(&outer), spent(&inner)), (7, 6), "and afterwards");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use approval::{Answer, Approver, Card};
 pub use audit::{AuditSink, Event};
 pub use backend::{Assessment, Backend, BoxFuture, Raw};
 pub use call::{Call, CallContext, RequestId};
-pub use clock::{Clock, Deadline};
+pub use clock::{Clock, Deadline, Watch};
 pub use decision::{Decision, Evaluation, Layer, Reason};
 pub use error::{Code, ToolError};
 pub use limits::Limits;

@@ -139,7 +139,7 @@ pub struct Label {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
-    /// Wall clock in milliseconds, human time excluded.
+    /// Wall clock in milliseconds, from the call's coming in to its end, refusals included; human time excluded.
     pub duration_ms: f64,
     /// Units of fuel used, where the backend meters.
     #[serde(skip_serializing_if = "Option::is_none")]

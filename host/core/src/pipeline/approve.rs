@@ -85,6 +85,7 @@ impl Approved {
                 tool: self.checked.tool.name().clone(),
                 depth: self.checked.depth,
                 deadline: self.deadline.clone(),
+                watch: self.checked.watch.clone(),
                 paths: self.paths().clone(),
                 floor: Arc::clone(&self.checked.floor),
             },
@@ -212,10 +213,11 @@ async fn ask(
     }
     let card = card::card(ruled);
     // A person's time is free, for this call and for those around it.
-    let paused = checked
-        .parent
-        .as_ref()
-        .map(|parent| parent.deadline.pause());
+    let around = checked.parent.as_ref();
+    let paused = (
+        checked.watch.pause(),
+        around.map(|parent| parent.deadline.pause()),
+    );
     let waited = ports.clock.instant();
     let desk = &road.pipeline.0.desk;
     let answer = desk

@@ -11,7 +11,7 @@ pub(super) async fn audit(labeled: Labeled, trail: Box<Trail>, alone: bool) -> O
     let ran = clean.ran;
     let outcome = Outcome {
         receipt: Receipt {
-            duration_ms: clean.duration.as_secs_f64() * 1000.0,
+            duration_ms: trail.spent_ms(),
             fuel: clean.usage.fuel,
             peak_memory: clean.usage.peak_memory,
             bytes_in: trail.bytes_in(),

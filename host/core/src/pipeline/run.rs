@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::backend::Raw;
 use crate::error::{Code, ToolError};
@@ -20,7 +19,6 @@ pub struct Ran {
     pub(super) raw: Raw,
     pub(super) tool: Option<Arc<Tool>>,
     pub(super) limits: Limits,
-    pub(super) duration: Duration,
 }
 
 impl Ran {
@@ -30,18 +28,15 @@ impl Ran {
             raw: Raw::failed(error),
             tool: None,
             limits: Limits::default(),
-            duration: Duration::ZERO,
         }
     }
 }
 
 pub(super) async fn run(slots: &Slots, call: Approved) -> Result<Ran, ToolError> {
-    let clock = Arc::clone(call.clock());
     let limits = *call.limits();
     let tool = Arc::clone(call.tool());
-    slots.count(&call, clock.instant())?;
+    slots.count(&call, call.clock().instant())?;
     let deadline = call.deadline().clone();
-    let start = clock.instant();
     let ended = {
         let work = pin!(async {
             let _slots = slots.take(&call).await?;
@@ -63,7 +58,6 @@ pub(super) async fn run(slots: &Slots, call: Approved) -> Result<Ran, ToolError>
     };
     Ok(Ran {
         raw: promised(raw, &tool),
-        duration: clock.instant() - start,
         tool: Some(tool),
         limits,
     })

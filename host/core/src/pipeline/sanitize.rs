@@ -22,7 +22,6 @@ pub struct Clean {
     pub(super) truncated: bool,
     pub(super) redactions: u32,
     pub(super) bytes_out: u64,
-    pub(super) duration: std::time::Duration,
     pub(super) ran: bool,
 }
 
@@ -32,12 +31,7 @@ const MESSAGE_MAX: usize = 2_000;
 pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
     let redactor = trail.redactor();
     let mut redactions = trail.quiet();
-    let Ran {
-        raw,
-        tool,
-        limits,
-        duration,
-    } = ran;
+    let Ran { raw, tool, limits } = ran;
     let mut truncated = raw.truncated;
     let mut bytes_out = 0;
     let result = match raw.result {
@@ -76,7 +70,6 @@ pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
         truncated,
         redactions,
         bytes_out,
-        duration,
         ran: tool.is_some(),
     }
 }

@@ -2,12 +2,12 @@
 //! middle is recorded as cancelled.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::approval::Answer;
 use crate::audit::{self, AuditError, AuditSink, Event};
 use crate::call::{Call, Observer};
-use crate::clock::Clock;
+use crate::clock::Watch;
 use crate::decision::Evaluation;
 use crate::error::{Code, ToolError};
 use crate::outcome::Outcome;
@@ -22,8 +22,7 @@ pub(super) struct Trail {
     sink: Option<Arc<dyn AuditSink>>,
     event: Event,
     tool: Option<Arc<Tool>>,
-    clock: Arc<dyn Clock>,
-    start: Instant,
+    watch: Watch,
     floor: Arc<Floor>,
     redactor: Redactor,
     masked: Option<Arc<Masked>>,
@@ -41,8 +40,7 @@ impl Trail {
             sink: Some(Arc::clone(&ports.audit)),
             event,
             tool: None,
-            clock: Arc::clone(&ports.clock),
-            start: ports.clock.instant(),
+            watch: watch(call, ports),
             floor: Arc::default(),
             redactor: ports.vault.redactor(),
             masked: None,
@@ -55,8 +53,7 @@ impl Trail {
             sink: None,
             event: Event::call(ports.clock.now(), &call.context, &call.tool),
             tool: None,
-            clock: Arc::clone(&ports.clock),
-            start: ports.clock.instant(),
+            watch: watch(call, ports),
             floor: Arc::default(),
             redactor: ports.vault.redactor(),
             masked: None,
@@ -142,6 +139,16 @@ impl Trail {
         self.masked.as_ref().map_or(0, |masked| masked.finish())
     }
 
+    /// How long the call has been under way.
+    pub(super) fn watch_of_call(&self) -> Watch {
+        self.watch.clone()
+    }
+
+    /// The same in milliseconds, as receipts have it.
+    pub(super) fn spent_ms(&self) -> f64 {
+        self.watch.spent().as_secs_f64() * 1000.0
+    }
+
     /// What the nested calls of this one bring in.
     pub(super) fn floor(&self) -> Arc<Floor> {
         Arc::clone(&self.floor)
@@ -194,14 +201,19 @@ impl Drop for Trail {
     fn drop(&mut self) {
         if let Some(sink) = self.sink.take() {
             self.event.code = Some(Code::Cancelled);
-            let passed = self.clock.instant() - self.start;
-            self.event.duration_ms = Some(passed.as_secs_f64() * 1000.0);
+            self.event.duration_ms = Some(self.spent_ms());
             self.keep_words();
             if let Err(error) = sink.record(&self.event) {
                 tracing::error!(%error, "a cancelled call could not be recorded");
             }
         }
     }
+}
+
+/// A watch for a call that has just come in.
+fn watch(call: &Call, ports: &Ports) -> Watch {
+    let outer = call.parent.as_ref().map(|parent| &parent.watch);
+    Watch::new(Arc::clone(&ports.clock), outer)
 }
 
 /// The arguments' size as JSON.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::call::{Call, CallContext, Observer, Parent};
+use crate::clock::Watch;
 use crate::error::{Code, ToolError};
 use crate::limits::Limits;
 use crate::paths::PathRules;
@@ -27,6 +28,8 @@ pub struct Checked {
     pub(super) same: Option<Arc<Tool>>,
     /// What its nested calls have brought in.
     pub(super) floor: Arc<Floor>,
+    /// How long it has been under way.
+    pub(super) watch: Watch,
     limits: Limits,
     paths: PathRules,
 }
@@ -121,5 +124,6 @@ pub(super) fn validate(
         parent: call.parent,
         depth,
         floor: trail.floor(),
+        watch: trail.watch_of_call(),
     }))
 }

@@ -287,3 +287,60 @@ async fn whoever_does_not_answer_has_said_no() {
         "the next one is asked when nobody is there"
     );
 }
+
+/// How long the person of the next tests takes.
+const THOUGHT: Duration = Duration::from_millis(300);
+
+/// A person who thinks, and then says yes, unless nobody waits any more.
+struct Thinker;
+
+impl crate::approval::Approver for Thinker {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+        Box::pin(async {
+            tokio::time::sleep(THOUGHT).await;
+            Answer::Once
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_receipt_has_the_time_of_the_call_and_not_of_the_person() {
+    let mut outer = with(
+        "outer",
+        Fake {
+            nested: Some("sample"),
+            ..Fake::default()
+        },
+    );
+    outer.trust = Trust::Trusted;
+    outer.definition.needs.tools = vec!["sample".into()];
+    outer.granted = outer.definition.needs.clone();
+    let tools = vec![asking(), outer, tool("denied")];
+    let denied = json!({"policy": {"deny": ["denied"]}});
+    let mut bench = bench(tools.clone(), denied.clone(), Answer::No);
+    let ports = Ports {
+        approver: Arc::new(Thinker),
+        ..bench.pipeline.0.ports.clone()
+    };
+    let config = serde_json::from_value(denied).unwrap();
+    let world = World {
+        registry: Registry::new(tools, vec![]),
+        policy: Policy::new(&config, "config.yml").unwrap(),
+    };
+    bench.pipeline = Pipeline::new(world, ports);
+    let pipeline = &bench.pipeline;
+    let own = |took: f64| took > 0.0 && took < THOUGHT.as_secs_f64() * 500.0;
+    for name in ["sample", "outer", "denied", "missing"] {
+        let outcome = pipeline.call(call(name, json!({}))).await;
+        let took = outcome.receipt().duration_ms;
+        assert!(own(took), "{name}: {took} ms");
+    }
+
+    // Cancelled while the person thinks.
+    let early = tokio::time::timeout(THOUGHT * 2 / 3, pipeline.call(call("sample", json!({}))));
+    assert!(early.await.is_err());
+    let events = bench.audit.events.lock().unwrap();
+    let last = events.last().unwrap();
+    assert_eq!(last["code"], "CANCELLED");
+    assert!(own(last["durationMs"].as_f64().unwrap()), "{last}");
+}
