@@ -52,7 +52,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         }
         Command::ToolsList => tools_list::run(globals, printer).await,
         Command::ToolsInfo { name } => tools_info::run(globals, printer, &name).await,
-        Command::ToolsNew { name, dir } => tools_new::run(printer, &name, dir),
+        Command::ToolsNew { name, dir } => tools_new::run(globals, printer, &name, dir).await,
         Command::ToolsBuild { dir } => tools_build::run(globals, printer, &dir).await,
         Command::Schema { format, tools } => {
             definitions::run(globals, printer, format, &tools).await

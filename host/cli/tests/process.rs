@@ -318,3 +318,22 @@ fn a_reader_who_does_not_read_stops_no_signal() {
     }
     assert_eq!(child.wait().unwrap().code(), Some(143));
 }
+
+#[test]
+fn a_new_tool_takes_nobodys_name() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, whose) in [
+        (
+            "read-file",
+            "it is the name of the tool `read_file` (built-in",
+        ),
+        (
+            "list_files",
+            "it is an alias of the tool `list_directory` (",
+        ),
+    ] {
+        let (code, _, err) = run(home.path(), &["tools", "new", name]);
+        assert!(code == 2 && err.contains(whose), "{err}");
+    }
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+}

@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use mimir_core::{Code, ToolError, ToolName};
+use mimir_core::{Code, Source, Tool, ToolError, ToolName};
 use serde::Serialize;
 
+use crate::args::Globals;
 use crate::exit::{Exit, Failure, file_error};
 use crate::output::{GOOD, Printer, STRONG, styled, warn};
+use crate::setup::Setup;
 use crate::{sdk, setup};
 
 /// The files of a new plugin: path and text, with the placeholders of [`Names::fill`].
@@ -73,8 +75,17 @@ struct New {
 }
 
 /// Writes a new plugin.
-pub fn run(printer: Printer, name: &str, dir: Option<PathBuf>) -> Result<Exit, Failure> {
+pub async fn run(
+    globals: &Globals,
+    printer: Printer,
+    name: &str,
+    dir: Option<PathBuf>,
+) -> Result<Exit, Failure> {
     let names = Names::of(name)?;
+    let there = Setup::find(globals)?.registry().await;
+    if let Some(tool) = there.get(&names.tool) {
+        return Err(Failure::ending(taken(&names, tool), Exit::Usage));
+    }
     let folder = dir.unwrap_or_else(|| PathBuf::from(&names.package));
     write(&folder, &names).map_err(|error| Failure::ending(error, Exit::Usage))?;
     // An editor opens the plugin before it is built for the first time.
@@ -94,6 +105,23 @@ pub fn run(printer: Printer, name: &str, dir: Option<PathBuf>) -> Result<Exit, F
     };
     printer.result(&new, |out| text(out, &new))?;
     Ok(Exit::Done)
+}
+
+/// Of two tools with one name, only the first is used.
+fn taken(names: &Names, tool: &Tool) -> ToolError {
+    let (name, found) = (&names.tool, tool.name());
+    let place = &tool.origin.location;
+    let what = match found.as_str() == name {
+        true => "the name",
+        false => "an alias",
+    };
+    let mut message = format!(
+        "`{name}` is taken: it is {what} of the tool `{found}` ({place}); choose another name"
+    );
+    if tool.source == Source::Custom {
+        message.push_str(&format!(", or remove {place} first"));
+    }
+    ToolError::new(Code::AlreadyExists, message)
 }
 
 fn text(out: &mut dyn Write, new: &New) -> io::Result<()> {
