@@ -12,7 +12,7 @@ use crate::arguments::Words;
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, note, outcome, styled, tools};
 use crate::setup::Setup;
-use crate::terminal::{Watcher, approver};
+use crate::terminal::{Watcher, approver, left_open};
 use crate::workspace::Workspace;
 
 use super::tools_info::is_named;
@@ -73,6 +73,9 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
         }
     };
     watcher.finish();
+    if left_open() {
+        note("");
+    }
     let exit = ending(&outcome, tool.as_deref());
     let hints = !printer.is_json() && outcome.result().is_err_and(is_about_path);
     // A reader who does not read keeps nobody from stopping this.

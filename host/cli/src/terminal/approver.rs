@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mimir_core::{Answer, Approver, BoxFuture, Card, Layer, Reason};
 use tokio::sync::Mutex;
@@ -87,6 +88,15 @@ impl Approver for Terminal {
     }
 }
 
+/// Whether a question waits for its answer at the end of the last line. There is one terminal.
+static OPEN: AtomicBool = AtomicBool::new(false);
+
+/// Whether a question stands on the terminal that nobody answers any more, because its time ran out. What is
+/// printed next begins on a line of its own.
+pub fn left_open() -> bool {
+    OPEN.swap(false, Ordering::Relaxed)
+}
+
 /// Rows that stay free for the question and the rest of the card.
 const ROWS_BESIDE: usize = 16;
 
@@ -104,7 +114,10 @@ fn converse(drawn: &Drawn, arguments: &str, height: usize) -> io::Result<Answer>
             "[y]es once, this [s]ession, [a]lways, [e]dit, [n]o{view} > "
         )?;
         to.flush()?;
-        let Some(line) = read_line()? else {
+        OPEN.store(true, Ordering::Relaxed);
+        let line = read_line();
+        OPEN.store(false, Ordering::Relaxed);
+        let Some(line) = line? else {
             writeln!(to)?;
             return Ok(Answer::No);
         };
