@@ -5,6 +5,8 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
+use mimir_core::files::{self, Links};
+
 /// A file that is longer has been written by something else.
 const LONGEST: u64 = 16 << 20;
 
@@ -52,13 +54,10 @@ pub fn read(path: &Path, closed: Closed) -> io::Result<Option<String>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    if meta.len() > LONGEST {
-        return Err(io::Error::other("it is longer than 16 MB"));
-    }
     if !closed.holds(&meta) {
         return Err(io::Error::other(closed.broken()));
     }
-    std::fs::read_to_string(path).map(Some)
+    files::read_text(path, Links::Followed, LONGEST).map(Some)
 }
 
 /// Waits until no other process changes the file; the turn ends when what is returned is dropped.

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use mimir_core::files::{Links, read_text};
 use mimir_core::{Code, ToolError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -20,6 +21,9 @@ pub const TARGET: &str = "wasm32-wasip2";
 
 /// Where the crate is below a layout's root; the contract is beside it, where the crate expects it.
 const CRATE: &str = "sdk/rust";
+
+/// A longer `.cargo/config.toml` is none.
+const CONFIG_LONGEST: u64 = 1 << 20;
 
 /// Where the SDK is on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +62,7 @@ pub fn lay_out(cache: Option<&Path>) -> Result<Layout, ToolError> {
 pub fn point_to(dir: &Path, sdk: &Layout) -> Result<(), ToolError> {
     const MARK: &str = "# Written by mimir, for this machine only.";
     let path = dir.join(".cargo/config.toml");
-    match fs::read_to_string(&path) {
+    match read_text(&path, Links::Followed, CONFIG_LONGEST) {
         Ok(text) if !text.starts_with(MARK) => return Ok(()),
         Ok(_) => {}
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}

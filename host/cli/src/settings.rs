@@ -1,11 +1,12 @@
 //! The config files: read, checked with their line numbers, and laid over each other.
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::config::Config;
+use mimir_core::files::{self, Links};
 use mimir_core::{Code, Policy, Tool, ToolError};
 use serde_yaml::Value;
 use sha2::{Digest, Sha256};
@@ -154,23 +155,18 @@ impl ConfigFile {
 }
 
 fn text(path: &Path, shown: &str) -> Result<Option<String>, ToolError> {
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(e) => return Err(file_error("read the config", path, &e)),
-    };
-    let mut text = String::new();
-    let read = file.take(LONGEST + 1).read_to_string(&mut text);
-    read.map_err(|e| ToolError::new(Code::InvalidInput, format!("{shown}: cannot be read: {e}")))?;
-    if text.len() as u64 > LONGEST {
-        return Err(ToolError::new(
+    match files::read_text(path, Links::Followed, LONGEST) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(e) if e.kind() == ErrorKind::FileTooLarge => Err(ToolError::new(
             Code::InvalidInput,
             format!("{shown}: a config has at most 1 MB"),
-        ));
+        )),
+        Err(e) if matches!(e.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput) => Err(
+            ToolError::new(Code::InvalidInput, format!("{shown}: cannot be read: {e}")),
+        ),
+        Err(e) => Err(file_error("read the config", path, &e)),
     }
-    Ok(Some(text))
 }
 
 #[cfg(test)]

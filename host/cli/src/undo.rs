@@ -15,7 +15,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
 
-use mimir_core::{Code, ToolError, text};
+use mimir_core::{Code, ToolError, files, text};
 
 use crate::exit::file_error;
 use crate::workspace::Workspace;
@@ -57,6 +57,8 @@ impl Backups {
     /// All records, the newest first.
     pub fn find(&self) -> Result<Found, ToolError> {
         let mut found = Found::default();
+        let links = files::no_links(&self.root, &self.folder);
+        links.map_err(|e| file_error("look into", &self.folder, &e))?;
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),

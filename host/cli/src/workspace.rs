@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use mimir_core::files;
 use mimir_core::{Code, ToolError};
 
 /// The folder of mimir's files in a workspace.
@@ -116,9 +117,23 @@ impl Workspace {
         self.state().join("audit.jsonl")
     }
 
+    /// Refuses to write `path` if a folder on the way to it is a link: what came with a checkout could lead
+    /// anywhere.
+    pub fn own(&self, path: &Path) -> Result<(), ToolError> {
+        let folder = path.parent().unwrap_or(&self.root);
+        files::no_links(&self.root, folder).map_err(|error| {
+            let message = format!(
+                "nothing is written to {}: {error}; mimir keeps its files in folders of the workspace itself",
+                self.shown(path)
+            );
+            ToolError::new(Code::PermissionDenied, message)
+        })
+    }
+
     /// Makes `.mimir/state` with a `.gitignore` that keeps it out of commits, if it is not there.
     pub fn make_state(&self) -> io::Result<()> {
         let state = self.state();
+        files::no_links(&self.root, &state)?;
         if state.is_dir() {
             return Ok(());
         }

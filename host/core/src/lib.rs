@@ -14,6 +14,7 @@ pub mod clock;
 pub mod config;
 pub mod decision;
 pub mod error;
+pub mod files;
 pub mod grants;
 pub mod limits;
 pub mod names;

@@ -183,14 +183,7 @@ fn internal(error: wasmtime::Error) -> ToolError {
 
 /// Makes the folder of the backups. What came with a checkout may be a link, which could lead anywhere.
 fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<()> {
-    let own = backups.ancestors().take_while(|place| *place != workspace);
-    if let Some(link) = own.into_iter().find(|place| place.is_symlink()) {
-        let message = format!("{} is a link; remove it", link.display());
-        return Err(std::io::Error::new(
-            std::io::ErrorKind::PermissionDenied,
-            message,
-        ));
-    }
+    mimir_core::files::no_links(workspace, backups)?;
     if let Some(state) = backups.parent() {
         std::fs::create_dir_all(state)?;
     }

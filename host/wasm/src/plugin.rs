@@ -1,8 +1,11 @@
 //! One component: where its bytes are, what it is, and its code once something calls it.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use mimir_core::Code;
+use mimir_core::files::{self, Links};
 use tokio::sync::OnceCell;
 use wasmtime::component::{Component, InstancePre};
 
@@ -45,25 +48,21 @@ impl Bytes {
         match self {
             Bytes::Bundled(bytes) => Ok((*bytes).into()),
             Bytes::File(path) => {
-                let meta = std::fs::metadata(path).map_err(|e| HostError::read(place, &e))?;
-                if !meta.is_file() {
-                    let message = format!("{place} is not a regular file");
-                    return Err(HostError::Component(
-                        message,
-                        mimir_core::Code::InvalidInput,
-                    ));
-                }
-                if meta.len() > FILE_MAX {
-                    let most = mimir_core::text::bytes(FILE_MAX);
-                    let message = format!(
-                        "{place} is larger than {most}, the most that a component may have"
-                    );
-                    return Err(HostError::Component(
-                        message,
-                        mimir_core::Code::LimitExceeded,
-                    ));
-                }
-                let bytes = std::fs::read(path).map_err(|e| HostError::read(place, &e))?;
+                let bytes = files::read(path, Links::Followed, FILE_MAX);
+                let bytes = bytes.map_err(|error| match error.kind() {
+                    ErrorKind::FileTooLarge => {
+                        let most = mimir_core::text::bytes(FILE_MAX);
+                        let message = format!(
+                            "{place} is larger than {most}, the most that a component may have"
+                        );
+                        HostError::Component(message, Code::LimitExceeded)
+                    }
+                    ErrorKind::InvalidInput => {
+                        let message = format!("{place} is not a regular file");
+                        HostError::Component(message, Code::InvalidInput)
+                    }
+                    _ => HostError::read(place, &error),
+                })?;
                 Ok(bytes.into())
             }
         }
@@ -155,7 +154,7 @@ impl Plugin {
                     "{} imports something that mimir does not have: {error:#}",
                     self.place
                 );
-                HostError::Component(message, mimir_core::Code::InvalidInput)
+                HostError::Component(message, Code::InvalidInput)
             })
     }
 }

@@ -43,6 +43,9 @@ fn make(named: Option<&Path>) -> Result<Made, ToolError> {
     };
     let dot = workspace.dot();
     for folder in [workspace.tools(), workspace.state()] {
+        workspace.own(&folder.join("file"))?;
+    }
+    for folder in [workspace.tools(), workspace.state()] {
         let is_new = !folder.is_dir();
         std::fs::create_dir_all(&folder).map_err(|e| file_error("make", &folder, &e))?;
         made.note(is_new, workspace.shown(&folder) + "/");

@@ -1,8 +1,9 @@
 //! `mimir tools add`
 
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
+use mimir_core::files::{self, Links};
 use mimir_core::{Code, ToolError};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -42,8 +43,13 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
         return Err(Failure::usage("the file needs a name that is UTF-8"));
     };
     let to = setup.workspace.tools().join(format!("{stem}.wasm"));
+    setup.workspace.own(&to)?;
     let shown = setup.workspace.shown(&to);
-    let old = std::fs::read(&to).ok();
+    let old = match files::read(&to, Links::Followed, LONGEST) {
+        Ok(old) => Some(old),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(file_error("replace", &to, &error).into()),
+    };
     if old.is_some() && !wish.force {
         return Err(ToolError::new(
             Code::AlreadyExists,

@@ -43,6 +43,7 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
     let content = std::fs::read(&component).map_err(|e| file_error("read", &component, &e))?;
     let name = component.file_name().map(PathBuf::from).unwrap_or_default();
     let target = setup.workspace.tools().join(name);
+    setup.workspace.own(&target)?;
     sdk::put(&target, &content).map_err(|e| file_error("write", &target, &e))?;
 
     let world = setup.world().await?;

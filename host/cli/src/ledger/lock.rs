@@ -1,9 +1,10 @@
 //! `.mimir/tools.lock`: the grants of a workspace as text that is reviewed like code.
 
-use std::io::{ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use mimir_core::approval::LedgerError;
+use mimir_core::files::{self, Links};
 use mimir_core::grants::{LOCK_VERSION, Lock};
 
 use crate::private::Readers;
@@ -43,20 +44,11 @@ impl LockFile {
                 format_args!("no grant counts, because it cannot be read: {why}"),
             )
         };
-        // It may have come with a checkout: a link or a pipe in its place is nothing to read from.
-        match std::fs::symlink_metadata(&self.path) {
-            Ok(meta) if meta.is_file() => {}
-            Ok(_) => return Err(unreadable(&"it is no file; remove it")),
+        let text = match files::read_text(&self.path, Links::Refused, LONGEST) {
+            Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Lock::default()),
             Err(error) => return Err(unreadable(&error)),
-        }
-        let mut text = String::new();
-        let file = std::fs::File::open(&self.path).map_err(|error| unreadable(&error))?;
-        let read = file.take(LONGEST + 1).read_to_string(&mut text);
-        read.map_err(|error| unreadable(&error))?;
-        if text.len() as u64 > LONGEST {
-            return Err(unreadable(&"it is longer than 16 MB"));
-        }
+        };
         let lock: Lock = serde_yaml::from_str(&text).map_err(|error| unreadable(&error))?;
         if lock.version != LOCK_VERSION {
             let why = format!(
@@ -72,13 +64,11 @@ impl LockFile {
     pub fn change<T>(&self, change: impl FnOnce(&mut Lock) -> T) -> Result<T, LedgerError> {
         // The turn is taken beside the state and not beside the lock, which is committed.
         let folder = self.path.parent().unwrap_or(Path::new(""));
-        for place in [folder, &folder.join("state")] {
-            // It may have come with a checkout, and could lead anywhere.
-            if place.is_symlink() {
-                return Err(failed(place, "is a link; remove it"));
-            }
-        }
-        let _turn = turn(&folder.join("state").join("tools.lock"))?;
+        let state = folder.join("state");
+        // They may have come with a checkout, and could lead anywhere.
+        files::no_links(folder.parent().unwrap_or(Path::new("")), &state)
+            .map_err(|error| failed(&self.path, format_args!("cannot be changed: {error}")))?;
+        let _turn = turn(&state.join("tools.lock"))?;
         let mut lock = self.read()?;
         let result = change(&mut lock);
         let body = serde_yaml::to_string(&lock).map_err(|error| failed(&self.path, error))?;

@@ -127,7 +127,7 @@ fn what_cannot_be_trusted_is_not_used() {
                 .read()
                 .unwrap_err()
                 .to_string()
-                .contains("no file")
+                .contains("is a link; remove it")
         );
         std::fs::remove_file(ledger.lock().path()).unwrap();
     }

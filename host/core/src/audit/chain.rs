@@ -309,7 +309,7 @@ fn newest(place: &Place) -> io::Result<Option<Head>> {
     let Some(segment) = place.segments()?.pop() else {
         return Ok(None);
     };
-    let tail = Tail::read(&File::open(segment.path)?)?;
+    let tail = Tail::read(&place.open(&segment.path)?)?;
     Ok(tail.last.map(|last| last.tip))
 }
 

@@ -113,7 +113,7 @@ impl Follower {
             return Ok(false);
         }
         let path = later.map_or(self.place.log(), |segment| segment.path.as_path());
-        let file = match File::open(path) {
+        let file = match self.place.open(path) {
             Ok(file) => file,
             // Between two files, or renamed just now.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

@@ -4,6 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::files::{self, Links};
+
 /// The names of one log.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
@@ -89,16 +91,21 @@ impl Place {
         (self.segment(last) == path).then_some(last)
     }
 
-    /// Makes the folder if it is not there. It may have come with a checkout: a link in the place of one of
-    /// the files or folders could lead anywhere, and is refused.
+    /// Opens one of the files for reading.
+    pub(super) fn open(&self, path: &Path) -> io::Result<File> {
+        self.no_links()?;
+        files::open(path, Links::Refused)
+    }
+
+    /// The folders may have come with a checkout: a link in the place of one could lead anywhere.
+    fn no_links(&self) -> io::Result<()> {
+        let root = self.log.ancestors().nth(OWN_LEVELS);
+        files::no_links(root.unwrap_or(Path::new("")), &self.log)
+    }
+
+    /// Makes the folder if it is not there.
     pub(super) fn prepare(&self) -> io::Result<()> {
-        let own = self.log.ancestors().take(OWN_LEVELS);
-        for place in own.chain([self.head(), self.reserve()]) {
-            if place.is_symlink() {
-                let message = format!("{} is a link; remove it", place.display());
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-            }
-        }
+        self.no_links()?;
         if let Some(folder) = self.log.parent() {
             std::fs::create_dir_all(folder)?;
             ignore(folder)?;
@@ -124,7 +131,7 @@ pub(super) fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         use std::os::unix::fs::OpenOptionsExt;
         options.mode(0o600);
     }
-    options.open(path)
+    files::open_with(path, Links::Refused, options)
 }
 
 /// Whether the open file still is the one at `path`.

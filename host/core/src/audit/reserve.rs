@@ -2,11 +2,13 @@
 //! the disk is full the file is emptied, and the lines have room; until it can be filled again, no further call
 //! is made.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
+
+use crate::files::{self, Links};
 
 use super::place::own;
 
@@ -16,7 +18,7 @@ const SIZE: usize = 64 << 10;
 
 /// Whether the reserve is there.
 pub(super) fn is_kept(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|meta| meta.len() == SIZE as u64)
+    std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == SIZE as u64)
 }
 
 /// Makes the reserve. Fails if there is no room for it.
@@ -38,7 +40,7 @@ pub(super) fn release(path: &Path) -> io::Result<bool> {
     if !is_kept(path) {
         return Ok(false);
     }
-    File::options().write(true).open(path)?.set_len(0)?;
+    files::open_with(path, Links::Refused, OpenOptions::new().write(true))?.set_len(0)?;
     Ok(true)
 }
 

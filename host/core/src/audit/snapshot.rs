@@ -29,7 +29,7 @@ impl Log {
 
     /// The log as it is now. Nobody writes while this is made, and nobody has to wait afterwards.
     pub fn snapshot(&self) -> io::Result<Snapshot> {
-        let head = match File::open(self.place.head()) {
+        let head = match self.place.open(self.place.head()) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -44,9 +44,9 @@ impl Log {
         };
         let mut parts = Vec::new();
         for segment in self.place.segments()? {
-            parts.push(Part::open(&segment.path)?);
+            parts.push(Part::open(&self.place, &segment.path)?);
         }
-        match Part::open(self.place.log()) {
+        match Part::open(&self.place, self.place.log()) {
             Ok(part) => parts.push(part),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -65,8 +65,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
+    fn open(place: &Place, path: &Path) -> io::Result<Self> {
+        let file = place.open(path)?;
         Ok(Self {
             name: path
                 .file_name()

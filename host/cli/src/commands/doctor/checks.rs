@@ -5,6 +5,7 @@ use std::path::Path;
 
 use mimir_core::audit::Log;
 use mimir_core::config::OnFailure;
+use mimir_core::files::{self, Links};
 use mimir_core::tool::Source;
 use mimir_core::{Quarantined, Registry, ToolError, text};
 use mimir_wasm::{Allocation, CacheState, EngineFacts, WASMTIME_VERSION as WASMTIME};
@@ -263,12 +264,12 @@ pub fn audit(setup: &Setup) -> Finding {
 
 /// What there is of the record, if it can be written to.
 fn kept(path: &Path) -> Result<String, String> {
-    if path.exists() {
-        let open = OpenOptions::new().append(true).open(path);
+    let log = Log::at(path)
+        .snapshot()
+        .map_err(|error| error.to_string())?;
+    if path.symlink_metadata().is_ok() {
+        let open = files::open_with(path, Links::Refused, OpenOptions::new().append(true));
         open.map_err(|error| error.to_string())?;
-        let log = Log::at(path)
-            .snapshot()
-            .map_err(|error| error.to_string())?;
         return Ok(match log.files() {
             1 => text::bytes(log.bytes()),
             files => format!("{} in {files} files", text::bytes(log.bytes())),

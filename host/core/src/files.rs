@@ -1,0 +1,163 @@
+//! Opening mimir's own files. What stands in their place may have come with a checkout: a link that leads
+//! anywhere, or a pipe or device that a reader would wait for without end. Whatever is read or written below
+//! `.mimir` is opened here, or below an open folder of the workspace.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Error, ErrorKind, Read as _};
+use std::path::Path;
+
+/// What becomes of a link in the place of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// It is an error.
+    Refused,
+    /// It is followed: people link to where they keep or build such a file.
+    Followed,
+}
+
+/// Opens a regular file for reading.
+pub fn open(path: &Path, links: Links) -> io::Result<File> {
+    open_with(path, links, OpenOptions::new().read(true))
+}
+
+/// Opens a regular file, which `options` may make. Something else in its place is never opened.
+pub fn open_with(path: &Path, links: Links, options: &mut OpenOptions) -> io::Result<File> {
+    let looked = match look(path, links) {
+        Ok(meta) => meta,
+        // If it may be made, nobody but us is to have made it.
+        Err(error) if error.kind() == ErrorKind::NotFound => return made(path, options),
+        Err(error) => return Err(error),
+    };
+    let file = options.open(path)?;
+    // It may have been replaced since.
+    match is_same(&looked, &file.metadata()?) {
+        true => Ok(file),
+        false => Err(refusal(path, "was replaced just now; try again")),
+    }
+}
+
+/// The bytes of a regular file of at most `most` bytes.
+pub fn read(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path, links)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let most = crate::text::bytes(most);
+        return Err(Error::new(
+            ErrorKind::FileTooLarge,
+            format!("it is longer than {most}"),
+        ));
+    }
+    Ok(bytes)
+}
+
+/// The same as text.
+pub fn read_text(path: &Path, links: Links, most: u64) -> io::Result<String> {
+    String::from_utf8(read(path, links, most)?)
+        .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not valid UTF-8"))
+}
+
+/// Refuses a link in the place of `path` or of one of the folders on the way to it, from `root` on, which
+/// itself may be one.
+pub fn no_links(root: &Path, path: &Path) -> io::Result<()> {
+    let own = path.ancestors().take_while(|place| *place != root);
+    match own.into_iter().filter(|place| place.is_symlink()).last() {
+        Some(link) => Err(refusal(link, "is a link; remove it")),
+        None => Ok(()),
+    }
+}
+
+fn look(path: &Path, links: Links) -> io::Result<Metadata> {
+    let meta = match links {
+        Links::Refused => std::fs::symlink_metadata(path)?,
+        Links::Followed => std::fs::metadata(path)?,
+    };
+    if meta.is_symlink() {
+        return Err(refusal(path, "is a link; remove it"));
+    }
+    if !meta.is_file() {
+        return Err(refusal(path, "is no regular file; remove it"));
+    }
+    Ok(meta)
+}
+
+/// What `options` make where nothing was. What somebody else has put there meanwhile is looked at once more.
+fn made(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.open(path)?;
+    let there = look(path, Links::Refused)?;
+    match is_same(&there, &file.metadata()?) {
+        true => Ok(file),
+        false => Err(refusal(path, "was replaced just now; try again")),
+    }
+}
+
+fn refusal(path: &Path, why: &str) -> Error {
+    let place = crate::text::visible(&path.display().to_string());
+    Error::new(ErrorKind::InvalidInput, format!("{place} {why}"))
+}
+
+#[cfg(unix)]
+fn is_same(looked: &Metadata, opened: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (looked.dev(), looked.ino()) == (opened.dev(), opened.ino())
+}
+
+/// A file has no number here that the standard library tells.
+#[cfg(not(unix))]
+fn is_same(_: &Metadata, opened: &Metadata) -> bool {
+    opened.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_regular_file_is_read_up_to_its_most() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "text").unwrap();
+        assert_eq!(read_text(&path, Links::Refused, 4).unwrap(), "text");
+        let long = read(&path, Links::Refused, 3).unwrap_err();
+        assert_eq!(long.kind(), ErrorKind::FileTooLarge);
+        let missing = open(&folder.path().join("none"), Links::Refused).unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        assert!(read(folder.path(), Links::Followed, 4).is_err());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_is_refused_or_followed_to_a_regular_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "text").unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("device")).unwrap();
+        std::os::unix::fs::symlink(at("made"), at("dangling")).unwrap();
+        assert!(open(&at("link"), Links::Followed).is_ok());
+        let mut create = OpenOptions::new();
+        create.write(true).create(true);
+        for bad in ["link", "device", "dangling"] {
+            let refused = open_with(&at(bad), Links::Refused, &mut create).unwrap_err();
+            assert!(refused.to_string().ends_with("is a link; remove it"));
+        }
+        let device = read(&at("device"), Links::Followed, 4).unwrap_err();
+        assert!(device.to_string().contains("no regular file"), "{device}");
+        assert!(!at("made").exists(), "nothing was made through a link");
+        assert!(open_with(&at("new"), Links::Refused, &mut create).is_ok());
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn the_outermost_link_on_the_way_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        std::fs::create_dir_all(root.join("real/inner")).unwrap();
+        std::os::unix::fs::symlink("real", root.join("link")).unwrap();
+        assert!(no_links(&root, &root.join("real/inner/none")).is_ok());
+        let refused = no_links(&root, &root.join("link/inner")).unwrap_err();
+        assert!(refused.to_string().contains("/root/link is a link"));
+        let linked = folder.path().join("root-link");
+        std::os::unix::fs::symlink(&root, &linked).unwrap();
+        assert!(no_links(&linked, &linked.join("real")).is_ok());
+    }
+}
