@@ -89,7 +89,8 @@ impl Content {
 pub struct Output {
     /// The parts, in order.
     pub content: Vec<Content>,
-    /// The structured result; matches the tool's output schema when there is one.
+    /// The structured result; matches the tool's output schema when there is one. It is missing then only if no
+    /// form of it that is safe to show matches: the masked value is a text part in that case.
     pub structured: Option<Value>,
     /// The exit code of what the tool ran, if it ran something.
     pub exit_code: Option<i32>,

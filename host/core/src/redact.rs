@@ -62,7 +62,7 @@ pub const REACH: usize = 64 << 10;
 const VEILED_MAX: usize = 4 << 10;
 
 /// What every mark begins with.
-const MARK: &str = "[REDACTED:";
+pub(crate) const MARK: &str = "[REDACTED:";
 
 /// What the names of known values begin with, as rules.
 const VALUE: &str = "secret:";

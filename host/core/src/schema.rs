@@ -22,6 +22,9 @@ pub struct Schema {
 /// More failures than this help nobody; the first ones name the cause.
 const MOST_FAILURES: usize = 20;
 
+/// More ways not to match are not told apart.
+const MOST_COUNTED: usize = 1_000;
+
 /// The longest part of an instance that a message repeats.
 const SHOWN: usize = 200;
 
@@ -81,6 +84,15 @@ impl Schema {
             })
             .as_ref()
             .map_err(|reason| BadSchema(reason.clone()))
+    }
+
+    /// In how many ways `value` does not match, as far as that is counted; a schema that is none matches nothing.
+    pub(crate) fn faults(&self, value: &Value) -> usize {
+        match self.validator() {
+            Ok(validator) if validator.is_valid(value) => 0,
+            Ok(validator) => validator.iter_errors(value).take(MOST_COUNTED).count(),
+            Err(_) => MOST_COUNTED,
+        }
     }
 
     /// Checks `value` and names every failure with its place, as a JSON pointer.

@@ -133,18 +133,28 @@ pub fn escape(text: String) -> String {
     out
 }
 
-/// [`escape`] for the strings and keys of a JSON value, at any depth.
-pub fn escape_value(item: &mut Value) {
+/// [`escape`] for the strings and keys of a JSON value, at any depth. Says whether there was anything to do.
+pub fn escape_value(item: &mut Value) -> bool {
     match item {
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        Value::String(text) => *text = escape(std::mem::take(text)),
-        Value::Array(items) => items.iter_mut().for_each(escape_value),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => {
+            let odd = !is_plain(text);
+            if odd {
+                *text = escape(std::mem::take(text));
+            }
+            odd
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .fold(false, |odd, item| escape_value(item) | odd),
         Value::Object(map) => {
-            if !map.keys().all(|key| is_plain(key)) {
+            let odd = !map.keys().all(|key| is_plain(key));
+            if odd {
                 let old: Map<String, Value> = std::mem::take(map);
                 map.extend(old.into_iter().map(|(key, item)| (escape(key), item)));
             }
-            map.values_mut().for_each(escape_value);
+            map.values_mut()
+                .fold(odd, |odd, item| escape_value(item) | odd)
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Fifth stage: the result can no longer drive a terminal or hide from a reader, and is cut to its limits. It
-//! is made safe whole, then masked, and cut last, so that no cut can make something of the rest.
+//! is made safe whole, then masked, held to its schema again, and cut last, so that no cut can make something of the
+//! rest.
 
 use serde_json::Value;
 
@@ -13,6 +14,7 @@ use super::run::Ran;
 use super::trail::Trail;
 
 mod cut;
+pub(super) mod fit;
 mod show;
 
 /// A result within its limits, safe to show.
@@ -37,16 +39,20 @@ pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
     let result = match raw.result {
         Ok(mut output) => {
             bytes_out = size(&output);
-            show::output(&mut output);
-            redactions += mask::output(&redactor, &mut output);
+            let schema = tool
+                .as_ref()
+                .and_then(|tool| tool.definition.output_schema.as_ref());
+            let escaped = show::output(&mut output);
+            let marks = mask::output(&redactor, &mut output);
+            redactions += marks;
+            if let Some(schema) = schema.filter(|_| escaped || marks > 0) {
+                fit::fit(&mut output, schema);
+            }
             truncated |= cut::content(&mut output.content, limits.output_chars);
             match output.structured.take() {
                 Some(mut value) => {
                     let was_cut = cut::structured(&mut value, limits.output_chars);
                     truncated |= was_cut;
-                    let schema = tool
-                        .as_ref()
-                        .and_then(|tool| tool.definition.output_schema.as_ref());
                     output.structured = Some(value);
                     match schema {
                         Some(schema) if was_cut => whole(output, schema),

@@ -9,7 +9,8 @@ use crate::text;
 const MIME_MAX: usize = 127;
 const NAME_MAX: usize = 255;
 
-pub(super) fn output(output: &mut Output) {
+/// Says whether the structured part has changed.
+pub(super) fn output(output: &mut Output) -> bool {
     for part in &mut output.content {
         match part {
             Content::Text { text } => *text = text::sanitize(std::mem::take(text)),
@@ -22,9 +23,7 @@ pub(super) fn output(output: &mut Output) {
             }
         }
     }
-    if let Some(structured) = &mut output.structured {
-        text::escape_value(structured);
-    }
+    output.structured.as_mut().is_some_and(text::escape_value)
 }
 
 pub(super) fn error(error: &mut ToolError) {

@@ -171,3 +171,107 @@ async fn the_name_of_a_tool_that_is_not_there_may_be_a_secret() {
     let event = bench.audit.events.lock().unwrap()[0].to_string();
     assert!(bare(&event), "{event}");
 }
+
+/// A call of a tool that promises its structured result, which holds a secret.
+async fn promised(schema: Value, structured: Value) -> Outcome {
+    let output = Output {
+        structured: Some(structured),
+        ..Output::default()
+    };
+    let mut tool = with(
+        "sample",
+        Fake {
+            output,
+            ..Fake::default()
+        },
+    );
+    tool.definition.output_schema = Some(Schema::parse(&schema.to_string()).unwrap());
+    let bench = bench(vec![tool], json!({}), Answer::No);
+    bench.pipeline.call(call("sample", json!({}))).await
+}
+
+#[tokio::test]
+async fn what_is_masked_still_matches_the_output_schema() {
+    let text = |more: Value| {
+        let mut note = json!({"type": "string"});
+        note.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        note
+    };
+    for (note, required, expected) in [
+        (text(json!({})), true, json!("[REDACTED:github-pat]")),
+        (
+            text(json!({"maxLength": 40})),
+            true,
+            json!("[REDACTED:github-pat]"),
+        ),
+        (text(json!({"maxLength": 12})), true, json!("[REDACTED]")),
+        (
+            text(json!({"minLength": 3, "maxLength": 8})),
+            true,
+            json!("***"),
+        ),
+        (text(json!({"pattern": "^(ghp_.*)?$"})), true, json!("")),
+        (
+            json!({"anyOf": [{"type": "string", "pattern": "^ghp_"}, {"type": "null"}]}),
+            true,
+            json!(null),
+        ),
+        (text(json!({"pattern": "^ghp_"})), false, Value::from(0)),
+    ] {
+        let required = if required { json!(["note"]) } else { json!([]) };
+        let schema = json!({
+            "type": "object",
+            "properties": {"note": note, "count": {"type": "integer"}},
+            "required": required,
+        });
+        // Longer than some of the schemas take: only what goes out is held to them here.
+        let schema_of_tool = Schema::parse(&schema.to_string()).unwrap();
+        let mut output = Output {
+            structured: Some(json!({"note": "[REDACTED:github-pat]", "count": 3})),
+            ..Output::default()
+        };
+        super::super::sanitize::fit::fit(&mut output, &schema_of_tool);
+        let fitting = output.structured.unwrap();
+        assert!(schema_of_tool.validate("it", &fitting).is_ok());
+        assert_eq!(fitting["count"], 3, "good output stays");
+        let there = fitting.get("note").cloned().unwrap_or(Value::from(0));
+        assert_eq!(there, expected, "{schema}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_match_any_more_is_text() {
+    let schema = |note: Value| {
+        json!({
+            "type": "object",
+            "properties": {"notes": {"type": "array", "items": note, "minItems": 2}},
+            "required": ["notes"],
+        })
+    };
+    let value = json!({"notes": [TOKEN, "ghp_not"]});
+    let good = promised(schema(json!({"type": "string"})), value.clone()).await;
+    assert_eq!(
+        good.result().unwrap().structured.as_ref().unwrap()["notes"][1],
+        "ghp_not"
+    );
+    let bad = promised(schema(json!({"type": "string", "pattern": "^ghp_"})), value).await;
+    let output = bad.result().unwrap();
+    assert!(output.structured.is_none(), "it would break the promise");
+    let text = bad.text();
+    assert!(
+        text.contains("given as text") && text.contains("ghp_not"),
+        "{text}"
+    );
+    assert!(
+        bare(&text) && text.contains("[REDACTED:github-pat]"),
+        "{text}"
+    );
+    assert_eq!(bad.redactions(), 1);
+
+    // What is written out to be safe to show changes a value, too.
+    let odd = json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}}});
+    let outcome = promised(odd, json!({"a": "x\u{202e}y"})).await;
+    assert!(outcome.is_ok() && outcome.result().unwrap().structured.is_none());
+}
