@@ -103,9 +103,9 @@ impl Callee {
 
     /// Bytes of the host's memory that what a guest hands over at once may take, and the setting that says
     /// so. A byte of a toolset's result is a byte here too. What a foreign component returns is taken value
-    /// by value, and each element of a list, also of a list of bytes, is a whole [`Val`]: as many of them are
-    /// taken as make a result of the size that is allowed, but the host holds no more for the guest than the
-    /// guest may hold itself.
+    /// by value, unless its function is called [directly](lift), and each element of a list, also of a list of
+    /// bytes inside a type, is a whole [`Val`]: as many of them are taken as make a result of the size that is
+    /// allowed, but the host holds no more for the guest than the guest may hold itself.
     fn handed_over(&self, limits: &Limits) -> (usize, &'static str) {
         let bytes = |most: u64| usize::try_from(most).unwrap_or(usize::MAX);
         let output = bytes(limits.output_bytes);

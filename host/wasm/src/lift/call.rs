@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use wasmtime::AsContextMut;
-use wasmtime::component::{ComponentExportIndex, Instance, Type, Val};
+use wasmtime::component::{ComponentExportIndex, Func, Instance, Type, Val};
 
-use super::LiftedTool;
-use super::value::{self, Formless, ValueError};
+use super::value::{self, Argument, Formless, ValueError};
+use super::{LiftedTool, direct};
 
 /// What a function gave.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,18 +56,40 @@ pub async fn call(
     let missing = || LiftError::Missing(tool.export.to_string());
     let function = instance.get_func(&mut store, index).ok_or_else(missing)?;
     let ty = function.ty(&store);
-    let params = value::arguments(arguments, ty.params())?;
+    let params: Vec<(&str, Type)> = ty.params().collect();
+    let mut arguments = value::arguments(arguments, &params)?;
     let types: Vec<Type> = ty.results().collect();
+    let given = params.iter().map(|(_, ty)| ty);
+    if let Some(shape) = direct::shape(given, types.first()) {
+        match direct::call(store.as_context_mut(), function, &shape, arguments, most) {
+            Ok(called) => return called.await?.ok_or_else(missing),
+            Err(back) => arguments = back,
+        }
+    }
+    by_values(store, function, &types, arguments, most)
+        .await?
+        .ok_or_else(missing)
+}
+
+/// The way of any function: every part of an argument or result is a value by itself.
+pub(super) async fn by_values(
+    mut store: impl AsContextMut<Data: Send>,
+    function: Func,
+    types: &[Type],
+    arguments: Vec<Argument>,
+    most: usize,
+) -> Result<Option<LiftedOutput>, LiftError> {
+    let params: Vec<Val> = arguments.into_iter().map(Val::from).collect();
     let mut results = vec![Val::Bool(false); types.len()];
     function
         .call_async(&mut store, &params, &mut results)
         .await
         .map_err(LiftError::Trap)?;
-    match (results.as_slice(), types.as_slice()) {
-        ([], []) => Ok(LiftedOutput::Ok(None)),
+    match (results.as_slice(), types) {
+        ([], []) => Ok(Some(LiftedOutput::Ok(None))),
         ([result], _) if value::weight(result) > most => Err(LiftError::TooLarge),
-        ([result], [ty]) => output(result, ty).map_err(|Formless| missing()),
-        _ => Err(missing()),
+        ([result], [ty]) => Ok(output(result, ty).ok()),
+        _ => Ok(None),
     }
 }
 

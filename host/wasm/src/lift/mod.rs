@@ -9,6 +9,7 @@
 
 mod call;
 pub mod command;
+mod direct;
 mod docs;
 mod functions;
 mod names;

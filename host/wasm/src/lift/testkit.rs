@@ -121,7 +121,19 @@ impl Compiled {
         name: &str,
         arguments: &serde_json::Value,
     ) -> Result<LiftedOutput, LiftError> {
+        let fuel = Store::new(&self.engine, ()).hostcall_fuel();
+        self.call_with_fuel(name, arguments, fuel).await
+    }
+
+    /// The same, when as many bytes may be handed over at once.
+    pub async fn call_with_fuel(
+        &self,
+        name: &str,
+        arguments: &serde_json::Value,
+        fuel: usize,
+    ) -> Result<LiftedOutput, LiftError> {
         let mut store = Store::new(&self.engine, ());
+        store.set_hostcall_fuel(fuel);
         let linker = Linker::new(&self.engine);
         let instance = linker
             .instantiate_async(&mut store, &self.component)
@@ -130,6 +142,40 @@ impl Compiled {
         let tool = self.tool(name);
         let index = tool.export.resolve(&self.component).unwrap();
         super::call(&mut store, &instance, tool, &index, arguments, usize::MAX).await
+    }
+
+    /// The same, with every byte a value of its own.
+    pub async fn call_by_values(
+        &self,
+        name: &str,
+        arguments: &serde_json::Value,
+    ) -> Result<LiftedOutput, LiftError> {
+        let mut store = Store::new(&self.engine, ());
+        let linker = Linker::new(&self.engine);
+        let instance = linker.instantiate_async(&mut store, &self.component).await;
+        let index = self.tool(name).export.resolve(&self.component).unwrap();
+        let function = instance.unwrap().get_func(&mut store, index).unwrap();
+        let ty = function.ty(&store);
+        let params: Vec<(&str, wasmtime::component::Type)> = ty.params().collect();
+        let arguments = super::value::arguments(arguments, &params)?;
+        let types: Vec<_> = ty.results().collect();
+        let called = super::call::by_values(store, function, &types, arguments, usize::MAX);
+        Ok(called.await?.unwrap())
+    }
+
+    /// The shape of a function over bytes.
+    pub async fn shape(&self, name: &str) -> Option<String> {
+        let mut store = Store::new(&self.engine, ());
+        let linker = Linker::new(&self.engine);
+        let instance = linker.instantiate_async(&mut store, &self.component).await;
+        let index = self.tool(name).export.resolve(&self.component).unwrap();
+        let ty = instance
+            .unwrap()
+            .get_func(&mut store, index)
+            .unwrap()
+            .ty(&store);
+        let params: Vec<_> = ty.params().map(|(_, ty)| ty).collect();
+        super::direct::shape(params.iter(), ty.results().next().as_ref())
     }
 
     /// The wasmtime types of a function's parameters.

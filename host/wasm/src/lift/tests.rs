@@ -1,6 +1,7 @@
 //! Values of every type, through schemas, conversion and a real component.
 
 mod agreement;
+mod bytes;
 mod calls;
 mod listing;
 

@@ -8,7 +8,7 @@ mod raise;
 mod scalars;
 mod weight;
 
-pub(super) use lower::arguments;
+pub(super) use lower::{Argument, arguments};
 pub(super) use raise::{Formless, raise};
 pub(super) use weight::weight;
 

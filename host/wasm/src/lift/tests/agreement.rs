@@ -205,8 +205,9 @@ async fn values_come_back_equal_and_match_the_schemas() {
                 .unwrap_or_else(|error| panic!("{name} {json}: {error}"));
             let text: Value = serde_json::from_str(&json.to_string()).unwrap();
             let borrowed = params.iter().map(|(name, ty)| (name.as_str(), ty.clone()));
+            let borrowed: Vec<_> = borrowed.collect();
             assert_eq!(
-                arguments(&text, borrowed).unwrap()[0],
+                Val::from(arguments(&text, &borrowed).unwrap().swap_remove(0)),
                 value,
                 "{name} {json}"
             );
@@ -243,7 +244,8 @@ async fn what_a_schema_refuses_the_conversion_refuses_and_nothing_else() {
                 dice.damage(&mut json["value"]);
             }
             let borrowed = params.iter().map(|(name, ty)| (name.as_str(), ty.clone()));
-            let taken = arguments(&json, borrowed);
+            let borrowed: Vec<_> = borrowed.collect();
+            let taken = arguments(&json, &borrowed);
             // What is inside a text, a schema does not check.
             if taken
                 .as_ref()

@@ -9,15 +9,40 @@ use super::{Path, SOME, TAG, VALUE, ValueError};
 
 type Lowered = Result<Val, ValueError>;
 
+/// An argument of a call.
+#[derive(Debug)]
+pub(in crate::lift) enum Argument {
+    /// Of the type `list<u8>`, as bytes and not as values.
+    Bytes(Vec<u8>),
+    /// Of another type.
+    Value(Val),
+}
+
+impl From<Argument> for Val {
+    fn from(argument: Argument) -> Self {
+        match argument {
+            Argument::Bytes(bytes) => values(bytes),
+            Argument::Value(value) => value,
+        }
+    }
+}
+
 /// The arguments of a call: one object with a property for each parameter, in the function's order.
-pub(in crate::lift) fn arguments<'a>(
+pub(in crate::lift) fn arguments(
     json: &Value,
-    params: impl Iterator<Item = (&'a str, Type)>,
-) -> Result<Vec<Val>, ValueError> {
-    let mut path = Path::default();
-    let params: Vec<(&str, Type)> = params.collect();
-    let fields = fields(json, &params, &mut path)?;
+    params: &[(&str, Type)],
+) -> Result<Vec<Argument>, ValueError> {
+    let whole = |json: &Value, ty: &Type, path: &mut Path| match ty {
+        Type::List(list) if list.ty() == Type::U8 => bytes(json, path).map(Argument::Bytes),
+        ty => lower(json, ty, path).map(Argument::Value),
+    };
+    let none = || Argument::Value(Val::Option(None));
+    let fields = fields(json, params, whole, none, &mut Path::default())?;
     Ok(fields.into_iter().map(|(_, value)| value).collect())
+}
+
+fn values(bytes: Vec<u8>) -> Val {
+    Val::List(bytes.into_iter().map(Val::U8).collect())
 }
 
 /// One value.
@@ -39,7 +64,7 @@ pub(super) fn lower(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
         Type::Float64 => Val::Float64(float64(json, path)?),
         Type::Char => Val::Char(character(json, path)?),
         Type::String => Val::String(string(json, path)?.to_owned()),
-        Type::List(list) if list.ty() == Type::U8 => Val::List(bytes(json, path)?),
+        Type::List(list) if list.ty() == Type::U8 => values(bytes(json, path)?),
         Type::List(list) => {
             let ty = list.ty();
             let items = array(json, path)?.iter().enumerate();
@@ -67,7 +92,7 @@ pub(super) fn lower(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
                 .fields()
                 .map(|field| (field.name, field.ty))
                 .collect();
-            let fields = fields(json, &types, path)?;
+            let fields = fields(json, &types, lower, || Val::Option(None), path)?;
             Val::Record(
                 fields
                     .into_iter()
@@ -107,11 +132,13 @@ pub(super) fn lower(json: &Value, ty: &Type, path: &mut Path) -> Lowered {
 }
 
 /// The members of an object, in the order of the type. A missing option is none.
-fn fields<'a>(
+fn fields<'a, T>(
     json: &Value,
     types: &[(&'a str, Type)],
+    lower: impl Fn(&Value, &Type, &mut Path) -> Result<T, ValueError>,
+    none: impl Fn() -> T,
     path: &mut Path,
-) -> Result<Vec<(&'a str, Val)>, ValueError> {
+) -> Result<Vec<(&'a str, T)>, ValueError> {
     let object = json
         .as_object()
         .ok_or_else(|| wrong(json, "an object", path))?;
@@ -121,7 +148,7 @@ fn fields<'a>(
         .map(|(name, ty)| {
             let value = path.within(name, |path| match (object.get(*name), ty) {
                 (Some(value), ty) => lower(value, ty, path),
-                (None, Type::Option(_)) => Ok(Val::Option(None)),
+                (None, Type::Option(_)) => Ok(none()),
                 (None, _) => Err(path.error("is missing")),
             })?;
             Ok((*name, value))

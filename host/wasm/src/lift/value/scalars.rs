@@ -5,7 +5,6 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use mimir_core::text;
 use serde_json::Value;
-use wasmtime::component::Val;
 
 use super::{INFINITY, NAN, NEGATIVE_INFINITY, Path, ValueError};
 
@@ -106,14 +105,13 @@ pub(super) fn character(json: &Value, path: &Path) -> Result<char, ValueError> {
 }
 
 /// Bytes out of base64.
-pub(super) fn bytes(json: &Value, path: &Path) -> Result<Vec<Val>, ValueError> {
+pub(super) fn bytes(json: &Value, path: &Path) -> Result<Vec<u8>, ValueError> {
     let text = json
         .as_str()
         .ok_or_else(|| wrong(json, "bytes as base64 text", path))?;
-    let bytes = BASE64
+    BASE64
         .decode(text)
-        .map_err(|error| path.error(format!("must be bytes as base64 text: {error}")))?;
-    Ok(bytes.into_iter().map(Val::U8).collect())
+        .map_err(|error| path.error(format!("must be bytes as base64 text: {error}")))
 }
 
 /// Text.
