@@ -111,7 +111,7 @@ impl Subject {
     /// How many calls are on record, in a log that verifies.
     pub fn recorded(&self) -> usize {
         let log = Log::at(self.folder.path().join("audit.jsonl"));
-        let report = verify(&log.snapshot().unwrap(), None).unwrap();
+        let report = verify(&log.snapshot().unwrap(), None, None).unwrap();
         assert!(report.ok, "{:?}", report.findings);
         // Each full file ends with a line about itself.
         report.head.seq as usize - report.files.saturating_sub(1)

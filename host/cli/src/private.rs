@@ -79,7 +79,8 @@ pub fn turn(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn private_folder(folder: &Path) -> io::Result<()> {
+/// Makes a folder that nobody else can look into.
+pub fn private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -14,6 +14,7 @@ use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 
 use crate::args::Globals;
 use crate::ledger::UserLedger;
+use crate::memory::Memory;
 use crate::output::warn;
 use crate::places::Places;
 use crate::secrets::{Secrets, UserVault};
@@ -29,6 +30,8 @@ pub struct Setup {
     pub settings: Settings,
     /// The user's own folders.
     pub places: Places,
+    /// Where the record ended when it was last written to.
+    pub memory: Memory,
 }
 
 impl Setup {
@@ -39,6 +42,7 @@ impl Setup {
         apart(&workspace, &places)?;
         let settings = Settings::read(&places, &workspace)?;
         Ok(Self {
+            memory: Memory::of(&places, &workspace),
             workspace,
             settings,
             places,
@@ -102,10 +106,14 @@ impl Setup {
 
     /// Puts something that a person did on record. It is done already; that it could not be recorded is told.
     pub fn record(&self, event: &Event) {
-        let audit = FileAudit::new(self.workspace.audit(), self.settings.config.audit);
-        if let Err(error) = audit.record(event) {
+        if let Err(error) = self.audit().record(event) {
             warn(error);
         }
+    }
+
+    /// The record of this workspace.
+    pub fn audit(&self) -> Arc<FileAudit> {
+        self.memory.writer(self.settings.config.audit)
     }
 
     /// What this user has said about the workspace, for commands that are about that.
@@ -120,7 +128,6 @@ impl Setup {
 
     /// A pipeline over this world that keeps its record in the workspace.
     pub fn pipeline(&self, world: World, approver: Arc<dyn Approver>) -> Pipeline {
-        let audit = FileAudit::new(self.workspace.audit(), self.settings.config.audit);
         let settings = self.settings.config.approvals;
         let timeout = Duration::from_millis(settings.timeout_ms);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -139,7 +146,7 @@ impl Setup {
                 Secrets::new(&self.places),
                 self.settings.config.secrets.clone(),
             )),
-            audit: Arc::new(audit),
+            audit: self.audit(),
             clock,
         };
         Pipeline::new(world, ports)

@@ -222,3 +222,63 @@ fn doctor_says_that_calls_may_go_unrecorded() {
         "{out}"
     );
 }
+
+#[test]
+fn a_log_whose_end_is_taken_away_stays_at_fault() {
+    let home = home("");
+    calls(home.path(), 6);
+    let folder = log(home.path()).parent().unwrap().to_owned();
+    let whole = fs::read_to_string(log(home.path())).unwrap();
+    let cut: String = whole.split_inclusive('\n').take(3).collect();
+    fs::write(log(home.path()), &cut).unwrap();
+    fs::remove_file(folder.join("audit.head")).unwrap();
+    let verified = || run(home.path(), &["audit", "verify"]);
+    let (code, out, _) = verified();
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("headless") && out.contains("forgotten"),
+        "{out}"
+    );
+    // Calls that come after do not wash it off, whoever repairs the head.
+    let (_, _, warned) = run(home.path(), &["call", "no_such_tool"]);
+    assert!(warned.contains("mimir audit verify"), "{warned}");
+    calls(home.path(), 8);
+    let (code, out, _) = verified();
+    assert_eq!(code, 1);
+    assert!(out.contains("audit.jsonl:4 (line 4"), "{out}");
+    assert!(out.contains("forgotten"), "{out}");
+    // Nor does it help to take away all of it.
+    fs::remove_dir_all(&folder).unwrap();
+    let (code, out, said) = verified();
+    assert_eq!(code, 1);
+    assert!(out.contains("the log had come to line 6"), "{out}");
+    calls(home.path(), 1);
+    assert_eq!(verified().0, 1);
+    let (_, out, _) = run(home.path(), &["doctor"]);
+    assert!(out.contains("not the log that was written here"), "{out}");
+    // Whoever did it himself is told the way out.
+    let place = said.split("remove ").last().unwrap();
+    let place = place.trim_end().trim_end_matches(" too");
+    fs::remove_file(place).unwrap();
+    assert_eq!(verified().0, 0);
+    calls(home.path(), 1);
+    assert_eq!(verified().0, 0);
+}
+
+#[test]
+fn a_log_that_others_go_on_with_is_the_same_log() {
+    let home = home("");
+    calls(home.path(), 3);
+    let config = kit::config(home.path()).join("workspaces");
+    let is_head = |path: &PathBuf| path.extension().is_some_and(|end| end == "head");
+    let mut found = fs::read_dir(config).unwrap();
+    let head = found.find_map(|file| Some(file.unwrap().path()).filter(is_head));
+    let head = head.unwrap();
+    let old = fs::read(&head).unwrap();
+    calls(home.path(), 3);
+    // As if the three after it had been killed before they could remember anything.
+    fs::write(&head, &old).unwrap();
+    calls(home.path(), 1);
+    assert_eq!(run(home.path(), &["audit", "verify"]).0, 0);
+    assert!(fs::read_to_string(&head).unwrap().contains("\"seq\":7"));
+}

@@ -80,6 +80,6 @@ fn the_record_is_neither_read_nor_written_nor_moved() {
         "{by_link:?}"
     );
     std::fs::remove_file(full).unwrap();
-    let report = verify(&Log::at(place).snapshot().unwrap(), None).unwrap();
+    let report = verify(&Log::at(place).snapshot().unwrap(), None, None).unwrap();
     assert!(report.ok && report.lines == 3, "{report:?}");
 }

@@ -4,21 +4,26 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
-use mimir_core::audit::{Entry, Follower, Log, verify};
+use mimir_core::audit::{Entry, Fault, Follower, Log, verify};
 
 use crate::args::{AuditWish, Filter, Globals};
 use crate::exit::{Exit, Failure, file_error};
+use crate::memory::Memory;
 use crate::output::audit::{self, Records};
-use crate::output::{Printer, warn};
+use crate::output::{Printer, note, warn};
 use crate::setup;
 
 use super::call::interrupted;
 
 /// Checks the log or prints what is in it.
 pub async fn run(globals: &Globals, printer: Printer, wish: AuditWish) -> Result<Exit, Failure> {
-    let log = Log::at(setup::workspace(globals)?.audit());
+    let workspace = setup::workspace(globals)?;
+    let log = Log::at(workspace.audit());
     match wish {
-        AuditWish::Verify { head } => check(&log, printer, head.as_deref()),
+        AuditWish::Verify { head } => {
+            let memory = Memory::of(&setup::places(), &workspace);
+            check(&log, printer, head.as_deref(), &memory)
+        }
         AuditWish::Show(filter) => show(&log, printer, &filter),
         AuditWish::Tail { lines, follow } => tail(&log, printer, lines, follow).await,
     }
@@ -29,10 +34,21 @@ fn unreadable(log: &Log) -> impl Fn(io::Error) -> Failure {
     |error| file_error("read the audit log", log.path(), &error).into()
 }
 
-fn check(log: &Log, printer: Printer, noted: Option<&str>) -> Result<Exit, Failure> {
+fn check(
+    log: &Log,
+    printer: Printer,
+    noted: Option<&str>,
+    memory: &Memory,
+) -> Result<Exit, Failure> {
+    // In this order: what others write meanwhile comes after what is remembered.
+    let remembered = memory.read();
     let snapshot = log.snapshot().map_err(unreadable(log))?;
-    let report = verify(&snapshot, noted).map_err(unreadable(log))?;
+    let report = verify(&snapshot, noted, remembered).map_err(unreadable(log))?;
     audit::report(printer, &report)?;
+    let mut findings = report.findings.iter();
+    if findings.any(|finding| finding.fault == Fault::Forgotten) {
+        note(format_args!("  {}", memory.way_out()));
+    }
     Ok(match report.ok {
         true => Exit::Done,
         false => Exit::Failed,

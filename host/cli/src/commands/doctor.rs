@@ -3,6 +3,7 @@
 
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
+use crate::memory::Memory;
 use crate::output::Printer;
 use crate::output::doctor::{is_well, print};
 use crate::settings::Settings;
@@ -20,6 +21,7 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
         .and_then(|settings| settings.policy().map(|_| settings));
     findings.push(checks::config(&settings, &places));
     let setup = Setup {
+        memory: Memory::of(&places, &workspace),
         settings: settings.unwrap_or_default(),
         workspace,
         places,

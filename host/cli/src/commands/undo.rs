@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use mimir_core::audit::{AuditSink, Event, FileAudit, Kind, Log};
+use mimir_core::audit::{AuditSink, Event, Kind, Log};
 use mimir_core::{CallContext, Code, RequestId, ToolError};
 
 use crate::args::{Globals, UndoWish};
@@ -42,7 +42,7 @@ pub fn run(globals: &Globals, printer: Printer, wish: UndoWish) -> Result<Exit, 
             if id.is_none() && !yes && age.is_none_or(|age| age > RECENT) {
                 return Err(too_old(record, age).into());
             }
-            let audit = FileAudit::new(setup.workspace.audit(), setup.settings.config.audit);
+            let audit = setup.audit();
             audit.ready().map_err(|error| {
                 let message =
                     format!("nothing was taken back, because it could not be recorded: {error}");

@@ -13,7 +13,8 @@ use super::{BAD, FAINT, GOOD, Printer, WARN, styled};
 pub fn report(printer: Printer, report: &Report) -> Result<(), Failure> {
     printer.result(report, |out| {
         match report.first {
-            None => writeln!(out, "Nothing is on record.")?,
+            None if report.ok => writeln!(out, "Nothing is on record.")?,
+            None => writeln!(out, "{} nothing is on record", styled(BAD, "✗"))?,
             Some(first) => summary(out, report, first)?,
         }
         for found in &report.findings {

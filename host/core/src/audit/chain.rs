@@ -43,6 +43,17 @@ struct Recovery {
     torn: Option<Loose>,
     /// Whether the last line needs its end.
     open: bool,
+    /// What was the matter with a head that could not be read.
+    lost: Option<Lost>,
+}
+
+/// Why nothing said where the log ended. A crash leaves no such head, and who takes lines from the end of the
+/// log has a reason to remove it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Lost {
+    Missing,
+    Damaged,
 }
 
 impl Recovery {
@@ -82,6 +93,9 @@ struct Own {
     torn_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     torn_sha256: Option<String>,
+    /// Of `recovered`: that nothing said where the log ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost_head: Option<Lost>,
     ok: bool,
 }
 
@@ -95,6 +109,7 @@ impl Own {
             first_kept: None,
             torn_bytes: None,
             torn_sha256: None,
+            lost_head: None,
             ok: true,
         }
     }
@@ -129,8 +144,19 @@ impl Chain {
         if let Some(loose) = tail.loose {
             last = found.loose(loose, last);
         }
-        let (tip, why) = settle(Head::read(&head)?, last);
+        let mut known = Head::read(&head)?;
+        if known == Known::Nothing && last == Head::START && found.why.is_empty() {
+            // From the first line on there is a head: one that is missing later was taken.
+            last.write(&head)?;
+            known = Known::Head(last);
+        }
+        let (tip, why) = settle(known, last);
         found.why.extend(why);
+        found.lost = match known {
+            Known::Nothing if last.seq > 0 => Some(Lost::Missing),
+            Known::Damaged => Some(Lost::Damaged),
+            Known::Nothing | Known::Head(_) => None,
+        };
         Ok(Self {
             head,
             log: Arc::new(log),
@@ -162,6 +188,11 @@ impl Chain {
     /// Whether the reserve was used since this was asked last.
     pub(super) fn was_strained(&mut self) -> bool {
         std::mem::take(&mut self.strained)
+    }
+
+    /// The last line as this writer knows it.
+    pub(super) fn tip(&self) -> Head {
+        self.tip
     }
 
     /// The file that was written to last.
@@ -232,6 +263,7 @@ impl Chain {
         own.detail = Some(found.why.join("; "));
         own.torn_bytes = found.torn.map(|torn| torn.bytes);
         own.torn_sha256 = found.torn.map(|torn| torn.sha256.to_string());
+        own.lost_head = found.lost;
         if found.open {
             self.lines.push(b'\n');
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 
 use crate::backend::BoxFuture;
@@ -16,7 +16,7 @@ use super::commit::Commit;
 use super::gather::{Apart, Batch, Entry, Gather, is_busy, soon};
 use super::line::Draft;
 use super::place::Place;
-use super::{AuditError, AuditSink, Event, reserve};
+use super::{AuditError, AuditSink, Event, Head, reserve};
 
 /// A log that several threads and processes share; its form is described in the [module](super). Opened at the
 /// first event, so that what records nothing makes no file.
@@ -24,6 +24,8 @@ pub struct FileAudit {
     place: Place,
     settings: AuditSettings,
     chain: Apart<Mutex<Option<Chain>>>,
+    /// The last line when the log was first opened.
+    opened: OnceLock<Head>,
     commit: Commit,
     gather: Gather,
     /// Whether all was well, the reserve included, when it was looked at last.
@@ -37,6 +39,7 @@ impl FileAudit {
             place: Place::of(path.into()),
             settings,
             chain: Apart::default(),
+            opened: OnceLock::new(),
             commit: Commit::new(File::sync_data),
             gather: Gather::default(),
             sound: AtomicBool::new(false),
@@ -53,6 +56,13 @@ impl FileAudit {
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.place.log()
+    }
+
+    /// The last line when this writer first opened the log, and the last line now, as it knows it. Nothing if it
+    /// has not opened the log, or could not write at the end.
+    pub fn course(&self) -> Option<(Head, Head)> {
+        let now = soon(&self.chain.0).as_ref().map(Chain::tip)?;
+        Some((*self.opened.get()?, now))
     }
 
     fn failed(&self, source: io::Error) -> AuditError {
@@ -80,6 +90,7 @@ impl FileAudit {
             Some(chain) => chain,
             None => slot.insert(Chain::open(&self.place)?),
         };
+        self.opened.get_or_init(|| chain.tip());
         let result = work(chain).and_then(|done| chain.leave().map(|()| done));
         if result.is_err() {
             *slot = None;

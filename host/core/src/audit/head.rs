@@ -34,8 +34,8 @@ impl Head {
         hash: Hash::ZERO,
     };
 
-    /// The file's bytes.
-    fn encode(&self) -> [u8; SIZE] {
+    /// As JSON, filled up with blanks to one length: so it can be written over an older one.
+    pub fn encode(&self) -> [u8; SIZE] {
         let mut bytes = [b' '; SIZE];
         let mut room = &mut bytes[..];
         // It fits: 20 digits and 64 are the most.
@@ -47,7 +47,8 @@ impl Head {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    /// Reads `{"seq": …, "hash": …}`.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         let wire: Wire = serde_json::from_slice(bytes).ok()?;
         if wire.seq > SEQ_MAX {
             return None;

@@ -5,7 +5,9 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use super::Hash;
 use super::head::{self, Head, Known};
+use super::line::Link;
 use super::place::Place;
 
 /// A log to read from.
@@ -151,6 +153,39 @@ impl Snapshot {
             }
         }
         Ok(())
+    }
+
+    /// Whether the line that `head` names is there, or has gone with older ones.
+    pub fn has(&self, head: Head) -> io::Result<bool> {
+        for part in self.parts.iter().rev() {
+            let mut there = None;
+            let _all = part.lines(&mut |line| match Link::read(line.bytes) {
+                Some(link) if link.seq == head.seq => {
+                    there = Some(Hash::of(line.bytes) == head.hash);
+                    ControlFlow::Break(())
+                }
+                // It is in an older file, if it is anywhere.
+                Some(link) if link.seq > head.seq => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            })?;
+            if let Some(there) = there {
+                return Ok(there);
+            }
+        }
+        Ok(head.seq == 0 || self.first()?.is_some_and(|first| first > head.seq))
+    }
+
+    /// The number of the oldest line.
+    fn first(&self) -> io::Result<Option<u64>> {
+        let mut first = None;
+        self.lines(|line| {
+            first = Link::read(line.bytes).map(|link| link.seq);
+            match first {
+                Some(_) => ControlFlow::Break(()),
+                None => ControlFlow::Continue(()),
+            }
+        })?;
+        Ok(first)
     }
 
     /// The last `count` lines, the oldest first.

@@ -57,7 +57,7 @@ impl Bench {
     }
 
     fn report(&self) -> Report {
-        verify(&Log::at(self.path()).snapshot().unwrap(), None).unwrap()
+        verify(&Log::at(self.path()).snapshot().unwrap(), None, None).unwrap()
     }
 
     /// What was found: the kind, the line of its file, and the number.
@@ -101,10 +101,10 @@ fn a_log_verifies_and_its_head_can_be_noted() {
     assert_eq!(report.findings, []);
     let snapshot = Log::at(bench.path()).snapshot().unwrap();
     for hash in [noted.hash.as_str(), &noted.hash.as_str()[..16]] {
-        let report = verify(&snapshot, Some(hash)).unwrap();
+        let report = verify(&snapshot, Some(hash), None).unwrap();
         assert_eq!((report.ok, report.noted), (true, Some(3)));
     }
-    let other = verify(&snapshot, Some(&"0123".repeat(16))).unwrap();
+    let other = verify(&snapshot, Some(&"0123".repeat(16)), None).unwrap();
     assert_eq!(other.findings[0].fault, Fault::NotNoted);
     assert!(!other.ok);
 }

@@ -34,6 +34,8 @@ pub enum Fault {
     Headless,
     /// No line has the hash that was noted.
     NotNoted,
+    /// The log is shorter than what somebody else remembers of it, or another one.
+    Forgotten,
     /// No fault: a crash has torn a line.
     Torn,
     /// No fault: a crash has kept `audit.head` from naming the last line.
@@ -58,6 +60,7 @@ impl Fault {
             Fault::Truncated => "truncated",
             Fault::Headless => "headless",
             Fault::NotNoted => "not-noted",
+            Fault::Forgotten => "forgotten",
             Fault::Torn => "torn",
             Fault::Behind => "behind",
             Fault::Dropped => "dropped",
@@ -111,13 +114,18 @@ pub struct Report {
 /// How many findings are listed. A log with more has no line that is worth naming.
 const FINDINGS_MAX: usize = 200;
 
-/// Looks at every line. `noted` is a hash that was noted before, or at least the beginning of one.
-pub fn verify(snapshot: &Snapshot, noted: Option<&str>) -> io::Result<Report> {
+/// Looks at every line. `noted` is a hash that was noted before, or at least the beginning of one; `remembered` is
+/// a line that somebody remembers as the last.
+pub fn verify(
+    snapshot: &Snapshot,
+    noted: Option<&str>,
+    remembered: Option<Head>,
+) -> io::Result<Report> {
     let head = match snapshot.known {
         Known::Head(head) => Some(head),
         Known::Nothing | Known::Damaged => None,
     };
-    let mut walk = Walk::new(head, noted.map(str::to_ascii_lowercase));
+    let mut walk = Walk::new(head, noted.map(str::to_ascii_lowercase), remembered);
     snapshot.lines(|line| {
         match Own::read(line) {
             Some(own) => walk.line(own),
@@ -166,6 +174,7 @@ struct Said {
     first_kept: Option<u64>,
     torn_bytes: Option<u64>,
     torn_sha256: Option<String>,
+    lost_head: Option<String>,
 }
 
 impl Own {

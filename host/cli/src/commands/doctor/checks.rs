@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use mimir_core::audit::Log;
+use mimir_core::audit::{Head, Log};
 use mimir_core::config::OnFailure;
 use mimir_core::files::{self, Links};
 use mimir_core::tool::Source;
@@ -255,11 +255,24 @@ pub fn audit(setup: &Setup) -> Finding {
         }
         Err(why) => return unwritable(&shown, &why),
     };
+    if is_cut(&path, setup.memory.read()) {
+        let text = format!(
+            "{text}; it is not the log that was written here before, or its end is missing (`mimir audit verify` says more)"
+        );
+        return Finding::bad("audit", text, setup.memory.way_out());
+    }
     if unrecorded {
         let text = format!("{text}; a call that cannot be recorded is made all the same");
         return Finding::fair("audit", text, "audit.onFailure: refuse");
     }
     Finding::good("audit", text)
+}
+
+/// Whether the line that is remembered as the last is not there.
+fn is_cut(path: &Path, remembered: Option<Head>) -> bool {
+    let has = |head| Log::at(path).snapshot().and_then(|log| log.has(head));
+    // That it cannot be read is found elsewhere.
+    remembered.is_some_and(|head| !has(head).unwrap_or(true))
 }
 
 /// What there is of the record, if it can be written to.

@@ -128,8 +128,77 @@ fn a_history_that_is_written_anew_does_not_match_the_head_or_what_was_noted() {
     fs::write(bench.file("audit.head"), format!("{head:<127}\n")).unwrap();
     assert_eq!(bench.found(), []);
     let snapshot = Log::at(bench.path()).snapshot().unwrap();
-    let report = verify(&snapshot, Some(noted.as_str())).unwrap();
+    let report = verify(&snapshot, Some(noted.as_str()), None).unwrap();
     assert_eq!(report.findings[0].fault, Fault::NotNoted);
+}
+
+/// What is found against a line that somebody remembers as the last.
+fn against(bench: &Bench, remembered: Head) -> Vec<(Fault, Option<u64>)> {
+    let snapshot = Log::at(bench.path()).snapshot().unwrap();
+    let report = verify(&snapshot, None, Some(remembered)).unwrap();
+    let found = report.findings.iter();
+    found
+        .map(|finding| (finding.fault, finding.seq))
+        .filter(|(fault, _)| *fault == Fault::Forgotten)
+        .collect()
+}
+
+#[test]
+fn lines_taken_from_the_end_stay_a_fault_however_the_head_is_lost() {
+    for left in [1, 3] {
+        for content in [None, Some("nonsense"), Some("")] {
+            let bench = Bench::new();
+            bench.write(6);
+            let remembered = bench.report().head;
+            assert_eq!(against(&bench, remembered), []);
+            let lines = bench.lines();
+            bench.put(&lines[..left]);
+            match content {
+                None => fs::remove_file(bench.file("audit.head")).unwrap(),
+                Some(content) => fs::write(bench.file("audit.head"), content).unwrap(),
+            }
+            assert_eq!(bench.found(), [(Fault::Headless, None, None)]);
+            bench.write(6);
+            // The line that says so is named, and there is nothing to wash it off with.
+            let said = left as u64 + 1;
+            assert_eq!(bench.found(), [(Fault::Headless, Some(said), Some(said))]);
+            bench.write(6);
+            assert_eq!(bench.found(), [(Fault::Headless, Some(said), Some(said))]);
+            assert_eq!(against(&bench, remembered), [(Fault::Forgotten, Some(6))]);
+        }
+    }
+}
+
+#[test]
+fn a_log_that_is_removed_with_its_head_is_missed_by_who_remembers_it() {
+    let bench = Bench::new();
+    bench.write(6);
+    let remembered = bench.report().head;
+    for file in ["audit.jsonl", "audit.head"] {
+        fs::remove_file(bench.file(file)).unwrap();
+    }
+    assert_eq!(bench.found(), []);
+    assert_eq!(against(&bench, remembered), [(Fault::Forgotten, Some(1))]);
+    let log = bench.open();
+    log.record(&event(0)).unwrap();
+    let (opened, now) = log.course().unwrap();
+    assert_eq!((opened.seq, now.seq), (0, 1));
+    let snapshot = Log::at(bench.path()).snapshot().unwrap();
+    assert!(!snapshot.has(remembered).unwrap() && snapshot.has(now).unwrap());
+    assert!(snapshot.has(opened).unwrap());
+}
+
+#[test]
+fn a_crash_before_the_first_head_is_no_fault() {
+    let bench = Bench::new();
+    let log = bench.open();
+    log.ready().unwrap();
+    let head = fs::read(bench.file("audit.head")).unwrap();
+    log.record(&event(0)).unwrap();
+    fs::write(bench.file("audit.head"), head).unwrap();
+    assert_eq!(bench.found(), [(Fault::Behind, None, Some(0))]);
+    bench.write(1);
+    assert_eq!(bench.found(), []);
 }
 
 /// Numbers that are random enough, and the same each time.

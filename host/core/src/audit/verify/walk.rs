@@ -2,7 +2,7 @@
 
 use super::gaps::Gaps;
 use super::loose::Loose;
-use super::{Fault, Finding, Own, Place, Report};
+use super::{Fault, Finding, Own, Place, Report, Said};
 use crate::audit::head::Known;
 use crate::audit::snapshot::Line;
 use crate::audit::{Hash, Head, Kind};
@@ -18,6 +18,9 @@ struct Candidate {
 pub(super) struct Walk {
     head: Option<Head>,
     noted: Option<String>,
+    remembered: Option<Head>,
+    /// The line that has the number of the one that is remembered.
+    remembered_at: Option<(Place, Hash)>,
     /// The number of the last line, and who may be it. Nobody if that line is known to be another.
     seq: u64,
     tips: Vec<Candidate>,
@@ -34,7 +37,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn new(head: Option<Head>, noted: Option<String>) -> Self {
+    pub(super) fn new(head: Option<Head>, noted: Option<String>, remembered: Option<Head>) -> Self {
         let start = Candidate {
             place: None,
             hash: Hash::ZERO,
@@ -42,6 +45,8 @@ impl Walk {
         Self {
             head,
             noted,
+            remembered,
+            remembered_at: None,
             seq: 0,
             tips: vec![start],
             first: None,
@@ -49,7 +54,8 @@ impl Walk {
             gaps: Gaps::default(),
             loose: None,
             first_kept: 1,
-            head_met: false,
+            // The head of a log without lines.
+            head_met: head == Some(Head::START),
             head_missed: None,
             noted_at: None,
             findings: Vec::new(),
@@ -84,6 +90,18 @@ impl Walk {
                 true => self.head_met = true,
                 false => self.head_missed = Some(own.place.clone()),
             }
+        }
+        if self
+            .remembered
+            .is_some_and(|remembered| remembered.seq == own.seq)
+        {
+            self.remembered_at = Some((own.place.clone(), own.hash));
+        }
+        if let Some(what) = lost(&own.said) {
+            let text = format!(
+                "audit.head was {what} when this was written: lines may have been taken from the end before it"
+            );
+            self.find(Fault::Headless, Some(&own.place), Some(own.seq), text);
         }
         if own.said.event == Kind::Rotated.as_str() {
             let kept = own.said.first_kept.unwrap_or_default();
@@ -214,6 +232,7 @@ impl Walk {
         self.others(tips, right);
         self.missing();
         self.check_head(known, cut.as_ref());
+        self.check_memory();
         if let (Some(noted), None) = (&self.noted, self.noted_at) {
             let text = format!(
                 "no line has the noted hash {noted}: the log was written anew or cut since, or the line has gone with an old file"
@@ -274,7 +293,7 @@ impl Walk {
                 let text = "audit.head cannot be read: nothing says where the log ends".to_owned();
                 self.find(Fault::Headless, None, None, text);
             }
-            Known::Nothing if self.lines > 1 => {
+            Known::Nothing if self.lines > 0 => {
                 let text = "audit.head is missing: nothing says where the log ends".to_owned();
                 self.find(Fault::Headless, None, None, text);
             }
@@ -284,6 +303,34 @@ impl Walk {
                     self.compare(head, cut);
                 }
             }
+        }
+    }
+
+    /// Against what somebody remembers who is not where the log is.
+    fn check_memory(&mut self) {
+        let Some(remembered) = self.remembered else {
+            return;
+        };
+        let seq = remembered.seq;
+        match self.remembered_at.take() {
+            Some((_, hash)) if hash == remembered.hash => {}
+            Some((place, _)) => {
+                let text = "it is not the line that was remembered: the log was written anew since"
+                    .to_owned();
+                self.find(Fault::Forgotten, Some(&place), Some(seq), text);
+            }
+            None if seq > self.seq => {
+                let text = format!(
+                    "the log had come to line {seq}, and {}: its end was taken away since",
+                    match self.seq {
+                        0 => "there is none now".to_owned(),
+                        last => format!("its last is line {last}"),
+                    }
+                );
+                self.find(Fault::Forgotten, None, Some(self.seq + 1), text);
+            }
+            // It is in a gap that is named, or has gone with an old file.
+            None => {}
         }
     }
 
@@ -312,6 +359,12 @@ impl Walk {
             self.find(Fault::Headless, None, Some(head.seq), text);
         }
     }
+}
+
+/// What the log says about a head that was not there when a line was written.
+fn lost(said: &Said) -> Option<String> {
+    let lost = said.lost_head.as_deref()?;
+    (said.event == Kind::Recovered.as_str()).then(|| crate::text::visible(lost))
 }
 
 fn lines(from: u64, to: u64) -> String {
