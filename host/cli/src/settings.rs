@@ -34,6 +34,8 @@ pub struct ConfigFile {
     text: Arc<str>,
     /// Whether it may have come with a checkout, and nobody has accepted it.
     unaccepted: bool,
+    /// Whether nobody has accepted its words, which a model would read.
+    strange: bool,
     /// Whether it is the workspace's.
     own: bool,
 }
@@ -112,9 +114,6 @@ fn accepted(
     };
     file.own = true;
     let withheld = file.config.lowering(&merge::layers(below)?);
-    if withheld.is_empty() {
-        return Ok(withheld);
-    }
     let book = UserLedger::new(places, workspace).map(|ledger| ledger.book());
     let accepted = match book {
         Some(Ok(book)) => book.settings.contains(&file.digest()),
@@ -124,7 +123,8 @@ fn accepted(
         }
         None => false,
     };
-    file.unaccepted = !accepted;
+    file.strange = !accepted;
+    file.unaccepted = !accepted && !withheld.is_empty();
     Ok(if accepted { Vec::new() } else { withheld })
 }
 
@@ -149,6 +149,7 @@ impl ConfigFile {
             value,
             text: text.into(),
             unaccepted: false,
+            strange: false,
             own: false,
         })
     }

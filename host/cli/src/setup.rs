@@ -9,7 +9,7 @@ use mimir_core::audit::{AuditSink as _, Event, FileAudit};
 use mimir_core::grants;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::tool::Trust;
-use mimir_core::{Approver, Clock, Code, Pipeline, Registry, Tool, ToolError};
+use mimir_core::{Approver, Clock, Code, Pipeline, Policy, Registry, Tool, ToolError};
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 
 use crate::args::Globals;
@@ -98,10 +98,17 @@ impl Setup {
 
     /// The tools and the rules as they are now.
     pub async fn world(&self) -> Result<World, ToolError> {
-        Ok(World {
-            policy: self.settings.policy()?,
-            registry: self.registry().await,
-        })
+        let policy = self.settings.policy()?;
+        Ok(self.joined(policy, self.registry().await))
+    }
+
+    /// Tools and rules together, with a word about what is forbidden and not there: a slip in a name forbids nothing.
+    pub fn joined(&self, policy: Policy, registry: Registry) -> World {
+        let tools: Vec<_> = registry.tools().iter().map(Arc::as_ref).collect();
+        for line in policy.idle_denials(&tools) {
+            warn(line);
+        }
+        World { registry, policy }
     }
 
     /// Puts something that a person did on record. It is done already; that it could not be recorded is told.

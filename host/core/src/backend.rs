@@ -27,6 +27,24 @@ pub trait Backend: Send + Sync {
         let _ = call;
         Box::pin(std::future::ready(Ok(None)))
     }
+
+    /// Where a path among the arguments of a call leads, if links are followed as far as there is something: a
+    /// rule about one name of a file must not be passed by under another. Asked only where a rule is about paths.
+    fn real_path(&self, path: &str) -> RealPath {
+        let _ = path;
+        RealPath::AsWritten
+    }
+}
+
+/// Where a path leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RealPath {
+    /// There is no link on the way.
+    AsWritten,
+    /// To this path below the workspace root, without `.` and `..`.
+    Other(String),
+    /// Out of the workspace, or nowhere.
+    Outside,
 }
 
 /// What a tool says about one call of itself.

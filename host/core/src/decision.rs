@@ -72,16 +72,82 @@ pub struct Reason {
     pub text: String,
 }
 
+impl Reason {
+    /// The same without a word that strangers have chosen.
+    fn told(&self) -> Self {
+        let text = match self.layer {
+            Layer::Assessor => "the tool could not judge this call".to_owned(),
+            Layer::Trust => "nobody has granted what this plugin needs as it is now".to_owned(),
+            _ => format!(
+                "the settings of this project say {}; why is in the file, whose words nobody has accepted yet",
+                self.decision.as_str()
+            ),
+        };
+        let mut told = self.without_place();
+        told.text = text;
+        // What comes behind the key is a name, a pattern or a list.
+        let end = told.rule.find([' ', ':']).unwrap_or(told.rule.len());
+        if !told.is_the_tools() {
+            told.rule.truncate(end);
+        }
+        told
+    }
+
+    /// The name of a component's file is chosen by whoever made it.
+    fn without_place(&self) -> Self {
+        let mut told = self.clone();
+        if self.is_the_tools() {
+            told.source = "the tool".to_owned();
+        }
+        told
+    }
+
+    fn is_the_tools(&self) -> bool {
+        matches!(
+            self.layer,
+            Layer::Assessor | Layer::ToolDefault | Layer::Trust
+        )
+    }
+}
+
 /// A decision with every rule that spoke. With no rule at all the answer is `ask`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Evaluation {
     reasons: Vec<Reason>,
+    /// The numbers of the reasons whose words are neither mimir's nor those of somebody whom the person has
+    /// accepted.
+    #[serde(skip)]
+    strange: Vec<usize>,
 }
 
 impl Evaluation {
     /// Adds what one rule says.
     pub fn push(&mut self, reason: Reason) {
         self.reasons.push(reason);
+    }
+
+    /// Adds what one rule says in the words of strangers, which a model does not get to read as mimir's.
+    pub(crate) fn push_strange(&mut self, reason: Reason) {
+        self.strange.push(self.reasons.len());
+        self.reasons.push(reason);
+    }
+
+    /// Says that the words of the reasons from the one numbered `from` are those of strangers.
+    pub(crate) fn estrange(&mut self, from: usize) {
+        self.strange.extend(from..self.reasons.len());
+    }
+
+    /// The same in words that can be handed to a model as mimir's own. A person reads what is really written.
+    #[must_use]
+    pub fn told(&self) -> Self {
+        let told = |(at, reason): (usize, &Reason)| match self.strange.contains(&at) {
+            true => reason.told(),
+            false => reason.without_place(),
+        };
+        Self {
+            reasons: self.reasons.iter().enumerate().map(told).collect(),
+            strange: Vec::new(),
+        }
     }
 
     /// Says of each `allow` from the one numbered `from` that it does not count, and why.
@@ -95,6 +161,9 @@ impl Evaluation {
 
     /// Adds what others have said after this.
     pub(crate) fn append(&mut self, mut later: Evaluation) {
+        let before = self.reasons.len();
+        let strange = later.strange.iter().map(|at| before + at);
+        self.strange.extend(strange);
         self.reasons.append(&mut later.reasons);
     }
 

@@ -15,12 +15,14 @@ use crate::redact::Redactor;
 use crate::text;
 use crate::tool::{Tool, Trust};
 
+mod budget;
 mod commands;
 mod condition;
 mod danger;
 mod error;
 mod forms;
 mod judge;
+mod links;
 mod lists;
 mod place;
 mod rules;
@@ -28,10 +30,12 @@ mod source;
 mod spelling;
 
 pub(crate) use forms::same_as;
+pub(crate) use links::Links;
 
 pub use error::PolicyError;
 pub use source::Source;
 
+use budget::Budget;
 use commands::Commands;
 use danger::Danger;
 use lists::Lists;
@@ -53,6 +57,7 @@ pub struct Policy {
     files: Vec<Policy>,
     team: bool,
     unaccepted: bool,
+    strange: bool,
     /// Compiled when a tool is first called.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
 }
@@ -65,12 +70,13 @@ impl Policy {
             place: source.at(&error.key),
             error,
         })?;
+        let mut budget = Budget::default();
         let mut danger = BTreeMap::new();
         for (tool, settings) in &config.tools.each {
             check_tool(tool, settings, &source)?;
             if let Some(block) = settings.approval.block() {
                 let key = format!("tools.{tool}.approval");
-                danger.insert(tool.clone(), Danger::new(key, block, &source)?);
+                danger.insert(tool.clone(), Danger::new(key, block, &source, &mut budget)?);
             }
         }
         let own = config.policy.rules.iter().enumerate();
@@ -86,8 +92,8 @@ impl Policy {
             })
         });
         Ok(Self {
-            lists: Arc::new(Lists::new(&config.policy)),
-            rules: Arc::new(RuleBook::new(own.chain(each), &source)?),
+            lists: Arc::new(Lists::new(&config.policy, &source)?),
+            rules: Arc::new(RuleBook::new(own.chain(each), &source, &mut budget)?),
             commands: Arc::new(Commands::new(&config.exec_approvals, &source)?),
             danger: Arc::new(danger),
             tools: config.tools.each.clone(),
@@ -98,6 +104,7 @@ impl Policy {
             files: Vec::new(),
             team: false,
             unaccepted: false,
+            strange: false,
             paths: Arc::default(),
             source: Arc::new(source),
         })
@@ -114,6 +121,13 @@ impl Policy {
     #[must_use]
     pub fn unaccepted(mut self) -> Self {
         self.unaccepted = true;
+        self
+    }
+
+    /// The same, with words that nobody has accepted: what it says counts as before, and a model does not read why.
+    #[must_use]
+    pub fn of_strangers(mut self) -> Self {
+        self.strange = true;
         self
     }
 
@@ -183,8 +197,17 @@ impl Policy {
             .unwrap_or_else(|_| redactor.clone())
     }
 
-    /// Whether the arguments of this tool's calls are kept, if that is set for it: one no is enough.
-    pub fn logs_arguments(&self, tool: &Tool) -> Option<bool> {
+    /// Whether the arguments of a call are kept, if that is set for its tool: one no is enough. `same` is the tool
+    /// that does only what the call does: its no counts too.
+    pub fn logs_arguments(&self, tool: &Tool, same: Option<&Tool>) -> Option<bool> {
+        let same = same.and_then(|same| self.tool_logs_arguments(same));
+        match same {
+            Some(false) => Some(false),
+            _ => self.tool_logs_arguments(tool),
+        }
+    }
+
+    fn tool_logs_arguments(&self, tool: &Tool) -> Option<bool> {
         let voices = self.voices().iter();
         let set = voices.flat_map(|file| {
             let each = file
@@ -269,6 +292,7 @@ impl Policy {
         &self,
         tool: &Tool,
         arguments: &Value,
+        links: &Links<'_>,
         evaluation: &mut Evaluation,
     ) -> bool {
         let mut set = self.always(tool, evaluation);
@@ -277,7 +301,7 @@ impl Policy {
             let mut ours = file
                 .commands
                 .evaluate(tool, arguments, &file.source, evaluation);
-            ours |= file.rules.evaluate(tool, arguments, evaluation);
+            ours |= file.rules.evaluate(tool, arguments, links, evaluation);
             set |= ours && !file.unaccepted;
             if !file.danger.is_empty() {
                 let names = std::iter::once(tool.name()).chain(&tool.aliases);
@@ -308,6 +332,9 @@ impl Policy {
     fn sign(&self, from: usize, evaluation: &mut Evaluation) {
         if self.unaccepted {
             evaluation.withhold(from, "this counts after `mimir policy accept`");
+        }
+        if self.strange || self.unaccepted {
+            evaluation.estrange(from);
         }
         if self.team {
             evaluation.sign_team(from);
@@ -373,6 +400,15 @@ impl Policy {
                     ));
                 }
             }
+        }
+        idle
+    }
+
+    /// The entries of deny lists that no tool has as its name, one line each: they forbid nothing.
+    pub fn idle_denials(&self, tools: &[&Tool]) -> Vec<String> {
+        let mut idle = Vec::new();
+        for file in self.voices() {
+            idle.extend(file.lists.idle_denials(tools, &file.source));
         }
         idle
     }
@@ -466,7 +502,7 @@ pub(crate) fn trust(tool: &Tool, evaluation: &mut Evaluation) {
             ),
         ),
     };
-    evaluation.push(Reason {
+    evaluation.push_strange(Reason {
         layer: Layer::Trust,
         decision: Decision::Ask,
         rule: rule.to_owned(),

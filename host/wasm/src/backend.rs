@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::backend::{Assessment, Backend, BoxFuture, Raw};
+use mimir_core::backend::{Assessment, Backend, BoxFuture, Raw, RealPath};
 use mimir_core::call::Unobserved;
 use mimir_core::needs::{Access, Needs};
 use mimir_core::paths::PathRules;
@@ -16,7 +16,7 @@ use crate::call::{self, Callee};
 use crate::convert;
 use crate::describe::Kind;
 use crate::faults::fault;
-use crate::fs::{GuardedFs, Mount};
+use crate::fs::{GuardedFs, Mount, real_path};
 use crate::guest::{Command, Granted, Start};
 use crate::lift::command;
 use crate::pipes::Capture;
@@ -230,5 +230,9 @@ impl Backend for WasmBackend {
         call: &'a Checked,
     ) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
         Box::pin(self.judge(call))
+    }
+
+    fn real_path(&self, path: &str) -> RealPath {
+        real_path(self.0.host.workspace(), path)
     }
 }

@@ -21,6 +21,7 @@ mod look;
 mod moving;
 mod node;
 mod pace;
+mod real;
 mod refusal;
 mod resolve;
 mod stream;
@@ -30,6 +31,8 @@ mod tests;
 
 pub use disk::Exhausted;
 pub use refusal::{Cause, Refusal};
+
+pub(crate) use real::real_path;
 
 use disk::Disk;
 use mimir_core::Access;

@@ -3,7 +3,11 @@
 #[cfg(unix)]
 use std::fs;
 
+#[cfg(unix)]
+use mimir_core::Code;
 use mimir_kit::Outside;
+#[cfg(unix)]
+use mimir_testkit::{Approve, Testkit, json};
 
 #[cfg(unix)]
 use super::all_refused;
@@ -170,4 +174,54 @@ fn symlinks_that_the_guest_makes_lead_nowhere() {
         }
     }
     outside.intact();
+}
+
+#[test]
+#[cfg(unix)]
+fn a_link_is_no_way_round_a_rule_about_paths() {
+    use std::os::unix::fs::symlink;
+    let kit = Testkit::with_bundled(mimir_kit::builtins()).unwrap();
+    // A checkout brings links along.
+    let kit = kit.approve(Approve::Never).workspace(|root| {
+        for folder in ["generated", "src", "keys"] {
+            fs::create_dir(root.join(folder)).unwrap();
+        }
+        fs::write(root.join("src/main.rs"), "old").unwrap();
+        fs::write(root.join("keys/id"), "key").unwrap();
+        fs::write(root.join("generated/old.rs"), "old").unwrap();
+        symlink("../src", root.join("generated/s")).unwrap();
+        symlink("keys", root.join("k")).unwrap();
+        symlink("k", root.join("chain")).unwrap();
+        symlink("keys/id", root.join("file")).unwrap();
+    });
+    let kit = kit
+        .settings(json!({"policy": {"rules": [
+            {"tools": ["write_file"], "when": {"path": {"inside": "generated"}}, "decision": "allow"},
+            {"when": {"path": {"inside": "keys"}}, "decision": "deny"},
+        ]}}))
+        .unwrap();
+    let write = |path: &str| kit.call("write_file", json!({"path": path, "content": "new"}));
+    assert!(write("generated/old.rs").is_ok());
+    for path in [
+        "generated/s/main.rs",
+        "./generated//s/../s/main.rs",
+        "src/main.rs",
+    ] {
+        let outcome = write(path);
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::ApprovalDenied, "{path}: {error}");
+    }
+    assert_eq!(fs::read(kit.path().join("src/main.rs")).unwrap(), b"old");
+    for path in [
+        "keys/id",
+        "k/id",
+        "chain/id",
+        "file",
+        "src/../k/id",
+        "k/new",
+    ] {
+        let outcome = kit.call("read_file", json!({ "path": path }));
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::PolicyDenied, "{path}: {error}");
+    }
 }

@@ -50,7 +50,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
         named.for_each(tools::quarantined);
     }
     let policy = setup.settings.policy()?;
-    let world = mimir_core::pipeline::World { registry, policy };
+    let world = setup.joined(policy, registry);
     let config = setup.workspace.shown(&setup.workspace.config());
     // If this fails, the pipeline cannot record the call and says so.
     let _ = setup.workspace.make_state();

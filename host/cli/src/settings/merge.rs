@@ -93,11 +93,15 @@ pub fn policy(settings: &Settings) -> Result<Policy, ToolError> {
             shown,
             text,
             unaccepted,
+            strange,
             ..
         } = file;
         let text = Arc::clone(text);
         let source = Source::new(shown.as_str(), move || lines::of(&text));
-        let policy = Policy::new(config, source).map_err(|e| bad(&e))?;
+        let mut policy = Policy::new(config, source).map_err(|e| bad(&e))?;
+        if *strange {
+            policy = policy.of_strangers();
+        }
         files.push(match unaccepted {
             true => policy.unaccepted(),
             false => policy,

@@ -257,5 +257,5 @@ fn refused(ruled: &Ruled, why: &str) -> ToolError {
         Code::ApprovalDenied,
         format!("`{name}` needs approval and {why}"),
     )
-    .with_details(json!({ "reasons": ruled.evaluation.reasons() }))
+    .with_details(json!({ "reasons": ruled.evaluation.told().reasons() }))
 }

@@ -3,7 +3,7 @@
 use crate::backend::Assessment;
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::{Code, ToolError};
-use crate::policy;
+use crate::policy::{self, Policy};
 use crate::tool::Trust;
 
 use super::Road;
@@ -24,17 +24,46 @@ pub(super) async fn decide(
 ) -> Result<Ruled, ToolError> {
     let (evaluation, assessment) = evaluate(road, &checked).await?;
     trail.decided(&evaluation);
-    if let (Decision::Deny, Some(reason)) = (evaluation.decision(), evaluation.decisive()) {
-        let name = checked.tool.name();
-        let message = format!("`{name}` may not run: {} ({})", reason.text, reason.source);
-        let details = serde_json::json!({ "reasons": evaluation.reasons() });
-        return Err(ToolError::new(Code::PolicyDenied, message).with_details(details));
+    if evaluation.decision() == Decision::Deny {
+        return Err(denied(&checked, &evaluation.told()));
     }
     Ok(Ruled {
         checked,
         evaluation,
         assessment,
     })
+}
+
+/// The refusal of a call that a rule denies.
+fn denied(checked: &Checked, told: &Evaluation) -> ToolError {
+    let name = checked.tool.name();
+    let message = match told.decisive() {
+        Some(reason) => format!("`{name}` may not run: {} ({})", reason.text, reason.source),
+        None => format!("`{name}` may not run"),
+    };
+    let details = serde_json::json!({ "reasons": told.reasons() });
+    ToolError::new(Code::PolicyDenied, message).with_details(details)
+}
+
+/// Whether a person has said that the call may be made after content of strangers was read: of two forms of a
+/// tool, a no to either is one.
+fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bool> {
+    let same = checked.same.as_deref();
+    match same.map(|same| policy.labels(same).accepts_untrusted) {
+        Some(Some(false)) => Some(false),
+        _ => policy.labels(&checked.tool).accepts_untrusted,
+    }
+}
+
+/// What the rules say, and whether a person has set the approval.
+fn spoken(policy: &Policy, checked: &Checked, evaluation: &mut Evaluation) -> bool {
+    let links = policy::Links::of(&checked.tool);
+    let set = policy.evaluate(&checked.tool, checked.arguments(), &links, evaluation);
+    // What is denied to one form of a tool is denied to the other; what is allowed lowers only its own.
+    if let Some(same) = &checked.same {
+        policy.evaluate(same, checked.arguments(), &links, evaluation);
+    }
+    set
 }
 
 /// What every rule says about the call. The tool is asked only if no rule denies and it makes a difference:
@@ -45,11 +74,7 @@ pub(super) async fn evaluate(
 ) -> Result<(Evaluation, Option<Assessment>), ToolError> {
     let (policy, tool) = (&road.world.policy, &checked.tool);
     let mut evaluation = Evaluation::default();
-    let set = policy.evaluate(tool, checked.arguments(), &mut evaluation);
-    // What is denied to one form of a tool is denied to the other; what is allowed lowers only its own.
-    if let Some(same) = &checked.same {
-        policy.evaluate(same, checked.arguments(), &mut evaluation);
-    }
+    let set = spoken(policy, checked, &mut evaluation);
     let spoken = !evaluation.reasons().is_empty();
     if spoken && evaluation.decision() == Decision::Deny {
         return Ok((evaluation, None));
@@ -59,7 +84,7 @@ pub(super) async fn evaluate(
         policy::trust(tool, &mut late);
     }
     let session = road.sessions.get(&checked.context.session_id);
-    session.taint(tool, policy.labels(tool).accepts_untrusted, &mut late);
+    session.taint(tool, accepts_untrusted(policy, checked), &mut late);
     let settled = set && evaluation.decision() == Decision::Allow && late.reasons().is_empty();
     let mut assessment = None;
     if tool.assessed && !settled {
@@ -67,7 +92,7 @@ pub(super) async fn evaluate(
         match tool.backend.assess(checked).await {
             Ok(judged) => assessment = judged,
             // A tool that cannot judge is not to be trusted with the answer.
-            Err(error) => evaluation.push(Reason {
+            Err(error) => evaluation.push_strange(Reason {
                 layer: Layer::Assessor,
                 decision: Decision::Ask,
                 rule: format!("{}: no assessment", tool.name()),

@@ -35,12 +35,19 @@ impl Floor {
 pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
     let mut label = match trail.tool() {
         Some(tool) if clean.ran => {
-            let set = road.world.policy.labels(tool);
-            Label {
-                trust: set.output_trust.unwrap_or_else(|| trust(tool)),
-                data_class: set.output_data_class.unwrap_or(DataClass::Internal),
+            let mut label = Label {
+                trust: TrustLevel::System,
+                data_class: DataClass::Public,
                 origin: format!("{}:{}", tool.source.as_str(), tool.name()),
+            };
+            for tool in trail.forms() {
+                let set = road.world.policy.labels(tool);
+                let own = set.output_trust.unwrap_or_else(|| trust(tool));
+                let class = set.output_data_class.unwrap_or(DataClass::Internal);
+                label.trust = label.trust.max(own);
+                label.data_class = label.data_class.max(class);
             }
+            label
         }
         // A refusal is mimir's own word.
         _ => Label {

@@ -23,6 +23,8 @@ pub(super) struct Trail {
     event: Event,
     tool: Option<Arc<Tool>>,
     watch: Watch,
+    /// The tool that does only what this call does.
+    same: Option<Arc<Tool>>,
     floor: Arc<Floor>,
     redactor: Redactor,
     masked: Option<Arc<Masked>>,
@@ -41,6 +43,7 @@ impl Trail {
             event,
             tool: None,
             watch: watch(call, ports),
+            same: None,
             floor: Arc::default(),
             redactor: ports.vault.redactor(),
             masked: None,
@@ -54,16 +57,19 @@ impl Trail {
             event: Event::call(ports.clock.now(), &call.context, &call.tool),
             tool: None,
             watch: watch(call, ports),
+            same: None,
             floor: Arc::default(),
             redactor: ports.vault.redactor(),
             masked: None,
         }
     }
 
-    /// The tool is known, and whether its arguments are kept, if that is set for it.
+    /// The tool is known, the one that does only what this call does, and whether the arguments are kept, if that
+    /// is set for them.
     pub(super) fn found(
         &mut self,
         tool: &Arc<Tool>,
+        same: Option<Arc<Tool>>,
         logs: Option<bool>,
         arguments: &serde_json::Value,
     ) {
@@ -76,6 +82,7 @@ impl Trail {
         self.event.source = Some(tool.source);
         self.event.digest = Some(tool.origin.digest.clone());
         self.tool = Some(Arc::clone(tool));
+        self.same = same;
     }
 
     pub(super) fn decided(&mut self, evaluation: &Evaluation) {
@@ -157,6 +164,11 @@ impl Trail {
     /// The session of the call.
     pub(super) fn session(&self) -> &str {
         &self.event.session
+    }
+
+    /// The tool, and the one that does only what this call does.
+    pub(super) fn forms(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tool.iter().chain(&self.same)
     }
 
     pub(super) fn tool(&self) -> Option<&Arc<Tool>> {

@@ -80,7 +80,10 @@ pub(super) fn validate(
     let world = road.world;
     let depth = call.depth();
     let tool = Arc::clone(world.registry.find(&call.tool)?);
-    trail.found(&tool, world.policy.logs_arguments(&tool), &call.arguments);
+    let same = policy::same_as(&tool, &call.arguments);
+    let same = same.and_then(|name| world.registry.get(name).cloned());
+    let logs = world.policy.logs_arguments(&tool, same.as_deref());
+    trail.found(&tool, same.clone(), logs, &call.arguments);
     let redactor = world.policy.redactor(&tool, &trail.redactor());
     if depth >= Limits::CALL_DEPTH {
         return Err(ToolError::new(
@@ -102,8 +105,6 @@ pub(super) fn validate(
         .validate("the arguments", &call.arguments)?;
     let mut paths = world.policy.paths(&tool);
     let mut limits = world.policy.limits(&tool);
-    let same = policy::same_as(&tool, &call.arguments);
-    let same = same.and_then(|name| world.registry.get(name).cloned());
     if let Some(same) = &same {
         paths = paths.within(&world.policy.paths(same));
         limits = limits.tightest(world.policy.limits(same));

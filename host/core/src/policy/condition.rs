@@ -1,12 +1,12 @@
 //! One condition of an argument rule: a place among the arguments, and what the value there must be.
 
 use globset::{Glob, GlobBuilder};
-use regex::RegexBuilder;
 use serde_json::Value;
 
 use crate::config::{MatcherSettings, RuleSettings};
 use crate::decision::Decision;
 
+use super::budget::{Budget, shown};
 use super::place::Place;
 use super::spelling;
 
@@ -29,34 +29,8 @@ pub(super) enum Test {
     Exists,
 }
 
-/// The most memory that a compiled regular expression of a policy may take. Those that people write take
-/// some kilobytes; `(a{1000}){1000}` would take hundreds of megabytes.
-pub(super) const REGEX_SIZE: usize = 1 << 20;
-
-/// Checks a regular expression. The error is one line.
-pub(super) fn check_regex(text: &str) -> Result<(), String> {
-    match RegexBuilder::new(text).size_limit(REGEX_SIZE).build() {
-        Ok(_) => Ok(()),
-        Err(regex::Error::CompiledTooBig(_)) => Err(format!(
-            "the regular expression `{}` would take more than 1 MB; bound its repetitions",
-            shown(text)
-        )),
-        Err(error) => {
-            let error = error.to_string();
-            let last = error.lines().last().unwrap_or_default();
-            let why = last.strip_prefix("error: ").unwrap_or(last);
-            Err(format!("`{}` is no regular expression: {why}", shown(text)))
-        }
-    }
-}
-
-/// As much of a pattern as a message can carry.
-fn shown(text: &str) -> String {
-    crate::text::visible(crate::text::prefix(text, 100))
-}
-
 /// The conditions of a rule. The error says which is wrong, and what.
-pub(super) fn read(rule: &RuleSettings) -> Result<Vec<Condition>, String> {
+pub(super) fn read(rule: &RuleSettings, budget: &mut Budget) -> Result<Vec<Condition>, String> {
     let mut conditions = Vec::new();
     for (key, matcher) in &rule.when {
         let place = Place::parse(key).map_err(|why| format!("when.`{}`: {why}", shown(key)))?;
@@ -69,7 +43,7 @@ pub(super) fn read(rule: &RuleSettings) -> Result<Vec<Condition>, String> {
             });
         };
         let fault = |why: String| format!("when.`{}`: {why}", shown(key));
-        for test in tests(matcher, rule.decision).map_err(fault)? {
+        for test in tests(matcher, rule.decision, budget).map_err(fault)? {
             add(test, false);
         }
         if let Some(exists) = matcher.exists {
@@ -81,7 +55,7 @@ pub(super) fn read(rule: &RuleSettings) -> Result<Vec<Condition>, String> {
                     "`not` holds one of glob, regex, equals, min, max, inside".into(),
                 ));
             }
-            let inner = tests(not, rule.decision).map_err(fault)?;
+            let inner = tests(not, rule.decision, budget).map_err(fault)?;
             let [test] = <[Test; 1]>::try_from(inner).map_err(|_| {
                 fault("`not` holds exactly one condition; write one rule for each".into())
             })?;
@@ -94,7 +68,11 @@ pub(super) fn read(rule: &RuleSettings) -> Result<Vec<Condition>, String> {
     Ok(conditions)
 }
 
-fn tests(matcher: &MatcherSettings, decision: Decision) -> Result<Vec<Test>, String> {
+fn tests(
+    matcher: &MatcherSettings,
+    decision: Decision,
+    budget: &mut Budget,
+) -> Result<Vec<Test>, String> {
     let mut tests = Vec::new();
     if let Some(text) = &matcher.glob {
         let glob = GlobBuilder::new(text)
@@ -106,7 +84,7 @@ fn tests(matcher: &MatcherSettings, decision: Decision) -> Result<Vec<Test>, Str
         tests.push(Test::Glob(glob));
     }
     if let Some(text) = &matcher.regex {
-        check_regex(text)?;
+        budget.take(text)?;
         tests.push(Test::Regex(text.clone()));
     }
     if let Some(value) = &matcher.equals {

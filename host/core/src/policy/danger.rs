@@ -1,5 +1,7 @@
 //! Danger patterns and conditions: calls that are asked about because of what they would do.
 
+use std::sync::OnceLock;
+
 use regex::{RegexSet, RegexSetBuilder};
 use serde_json::Value;
 
@@ -7,7 +9,7 @@ use crate::config::{ApprovalBlock, Conditions};
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::tool::Tool;
 
-use super::condition::{REGEX_SIZE, check_regex};
+use super::budget::{Budget, SET_MAX};
 use super::error::PolicyError;
 use super::source::Source;
 
@@ -17,7 +19,8 @@ pub(super) struct Danger {
     /// The key of the block.
     key: String,
     patterns: Vec<String>,
-    set: RegexSet,
+    /// Compiled when the tool is first called; none if it cannot be.
+    set: OnceLock<Option<RegexSet>>,
     conditions: Conditions,
 }
 
@@ -27,6 +30,7 @@ impl Danger {
         key: String,
         block: &ApprovalBlock,
         source: &Source,
+        budget: &mut Budget,
     ) -> Result<Self, PolicyError> {
         let patterns: Vec<String> = block
             .danger_patterns
@@ -35,22 +39,15 @@ impl Danger {
             .collect();
         for (at, pattern) in patterns.iter().enumerate() {
             let key = format!("{key}.dangerPatterns[{at}]");
-            check_regex(pattern).map_err(|text| PolicyError::Rule {
+            budget.take(pattern).map_err(|text| PolicyError::Rule {
                 place: source.at(&key),
                 text: format!("{key}: {text}"),
             })?;
         }
-        let set = RegexSetBuilder::new(&patterns)
-            .size_limit(REGEX_SIZE.saturating_mul(patterns.len().max(1)))
-            .build()
-            .map_err(|error| PolicyError::Rule {
-                place: source.at(&key),
-                text: error.to_string(),
-            })?;
         Ok(Self {
             key,
             patterns,
-            set,
+            set: OnceLock::new(),
             conditions: block.conditions.clone(),
         })
     }
@@ -109,9 +106,20 @@ impl Danger {
             return Vec::new();
         }
         let whole = arguments.to_string();
+        let compile = || {
+            let set = RegexSetBuilder::new(&self.patterns)
+                .size_limit(SET_MAX)
+                .build();
+            set.inspect_err(|error| tracing::error!("{}: the patterns: {error}", self.key))
+                .ok()
+        };
+        let Some(set) = self.set.get_or_init(compile) else {
+            // Each was weighed by itself; that all of them together cannot be is no reason to skip them.
+            return (0..self.patterns.len()).collect();
+        };
         let mut hit: Vec<bool> = vec![false; self.patterns.len()];
         let mut look = |text: &str| {
-            for at in &self.set.matches(text) {
+            for at in &set.matches(text) {
                 hit[at] = true;
             }
         };

@@ -1,7 +1,8 @@
 //! All rules about one tool, compiled so that a thousand of them are judged in one pass over each argument.
 //!
 //! A rule that forbids or asks speaks when *any* value at its place fits, in any spelling; a rule that allows
-//! speaks only when *every* value does. What is not there fits nothing.
+//! speaks only when *every* value does. Where a path leads through links is one more spelling of it. What is not
+//! there fits nothing.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +13,9 @@ use serde_json::Value;
 use crate::decision::Decision;
 use crate::paths::fold_path;
 
-use super::condition::{Condition, REGEX_SIZE, Test};
+use super::budget::SET_MAX;
+use super::condition::{Condition, Test};
+use super::links::Links;
 use super::place::Place;
 use super::spelling;
 
@@ -57,11 +60,6 @@ struct Column {
     exists: Vec<Id>,
 }
 
-/// The whole set may take this much per expression in it: each of them was bounded by itself.
-fn set_size(count: usize) -> usize {
-    REGEX_SIZE.saturating_mul(count.max(1))
-}
-
 impl Judge {
     /// Compiles rules, each with its number, its decision and its conditions.
     pub(super) fn new<'a>(
@@ -102,14 +100,14 @@ impl Judge {
     }
 
     /// Hands the number of every rule that speaks of these arguments to `speaks`, in order.
-    pub(super) fn judge(&self, arguments: &Value, mut speaks: impl FnMut(u32)) {
+    pub(super) fn judge(&self, arguments: &Value, links: &Links<'_>, mut speaks: impl FnMut(u32)) {
         if self.rules.is_empty() {
             return;
         }
         let mut hits = vec![0_u32; self.places.len()];
         let mut values = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
-            values.push(column.count(arguments, &mut hits));
+            values.push(column.count(arguments, links, &mut hits));
         }
         for ready in &self.rules {
             let holds = |&(id, need): &(Id, Need)| {
@@ -168,31 +166,41 @@ impl Column {
             }
         }
         column.globs = globs.build().map_err(|error| error.to_string())?;
-        let size = set_size(regexes.len());
         column.regexes = RegexSetBuilder::new(regexes)
-            .size_limit(size)
+            .size_limit(SET_MAX)
             .build()
             .map_err(|error| error.to_string())?;
         Ok(column)
     }
 
     /// Counts for each condition how many values fit, and returns how many there are.
-    fn count(&self, arguments: &Value, hits: &mut [u32]) -> u32 {
+    fn count(&self, arguments: &Value, links: &Links<'_>, hits: &mut [u32]) -> u32 {
         let mut all = 0;
         let mut matched = Vec::new();
         self.place.values(arguments, &mut |value| match value {
-            Value::String(text) => spelling::spellings(text, &mut |text| {
-                all += 1;
-                if let Some(text) = text {
-                    self.text(text, hits, &mut matched);
+            Value::String(text) => {
+                let mut judge = |text: Option<&str>| {
+                    all += 1;
+                    if let Some(text) = text {
+                        self.text(text, hits, &mut matched);
+                    }
+                };
+                match self.is_about_paths() {
+                    true => spelling::spellings_and_links(text, links, &mut judge),
+                    false => spelling::spellings(text, &mut judge),
                 }
-            }),
+            }
             value => {
                 all += 1;
                 self.plain(value, hits);
             }
         });
         all
+    }
+
+    /// Whether a test is about paths, so that it matters where one leads.
+    fn is_about_paths(&self) -> bool {
+        !(self.glob_ids.is_empty() && self.inside.is_empty() && self.inside_folded.is_empty())
     }
 
     fn text(&self, text: &str, hits: &mut [u32], matched: &mut Vec<usize>) {

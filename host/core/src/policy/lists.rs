@@ -1,29 +1,33 @@
 //! Which tools exist at all, by name and by group. Deny wins.
 
+use globset::{Glob, GlobMatcher};
+
 use crate::config::ToolPolicy;
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::names::did_you_mean;
-use crate::tool::{Group, Tool};
+use crate::tool::{Group, Tool, ToolName};
 
+use super::budget::shown;
+use super::error::PolicyError;
 use super::source::Source;
 
 /// The lists of one file.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
-    allow: Vec<String>,
-    deny: Vec<String>,
+    allow: Names,
+    deny: Names,
     allow_groups: Vec<Group>,
     deny_groups: Vec<Group>,
 }
 
 impl Lists {
-    pub(super) fn new(policy: &ToolPolicy) -> Self {
-        Self {
-            allow: policy.allow.clone(),
-            deny: policy.deny.clone(),
+    pub(super) fn new(policy: &ToolPolicy, source: &Source) -> Result<Self, PolicyError> {
+        Ok(Self {
+            allow: Names::read("policy.allow", &policy.allow, source)?,
+            deny: Names::read("policy.deny", &policy.deny, source)?,
             allow_groups: policy.groups.allow.clone(),
             deny_groups: policy.groups.deny.clone(),
-        }
+        })
     }
 
     /// Denies a tool that the lists leave out.
@@ -38,15 +42,15 @@ impl Lists {
                 text,
             });
         };
-        if let Some(at) = self.deny.iter().position(|name| tool.answers_to(name)) {
+        if let Some(at) = self.deny.of(tool) {
             let key = format!("policy.deny[{at}]");
-            let rule = format!("policy.deny: [{}]", self.deny[at]);
+            let rule = format!("policy.deny: [{}]", self.deny.written[at]);
             deny(&key, rule, format!("`{}` is in the deny list", tool.name()));
         }
-        if !self.allow.is_empty() && !self.allow.iter().any(|name| tool.answers_to(name)) {
+        if !self.allow.written.is_empty() && self.allow.of(tool).is_none() {
             deny(
                 "policy.allow",
-                format!("policy.allow: [{}]", self.allow.join(", ")),
+                format!("policy.allow: [{}]", self.allow.written.join(", ")),
                 format!("`{}` is not in the allow list", tool.name()),
             );
         }
@@ -77,20 +81,11 @@ impl Lists {
     /// What in the lists can never come true, or says two things at once.
     pub(super) fn idle(&self, tools: &[&Tool], source: &Source) -> Vec<String> {
         let mut idle = Vec::new();
-        for (list, names) in [("allow", &self.allow), ("deny", &self.deny)] {
-            for (at, name) in names.iter().enumerate() {
-                if !tools.iter().any(|tool| tool.answers_to(name)) {
-                    let known = tools.iter().map(|tool| tool.name().as_str());
-                    let near = did_you_mean(name, known);
-                    let key = format!("policy.{list}[{at}]");
-                    let place = source.at(&key);
-                    idle.push(format!(
-                        "{place}: policy.{list} names `{name}`, and no such tool is here.{near}"
-                    ));
-                }
-            }
+        for (key, names) in [("policy.allow", &self.allow), ("policy.deny", &self.deny)] {
+            idle.extend(names.idle(key, tools, source));
         }
-        for name in self.allow.iter().filter(|name| self.deny.contains(name)) {
+        let both = |name: &&String| self.deny.written.contains(name);
+        for name in self.allow.written.iter().filter(both) {
             let place = source.at("policy.allow");
             idle.push(format!(
                 "{place}: `{name}` is in policy.allow and in policy.deny; deny wins."
@@ -108,5 +103,82 @@ impl Lists {
             ));
         }
         idle
+    }
+
+    /// The denials that are about no tool.
+    pub(super) fn idle_denials(&self, tools: &[&Tool], source: &Source) -> Vec<String> {
+        self.deny.idle("policy.deny", tools, source)
+    }
+}
+
+/// Names of tools, and globs over them.
+#[derive(Debug, Default)]
+struct Names {
+    written: Vec<String>,
+    /// Of each that is a glob.
+    globs: Vec<Option<GlobMatcher>>,
+}
+
+impl Names {
+    fn read(key: &str, written: &[String], source: &Source) -> Result<Self, PolicyError> {
+        let mut globs = Vec::with_capacity(written.len());
+        for (at, name) in written.iter().enumerate() {
+            let key = format!("{key}[{at}]");
+            let fault = |why: String| PolicyError::Rule {
+                place: source.at(&key),
+                text: format!("{key}: `{}` {why}", shown(name)),
+            };
+            globs.push(glob(name).map_err(fault)?);
+        }
+        Ok(Self {
+            written: written.to_vec(),
+            globs,
+        })
+    }
+
+    /// The first entry that means this tool.
+    fn of(&self, tool: &Tool) -> Option<usize> {
+        (0..self.written.len()).find(|&at| self.means(at, tool))
+    }
+
+    fn means(&self, at: usize, tool: &Tool) -> bool {
+        match &self.globs[at] {
+            None => tool.answers_to(&self.written[at]),
+            Some(glob) => {
+                let mut names = std::iter::once(tool.name()).chain(&tool.aliases);
+                names.any(|name| glob.is_match(name.as_str()))
+            }
+        }
+    }
+
+    /// The entries that mean no tool.
+    fn idle(&self, key: &str, tools: &[&Tool], source: &Source) -> Vec<String> {
+        let idle = |at: &usize| !tools.iter().any(|tool| self.means(*at, tool));
+        let line = |at: usize| {
+            let name = &self.written[at];
+            let known = tools.iter().map(|tool| tool.name().as_str());
+            let near = did_you_mean(name, known);
+            let place = source.at(&format!("{key}[{at}]"));
+            format!("{place}: {key} names `{name}`, and no such tool is here.{near}")
+        };
+        (0..self.written.len()).filter(idle).map(line).collect()
+    }
+}
+
+/// The glob that an entry is; none if it is a name.
+fn glob(entry: &str) -> Result<Option<GlobMatcher>, String> {
+    if ToolName::new(entry).is_ok() {
+        return Ok(None);
+    }
+    let in_globs =
+        |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_*?[]!-{},".contains(c);
+    if !entry.contains(['*', '?', '[', '{']) || !entry.chars().all(in_globs) {
+        let why =
+            "is no tool name, which has a-z, 0-9 and _, and no glob over names such as `git_*`";
+        return Err(why.to_owned());
+    }
+    match Glob::new(entry) {
+        Ok(glob) => Ok(Some(glob.compile_matcher())),
+        Err(error) => Err(format!("is no glob: {}", error.kind())),
     }
 }

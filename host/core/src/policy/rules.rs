@@ -11,9 +11,11 @@ use crate::names::did_you_mean;
 use crate::text;
 use crate::tool::{Group, Source as ToolSource, Tool, ToolName};
 
+use super::budget::Budget;
 use super::condition::{self, Condition};
 use super::error::PolicyError;
 use super::judge::Judge;
+use super::links::Links;
 use super::source::Source;
 
 /// The argument rules of one file. A judge for a tool is compiled when the tool is first called.
@@ -51,10 +53,11 @@ impl RuleBook {
     pub(super) fn new<'a>(
         settings: impl IntoIterator<Item = (String, Option<&'a str>, &'a RuleSettings)>,
         source: &Source,
+        budget: &mut Budget,
     ) -> Result<Self, PolicyError> {
         let mut rules = Vec::new();
         for (key, owner, settings) in settings {
-            let rule = Rule::read(&key, owner, settings, source)?;
+            let rule = Rule::read(&key, owner, settings, source, budget)?;
             rule.keep_word(settings, source.at(&key))?;
             rules.push(rule);
             if rules.len() > RULES_MAX {
@@ -75,6 +78,7 @@ impl RuleBook {
         &self,
         tool: &Tool,
         arguments: &Value,
+        links: &Links<'_>,
         evaluation: &mut Evaluation,
     ) -> bool {
         if self.rules.is_empty() {
@@ -92,7 +96,7 @@ impl RuleBook {
             });
         };
         match self.judge(tool) {
-            Ok(judge) => judge.judge(arguments, |at| {
+            Ok(judge) => judge.judge(arguments, links, |at| {
                 if let Some(rule) = self.rules.get(at as usize) {
                     speak(rule);
                 }
@@ -152,6 +156,7 @@ impl Rule {
         owner: Option<&str>,
         settings: &RuleSettings,
         source: &Source,
+        budget: &mut Budget,
     ) -> Result<Self, PolicyError> {
         let name = match &settings.name {
             Some(name) => format!("{key} ({})", text::visible(text::prefix(name, 64))),
@@ -191,7 +196,7 @@ impl Rule {
             tools,
             groups: settings.groups.clone(),
             sources: settings.sources.clone(),
-            conditions: condition::read(settings).map_err(fault)?,
+            conditions: condition::read(settings, budget).map_err(fault)?,
             examples: settings.matches.clone(),
             counterexamples: settings.no_match.clone(),
             name,
@@ -212,7 +217,7 @@ impl Rule {
             })?;
         let speaks = |arguments: &Value| {
             let mut spoke = false;
-            judge.judge(arguments, |_| spoke = true);
+            judge.judge(arguments, &Links::none(), |_| spoke = true);
             spoke
         };
         let broken = |fault, example: &Value| PolicyError::Example {

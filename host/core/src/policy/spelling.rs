@@ -2,8 +2,12 @@
 
 use std::borrow::Cow;
 
+use crate::backend::RealPath;
+
+use super::links::Links;
+
 /// A path from the workspace root without `.`, `..` and doubled slashes; `None` for one that leads out of it
-/// or is absolute. Links are not followed: that is the file system's to enforce.
+/// or is absolute. Links are not followed here.
 pub(super) fn lexical(path: &str) -> Option<Cow<'_, str>> {
     if path.starts_with('/') {
         return None;
@@ -34,6 +38,25 @@ pub(super) fn spellings(text: &str, each: &mut impl FnMut(Option<&str>)) {
         Some(Cow::Owned(path)) => each(Some(&path)),
         None if text.split('/').any(|part| part == "..") => each(None),
         None => {}
+    }
+}
+
+/// The same and, where a link is on the way, the path to which it leads. A tool may take `..` before it follows a
+/// link or after that: where the two differ, both count.
+pub(super) fn spellings_and_links(
+    text: &str,
+    links: &Links<'_>,
+    each: &mut impl FnMut(Option<&str>),
+) {
+    spellings(text, each);
+    let mut follow = |path: &str| match links.real(path) {
+        RealPath::AsWritten => {}
+        RealPath::Other(path) => each(Some(&path)),
+        RealPath::Outside => each(None),
+    };
+    follow(text);
+    if let Some(Cow::Owned(path)) = lexical(text) {
+        follow(&path);
     }
 }
 

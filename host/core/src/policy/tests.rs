@@ -11,7 +11,7 @@ fn policy(config: serde_json::Value) -> Policy {
 
 fn decision(policy: &Policy, tool: &Tool) -> Decision {
     let mut evaluation = Evaluation::default();
-    if !policy.evaluate(tool, &json!({}), &mut evaluation) {
+    if !policy.evaluate(tool, &json!({}), &Links::none(), &mut evaluation) {
         own_word(tool, None, &mut evaluation);
     }
     trust(tool, &mut evaluation);
@@ -156,7 +156,7 @@ fn a_team_stands_above_every_file_and_is_named() {
     let own = policy(json!({"tools": {"sample": {"approval": "allow"}}}));
     let both = Policy::of_files(&Config::default(), vec![team, own]).unwrap();
     let mut evaluation = Evaluation::default();
-    both.evaluate(&sample(), &json!({}), &mut evaluation);
+    both.evaluate(&sample(), &json!({}), &Links::none(), &mut evaluation);
     assert_eq!(evaluation.decision(), Decision::Deny);
     assert_eq!(evaluation.decisive().unwrap().layer, Layer::TeamPolicy);
 }
@@ -197,4 +197,45 @@ fn what_nobody_has_accepted_forbids_and_allows_nothing() {
             "{hidden}"
         );
     }
+}
+
+#[test]
+fn lists_take_globs_and_refuse_what_is_neither_name_nor_glob() {
+    let denied = |list: &str, entries: Value| {
+        let config = json!({"policy": {list: entries}});
+        let config: Config = serde_json::from_value(config).unwrap();
+        let policy = Policy::new(&config, "config.yml").unwrap();
+        let of = |name: &str| policy.refusal(&tool(name)).is_some();
+        [of("git_push"), of("git"), of("read_file")]
+    };
+    assert_eq!(denied("deny", json!(["git_*"])), [true, false, false]);
+    assert_eq!(denied("deny", json!(["git*"])), [true, true, false]);
+    assert_eq!(denied("deny", json!(["*"])), [true; 3]);
+    assert_eq!(
+        denied("deny", json!(["{git,read_file}"])),
+        [false, true, true]
+    );
+    assert_eq!(denied("allow", json!(["git_*"])), [false, true, true]);
+    for list in ["deny", "allow"] {
+        for bad in [
+            "",
+            "delete file",
+            "Read_File",
+            "[",
+            "a/*",
+            "tools.git",
+            "git_*\n",
+        ] {
+            let config = json!({"policy": {list: ["git", bad]}});
+            let config: Config = serde_json::from_value(config).unwrap();
+            let why = Policy::new(&config, "config.yml").unwrap_err().to_string();
+            assert!(why.contains(&format!("policy.{list}[1]")), "{why}");
+        }
+    }
+    let config = json!({"policy": {"deny": ["read_file", "raed_file", "nothing_*", "git*"]}});
+    let config: Config = serde_json::from_value(config).unwrap();
+    let policy = Policy::new(&config, "config.yml").unwrap();
+    let idle = policy.idle_denials(&[&tool("read_file"), &tool("git_push")]);
+    assert_eq!(idle.len(), 2, "{idle:?}");
+    assert!(idle[0].contains("Did you mean `read_file`"), "{idle:?}");
 }

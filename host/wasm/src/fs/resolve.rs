@@ -13,7 +13,7 @@ use std::ops::Deref;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
 /// As many links as Linux follows in one path.
-const MAX_LINKS: usize = 40;
+pub(super) const MAX_LINKS: usize = 40;
 
 /// How many components one resolution may go through, `..` and links included: far more than an honest path
 /// has, and a few milliseconds of work at most.

@@ -15,7 +15,7 @@ fn book(rules: Value) -> Result<Policy, PolicyError> {
 fn speaks(decision: &str, when: Value, arguments: Value) -> bool {
     let policy = book(json!([{"when": when, "decision": decision}])).unwrap();
     let mut evaluation = Evaluation::default();
-    policy.evaluate(&tool("sample"), &arguments, &mut evaluation);
+    policy.evaluate(&tool("sample"), &arguments, &Links::none(), &mut evaluation);
     !evaluation.reasons().is_empty()
 }
 
@@ -156,7 +156,7 @@ fn rules_are_about_tools_groups_and_sources() {
     let denied = |rule: Value| {
         let policy = book(json!([rule])).unwrap();
         let mut evaluation = Evaluation::default();
-        policy.evaluate(&tool("sample"), &json!({}), &mut evaluation);
+        policy.evaluate(&tool("sample"), &json!({}), &Links::none(), &mut evaluation);
         evaluation.decision() == Decision::Deny
     };
     assert!(denied(json!({"decision": "deny"})));
@@ -202,7 +202,7 @@ fn what_cannot_be_followed_is_refused() {
     for (when, why) in [
         (
             json!({"path": {"regex": "(a{1000}){1000}"}}),
-            "more than 1 MB",
+            "more than 512 KB",
         ),
         (json!({"path": {"regex": "("}}), "no regular expression"),
         (json!({"path": {"glob": "a[", }}), "no glob"),
