@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
@@ -24,6 +24,9 @@ pub(super) struct Chain {
     log: Arc<File>,
     length: u64,
     tip: Head,
+    /// What the head says, or an older one, and when the last event was.
+    headed: Head,
+    latest: SystemTime,
     /// Lines that are sealed and not written yet, and the tip that they make.
     lines: Vec<u8>,
     next: Head,
@@ -119,6 +122,9 @@ impl Own {
 /// or moved the file; asking each time costs as much as the write.
 const LOOK_EVERY: u32 = 32;
 
+/// Events that follow each other faster than this are a rush.
+const RUSH: Duration = Duration::from_millis(10);
+
 /// How often a head that somebody replaces is opened again.
 const TRIES: u32 = 100;
 
@@ -151,6 +157,10 @@ impl Chain {
             known = Known::Head(last);
         }
         let (tip, why) = settle(known, last);
+        let headed = match known {
+            Known::Head(head) => head,
+            Known::Nothing | Known::Damaged => Head::START,
+        };
         found.why.extend(why);
         found.lost = match known {
             Known::Nothing if last.seq > 0 => Some(Lost::Missing),
@@ -162,6 +172,8 @@ impl Chain {
             log: Arc::new(log),
             length: tail.length,
             tip,
+            headed,
+            latest: SystemTime::UNIX_EPOCH,
             lines: Vec::new(),
             next: tip,
             recovery: (!found.why.is_empty()).then_some(found),
@@ -207,18 +219,22 @@ impl Chain {
         place: &Place,
         settings: &AuditSettings,
     ) -> io::Result<()> {
+        let mut pause = Duration::ZERO;
         for (draft, time) in events {
+            // A clock that was set back is a pause like any other.
+            pause = time.duration_since(self.latest).unwrap_or(RUSH);
+            self.latest = time;
             if let Some(recovery) = self.recovery.take() {
                 self.recover(recovery, time, place)?;
             }
             let length = self.length + self.lines.len() as u64;
             if length > 0 && length + draft.len() > settings.max_bytes {
-                self.write(place)?;
+                self.write(place, true)?;
                 self.rotate(time, place, settings)?;
             }
             self.seal(draft)?;
         }
-        self.write(place)
+        self.write(place, pause >= RUSH)
     }
 
     fn seal(&mut self, draft: Draft) -> io::Result<()> {
@@ -226,18 +242,22 @@ impl Chain {
         Ok(())
     }
 
-    /// Writes the lines that are sealed.
-    fn write(&mut self, place: &Place) -> io::Result<()> {
+    /// Writes the lines that are sealed, and the head if that is due or has gathered enough lines.
+    fn write(&mut self, place: &Place, due: bool) -> io::Result<()> {
         if self.lines.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.put() {
+        let due = due || self.next.seq.saturating_sub(self.headed.seq) >= head::EVERY;
+        if let Err(error) = self.put(due) {
             // The reserve is kept for this. Without one the call is on its own.
             if !is_full(&error) || !reserve::release(place.reserve())? {
                 return Err(error);
             }
             self.strained = true;
-            self.put()?;
+            self.put(due)?;
+        }
+        if due {
+            self.headed = self.next;
         }
         self.length += self.lines.len() as u64;
         self.tip = self.next;
@@ -245,11 +265,12 @@ impl Chain {
         Ok(())
     }
 
-    /// Writes lines and the head, or neither.
-    fn put(&self) -> io::Result<()> {
-        let written = (&*self.log)
-            .write_all(&self.lines)
-            .and_then(|()| self.next.write(&self.head));
+    /// Writes lines and the head if it is due, or neither.
+    fn put(&self, due: bool) -> io::Result<()> {
+        let mut written = (&*self.log).write_all(&self.lines);
+        if due {
+            written = written.and_then(|()| self.next.write(&self.head));
+        }
         if written.is_err() {
             // If this fails too, the next writer finds a torn line.
             let _ = self.log.set_len(self.length);
@@ -268,7 +289,7 @@ impl Chain {
             self.lines.push(b'\n');
         }
         self.seal(Draft::new(&own)?)?;
-        self.write(place)
+        self.write(place, true)
     }
 
     /// Ends this file and goes on in a new one.
@@ -289,7 +310,7 @@ impl Chain {
             .map(|name| name.to_string_lossy().into_owned());
         own.first_kept = go.last().map(|segment| segment.last + 1);
         self.seal(Draft::new(&own)?)?;
-        self.write(place)?;
+        self.write(place, true)?;
         let durable = settings.durability == Durability::Fsync;
         if durable {
             self.log.sync_data()?;
@@ -307,6 +328,23 @@ impl Chain {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Chain {
+    /// Says where the log ends. Lines that are gone by then were taken, and the head says so.
+    fn drop(&mut self) {
+        if self.headed == self.tip || head::lock(&self.head).is_err() {
+            return;
+        }
+        let behind = match Head::read(&self.head) {
+            Ok(Known::Head(head)) => head.seq < self.tip.seq,
+            // What is damaged or gone stays so, and is told.
+            Ok(Known::Nothing | Known::Damaged) | Err(_) => false,
+        };
+        if behind && let Err(error) = self.tip.write(&self.head) {
+            tracing::warn!(%error, "audit.head is behind the log");
+        }
     }
 }
 
@@ -353,6 +391,7 @@ fn settle(known: Known, log: Head) -> (Head, Option<String>) {
         Known::Nothing => (log, Some("audit.head was missing".to_owned())),
         Known::Damaged => (log, Some("audit.head was damaged".to_owned())),
         Known::Head(head) if head == log => (log, None),
+        Known::Head(head) if head.is_little_behind(log.seq) => (log, None),
         Known::Head(head) if head.seq < log.seq => {
             let why = format!(
                 "audit.head named line {}, and the log had come to line {}",

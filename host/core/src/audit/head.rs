@@ -20,6 +20,11 @@ pub struct Head {
 /// Bytes of the file: always the same, so that it is written in place and never cut. One block of a disk.
 const SIZE: usize = 128;
 
+/// How far the head may be behind the log in a rush of events: to write it takes nearly as long as to write the
+/// line. Fewer lines than that can be taken unnoticed from the end of a log whose writer was killed in a rush;
+/// a writer that lives knows where the log ends, and says so when it goes on or ends.
+pub(super) const EVERY: u64 = 16;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
@@ -28,6 +33,11 @@ struct Wire {
 }
 
 impl Head {
+    /// Whether it is as far behind a log whose last line is `seq` as it is in a rush.
+    pub(super) fn is_little_behind(&self, seq: u64) -> bool {
+        self.seq < seq && seq - self.seq < EVERY
+    }
+
     /// Before the first line.
     pub(super) const START: Self = Self {
         seq: 0,

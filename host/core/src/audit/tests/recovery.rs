@@ -70,13 +70,13 @@ fn a_head_that_is_behind_is_no_fault() {
     let bench = Bench::new();
     bench.write(3);
     let head = fs::read(bench.file("audit.head")).unwrap();
-    bench.write(2);
+    bench.write(16);
     fs::write(bench.file("audit.head"), head).unwrap();
     assert_eq!(bench.found(), [(Fault::Behind, None, Some(3))]);
     assert!(bench.report().ok);
     bench.write(1);
     assert_eq!(bench.found(), []);
-    assert_eq!(bench.events()[5].text("event"), "recovered");
+    assert_eq!(bench.events()[19].text("event"), "recovered");
 }
 
 #[test]
@@ -145,4 +145,52 @@ fn a_call_is_refused_before_it_takes_effect_where_nothing_can_be_written() {
     bench.settings.on_failure = crate::config::OnFailure::Run;
     log(bench.settings).ready().unwrap();
     log(bench.settings).record(&event(0)).unwrap();
+}
+
+#[test]
+fn in_a_rush_the_head_is_a_little_behind_and_never_more() {
+    let bench = Bench::new();
+    let log = bench.open();
+    let behind = |lines: u64| {
+        let head = fs::read(bench.file("audit.head")).unwrap();
+        lines - Head::decode(&head).unwrap().seq
+    };
+    // All at the same time, as far as their times say.
+    for lines in 1..=40 {
+        log.record(&event(0)).unwrap();
+        assert!(behind(lines) < 16, "{lines}");
+        assert!(bench.report().ok && bench.found().is_empty());
+    }
+    assert!(behind(40) > 0, "it is not written each time");
+    // What comes after a pause is on record at once, and so is the end.
+    log.record(&event(1_000)).unwrap();
+    assert_eq!(behind(41), 0);
+    log.record(&event(1_000)).unwrap();
+    assert_eq!(behind(42), 1);
+    drop(log);
+    assert_eq!(behind(42), 0);
+}
+
+#[test]
+fn a_writer_knows_where_the_log_ends_when_the_head_does_not() {
+    for goes_on in [true, false] {
+        let bench = Bench::new();
+        let log = bench.open();
+        for _ in 0..5 {
+            log.record(&event(0)).unwrap();
+        }
+        let mut lines = bench.lines();
+        lines.truncate(3);
+        bench.put(&lines);
+        if goes_on {
+            log.record(&event(0)).unwrap();
+        }
+        drop(log);
+        let found = bench.found();
+        let truncated = |fault: &Fault| matches!(fault, Fault::Truncated | Fault::Removed);
+        assert!(
+            found.iter().any(|(fault, ..)| truncated(fault)),
+            "{found:?}"
+        );
+    }
 }

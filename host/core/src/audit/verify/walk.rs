@@ -342,7 +342,7 @@ impl Walk {
             );
             self.find(Fault::Truncated, cut, Some(self.seq + 1), text);
         } else if self.head_met {
-            if head.seq < self.seq {
+            if head.seq < self.seq && !head.is_little_behind(self.seq) {
                 let text = format!("audit.head names line {}, as after a crash", head.seq);
                 self.find(Fault::Behind, None, Some(head.seq), text);
             }
