@@ -275,7 +275,12 @@ impl Policy {
 
     /// Whether models see it: it can be called, and it is the form of its kind that the profile chooses.
     pub fn is_listed(&self, tool: &Tool) -> bool {
-        forms::is_shown(tool, self.profile) && self.refusal(tool).is_none()
+        self.is_shown(tool) && self.refusal(tool).is_none()
+    }
+
+    /// Whether it is the form of its kind that the profile chooses.
+    pub fn is_shown(&self, tool: &Tool) -> bool {
+        forms::is_shown(tool, self.profile)
     }
 
     /// The bounds of a call of this tool.

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs::Metadata;
+use std::fs::{DirEntry, Metadata};
 use std::io;
+use std::num::NonZero;
 use std::path::Path;
+use std::thread::ScopedJoinHandle;
 use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
@@ -60,7 +62,31 @@ pub(crate) struct Scan {
 
 /// Looks for components in a folder. A folder that is not there is empty.
 pub(crate) fn scan(folder: &Path) -> io::Result<Scan> {
-    let mut found = Scan::default();
+    Ok(names(folder)?.scan())
+}
+
+/// The same, and what was known about the folder, which takes about as long to read.
+pub(crate) fn scan_known(cache: &Cache, folder: &Path) -> io::Result<(Scan, Index)> {
+    let names = names(folder)?;
+    let index = || Index::read(cache, folder);
+    if names.entries.len() < SHARE {
+        return Ok((names.scan(), index()));
+    }
+    std::thread::scope(|scope| {
+        let index = scope.spawn(index);
+        Ok((names.scan(), joined(index)))
+    })
+}
+
+/// The names in a folder that may be components.
+#[derive(Default)]
+struct Names {
+    entries: Vec<(String, DirEntry)>,
+    unnamed: Vec<String>,
+}
+
+fn names(folder: &Path) -> io::Result<Names> {
+    let mut found = Names::default();
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
         other => other?,
@@ -73,22 +99,74 @@ pub(crate) fn scan(folder: &Path) -> io::Result<Scan> {
         if !name.ends_with(".wasm") || name.starts_with('.') {
             continue;
         }
-        if !exact {
+        if exact {
+            found.entries.push((name, entry));
+        } else {
             found.unnamed.push(name);
-            continue;
-        }
-        // Follows a link: people link to where their build puts the file. What is none is looked at
-        // from its folder, which is half the work.
-        let meta = match entry.metadata() {
-            Ok(meta) if meta.is_symlink() => std::fs::metadata(entry.path()),
-            meta => meta,
-        };
-        if let Ok(meta) = meta {
-            found.files.insert(name, Stamp::of(&meta));
         }
     }
-    found.unnamed.sort();
     Ok(found)
+}
+
+impl Names {
+    /// Looks at each.
+    fn scan(self) -> Scan {
+        let Self {
+            entries,
+            mut unnamed,
+        } = self;
+        unnamed.sort();
+        let stamps = in_parts(&entries, |(_, entry)| {
+            // Follows a link: people link to where their build puts the file. What is none is looked at
+            // from its folder, which is half the work.
+            let meta = match entry.metadata() {
+                Ok(meta) if meta.is_symlink() => std::fs::metadata(entry.path()),
+                meta => meta,
+            };
+            meta.ok().map(|meta| Stamp::of(&meta))
+        });
+        let seen = entries.into_iter().zip(stamps);
+        let files = seen.filter_map(|((name, _), stamp)| Some((name, stamp?)));
+        Scan {
+            files: files.collect(),
+            unnamed,
+        }
+    }
+}
+
+/// So many files are looked at by one thread: for fewer, starting another takes longer than it saves.
+const SHARE: usize = 200;
+
+/// More threads than this would wait for each other in the file system.
+const THREADS: usize = 4;
+
+/// Does the same with each, on several threads if there are many, and gives the results in their order.
+pub(crate) fn in_parts<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let part = |part: &[T]| part.iter().map(&work).collect::<Vec<R>>();
+    if all.len() < 2 * SHARE {
+        return part(all);
+    }
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let parts = cores.min(THREADS).min(all.len() / SHARE);
+    let (own, others) = all.split_at(all.len() / parts);
+    let part = &part;
+    std::thread::scope(|scope| {
+        let others = others.chunks(own.len());
+        let others: Vec<_> = others.map(|share| scope.spawn(|| part(share))).collect();
+        let mut results = part(own);
+        for other in others {
+            results.extend(joined(other));
+        }
+        results
+    })
+}
+
+/// What a thread has come to; if it panicked, so does this one.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 /// What is known about the files of a folder. Kept as a line for each file that says which file it
@@ -248,6 +326,18 @@ mod tests {
         assert_eq!(digest, Hash::of("ä\nb.wasm".as_bytes()));
         assert_eq!(described.unwrap_err().1, "it is bad:\nä\nb.wasm");
         assert!(again.get("b.wasm").is_none());
+    }
+
+    #[test]
+    fn parts_come_back_in_their_order() {
+        for count in [0, 1, 2 * SHARE - 1, 2 * SHARE, 10 * SHARE + 7] {
+            let all: Vec<usize> = (0..count).collect();
+            let doubled = in_parts(&all, |number| number * 2);
+            assert_eq!(
+                doubled,
+                all.iter().map(|number| number * 2).collect::<Vec<_>>()
+            );
+        }
     }
 
     #[test]

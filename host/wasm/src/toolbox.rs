@@ -14,7 +14,7 @@ use crate::describe::{self, Described, Description, Kind};
 use crate::digest::Hash;
 use crate::error::HostError;
 use crate::family::is_pure;
-use crate::folder::{self, Index, Scan};
+use crate::folder::{self, Scan};
 use crate::host::WasmHost;
 use crate::lift::tool_name;
 use crate::plugin::{Bytes, Plugin};
@@ -134,8 +134,8 @@ impl Toolbox {
     }
 
     async fn load_folder(&self, path: &std::path::Path, loaded: &mut Loaded, kept: &mut Plugins) {
-        let Scan { files, unnamed } = match folder::scan(path) {
-            Ok(scan) => scan,
+        let (scan, mut index) = match folder::scan_known(self.host.cache(), path) {
+            Ok(found) => found,
             Err(error) => {
                 let error = HostError::read(path.display().to_string(), &error);
                 loaded.quarantined.push(Quarantined {
@@ -146,6 +146,7 @@ impl Toolbox {
                 return;
             }
         };
+        let Scan { files, unnamed } = scan;
         for name in unnamed {
             loaded.quarantined.push(Quarantined {
                 location: self.shown(path, &name),
@@ -154,12 +155,14 @@ impl Toolbox {
                     .to_owned(),
             });
         }
-        let mut index = Index::read(self.host.cache(), path);
         index.retain(&files);
-        for (name, stamp) in files {
+        let files: Vec<_> = files.into_iter().collect();
+        let known = folder::in_parts(&files, |(name, _)| index.get(name));
+        loaded.tools.reserve(files.len());
+        for ((name, stamp), known) in files.into_iter().zip(known) {
             let place = self.shown(path, &name);
             let bytes = Bytes::File(path.join(&name));
-            let (digest, described) = match index.get(&name) {
+            let (digest, described) = match known {
                 Some(known) => known,
                 None => {
                     let look = describe::look(&self.host, &bytes, &place, None, self.again).await;

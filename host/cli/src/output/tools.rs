@@ -42,12 +42,13 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn new(tool: &'a Tool, policy: &Policy) -> Self {
         let definition = &tool.definition;
+        let enabled = policy.refusal(tool).is_none();
         Self {
             name: tool.name(),
             aliases: &tool.aliases,
             source: tool.source.as_str(),
-            enabled: policy.refusal(tool).is_none(),
-            listed: policy.is_listed(tool),
+            enabled,
+            listed: enabled && policy.is_shown(tool),
             group: definition.group.as_str(),
             risk: definition.risk.as_str(),
             description: &definition.description,
@@ -67,7 +68,7 @@ pub fn print(printer: Printer, registry: &Registry, policy: &Policy) -> Result<(
             .collect(),
         quarantined: registry.quarantined(),
     };
-    printer.result(&list, |out| text(out, registry, policy))?;
+    printer.result(&list, |out| text(out, &list.tools, registry))?;
     if !printer.is_json() {
         for left_out in registry.quarantined() {
             quarantined(left_out);
@@ -76,30 +77,27 @@ pub fn print(printer: Printer, registry: &Registry, policy: &Policy) -> Result<(
     Ok(())
 }
 
-fn text(out: &mut dyn Write, registry: &Registry, policy: &Policy) -> io::Result<()> {
+fn text(out: &mut dyn Write, tools: &[Row<'_>], registry: &Registry) -> io::Result<()> {
     writeln!(out, "Available Tools:\n")?;
     let room = columns().map(|all| all.saturating_sub(NAME + SOURCE + 4).max(NARROWEST));
     let mut unlisted = Vec::new();
-    for tool in registry.tools() {
-        let enabled = policy.refusal(tool).is_none();
-        if enabled && !policy.is_listed(tool) {
-            unlisted.push(tool.name().as_str());
+    let (on, off) = (styled(GOOD, "✓"), styled(BAD, "✗"));
+    for (row, tool) in tools.iter().zip(registry.tools()) {
+        if row.enabled && !row.listed {
+            unlisted.push(row.name.as_str());
             continue;
         }
-        let mark = if enabled {
-            styled(GOOD, "✓")
-        } else {
-            styled(BAD, "✗")
-        };
-        writeln!(
-            out,
-            "{mark} {:<NAME$} {:<SOURCE$} {}",
-            tool.name().as_str(),
+        // In one piece: each piece is looked through for colours.
+        let line = format!(
+            "{} {:<NAME$} {:<SOURCE$} {}\n",
+            if row.enabled { &on } else { &off },
+            row.name.as_str(),
             tool.source.badge(),
-            first_line(&tool.definition.description, room),
-        )?;
+            first_line(row.description, room),
+        );
+        out.write_all(line.as_bytes())?;
     }
-    if registry.tools().is_empty() {
+    if tools.is_empty() {
         writeln!(out, "  (none)")?;
     }
     if !unlisted.is_empty() {
