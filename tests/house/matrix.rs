@@ -88,6 +88,7 @@ const CORE: &[&str] = &[
     "jiff",
     "jsonschema",
     "regex",
+    "regex-syntax",
     "schemars",
     "serde",
     "serde_json",

@@ -16,7 +16,7 @@ use mimir_core::text::visible;
 use crate::ledger::UserLedger;
 use crate::output::warn;
 use crate::places::Places;
-use crate::private;
+use crate::private::{self, Readers};
 use crate::workspace::Workspace;
 
 /// The last line of the log, as this user's folder has it. A command that writes to the log brings it up to date
@@ -57,6 +57,39 @@ impl Memory {
         let mut bytes = Vec::new();
         file.take(LONGEST).read_to_end(&mut bytes).ok()?;
         Head::decode(&bytes)
+    }
+
+    /// Remembers what the config files are now. Gives those that are not as they were when this was asked last;
+    /// none the first time.
+    pub fn files(&self, now: &[(String, String)]) -> Vec<(String, String)> {
+        let Some(path) = self.path.as_ref().map(|path| path.with_extension("seen")) else {
+            return Vec::new();
+        };
+        let text: String = now
+            .iter()
+            .map(|(file, digest)| format!("{digest} {file}\n"))
+            .collect();
+        let before = std::fs::read_to_string(&path).ok();
+        if before.as_deref() == Some(text.as_str()) {
+            return Vec::new();
+        }
+        let folder = path.parent().map_or(Ok(()), private::private_folder);
+        let written =
+            folder.and_then(|()| private::replace(&path, text.as_bytes(), Readers::Owner));
+        if let Err(error) = written {
+            tracing::debug!(%error, "what the config files are now is not remembered");
+        }
+        let Some(before) = before else {
+            return Vec::new();
+        };
+        let lines: Vec<&str> = text.lines().collect();
+        let changed = now.iter().zip(&lines);
+        let changed = changed.filter(|(_, line)| !before.lines().any(|old| old == **line));
+        let changed = changed.map(|(file, _)| file.clone());
+        let gone = before.lines().filter_map(|line| line.split_once(' '));
+        let gone = gone.filter(|(_, old)| !now.iter().any(|(file, _)| file == old));
+        let gone = gone.map(|(_, old)| (old.to_owned(), String::new()));
+        changed.chain(gone).collect()
     }
 
     /// What a person can do who has removed or cut the log.

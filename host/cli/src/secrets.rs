@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use mimir_core::config::SecretSettings;
+use mimir_core::redact::SHORT_MIN;
 use mimir_core::{Code, ToolError};
 use serde::{Deserialize, Serialize};
 
@@ -122,7 +123,7 @@ impl Secrets {
         Ok(all)
     }
 
-    /// The values, each with its name. One that cannot be had is told and left out.
+    /// The values, each with its name. All of them or none: one that cannot be had could not be masked.
     pub fn values(
         &self,
         settings: &BTreeMap<String, SecretSettings>,
@@ -131,28 +132,24 @@ impl Secrets {
         for (name, kept) in self.read()?.secrets {
             let value = match kept {
                 Kept::Value(value) => value,
-                Kept::Keyring => match self.keyring.as_ref().map(|ring| ring.get(&name)) {
-                    Some(Ok(value)) => value,
-                    Some(Err(error)) => {
-                        crate::output::warn(format_args!("secret `{name}`: {error}"));
-                        continue;
-                    }
-                    None => {
-                        crate::output::warn(format_args!(
-                            "secret `{name}` is in a keyring that is not there"
-                        ));
-                        continue;
-                    }
-                },
+                Kept::Keyring => self.from_keyring(&name)?,
             };
             values.push((name, value));
         }
-        for (name, settings) in settings {
-            if let Ok(value) = std::env::var(&settings.env) {
-                values.push((name.clone(), value));
-            }
-        }
+        values.extend(variables(settings));
         Ok(values)
+    }
+
+    fn from_keyring(&self, name: &str) -> Result<String, ToolError> {
+        let why = match self.keyring.as_ref().map(|ring| ring.get(name)) {
+            Some(Ok(value)) => return Ok(value),
+            Some(Err(error)) => error.message,
+            None => "there is no keyring here".to_owned(),
+        };
+        let message = format!(
+            "the secret `{name}` cannot be had from the keyring: {why}; unlock it, or `mimir secrets remove {name}`"
+        );
+        Err(ToolError::new(Code::Unavailable, message))
     }
 
     fn read(&self) -> Result<Shelf, ToolError> {
@@ -190,6 +187,17 @@ impl Secrets {
     }
 }
 
+/// The values that stand in variables of the host. One that is not set is no secret.
+fn variables(
+    settings: &BTreeMap<String, SecretSettings>,
+) -> impl Iterator<Item = (String, String)> {
+    let each = settings.iter();
+    each.filter_map(|(name, settings)| {
+        let value = std::env::var_os(&settings.env)?;
+        Some((name.clone(), value.to_string_lossy().into_owned()))
+    })
+}
+
 fn place(kept: &Kept) -> Where {
     match kept {
         Kept::Value(_) => Where::File,
@@ -212,6 +220,8 @@ fn check_name(name: &str) -> Result<(), ToolError> {
 fn check_value(value: &str) -> Result<(), ToolError> {
     let fault = if value.is_empty() {
         "the value is empty"
+    } else if value.len() < SHORT_MIN {
+        "the value has fewer than 4 bytes, and would not be masked: it would be found in ordinary words"
     } else if value.len() > VALUE_MAX {
         "the value is longer than 64 KB"
     } else if value.contains('\0') {
@@ -279,6 +289,7 @@ mod tests {
             ("a b", "x"),
             (&"a".repeat(65), "x"),
             ("a", ""),
+            ("a", "abc"),
             ("a", "x\0y"),
         ] {
             assert!(secrets.set(name, value, false).is_err(), "{name:?}");

@@ -20,6 +20,7 @@ use crate::workspace::Workspace;
 mod faults;
 mod lines;
 mod merge;
+mod shown;
 
 /// One config file that was read.
 #[derive(Debug, Clone)]
@@ -85,6 +86,22 @@ impl Settings {
         &self.withheld
     }
 
+    /// The rules of the workspace's file whose words no model reads, because nobody has accepted them.
+    pub fn unread_words(&self) -> Vec<String> {
+        let file = self.project().filter(|file| file.strange);
+        let words = file.map(ConfigFile::words).unwrap_or_default();
+        let known = |word: &String| self.withheld.iter().any(|key| key.starts_with(word));
+        words.into_iter().filter(|word| !known(word)).collect()
+    }
+
+    /// How messages call each file, with the hash of what it is now.
+    pub fn digests(&self) -> Vec<(String, String)> {
+        let files = self.files.iter();
+        files
+            .map(|file| (file.shown.clone(), file.digest()))
+            .collect()
+    }
+
     /// Bounds the wall clock of calls of `tool`, in place of what the files say. `maxExecutionTime` still holds.
     pub fn bound(&mut self, tool: &Tool, time: Duration) {
         let each = &mut self.config.tools.each;
@@ -132,6 +149,21 @@ impl ConfigFile {
     /// sha256 of the file, in lower-case hex.
     pub fn digest(&self) -> String {
         format!("{:x}", Sha256::digest(self.text.as_bytes()))
+    }
+
+    /// The keys with a rule's name or reason, which a model reads once a person has accepted them.
+    pub fn words(&self) -> Vec<String> {
+        let each = self.config.tools.each.iter();
+        let own = each.map(|(name, tool)| (format!("tools.{name}.rules"), &tool.rules));
+        let all =
+            std::iter::once(("policy.rules".to_owned(), &self.config.policy.rules)).chain(own);
+        let mut words = Vec::new();
+        for (key, rules) in all {
+            let spoken = rules.iter().enumerate();
+            let spoken = spoken.filter(|(_, rule)| rule.name.is_some() || rule.reason.is_some());
+            words.extend(spoken.map(|(at, _)| format!("{key}[{at}]")));
+        }
+        words
     }
 
     fn parse(path: PathBuf, shown: String, text: &str) -> Result<Self, ToolError> {

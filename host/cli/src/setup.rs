@@ -2,10 +2,10 @@
 //! pipeline.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mimir_core::approval::{Chain, Ledger, NoLedger};
-use mimir_core::audit::{AuditSink as _, Event, FileAudit};
+use mimir_core::audit::{AuditSink as _, Event, FileAudit, Kind};
 use mimir_core::grants;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::tool::Trust;
@@ -133,8 +133,24 @@ impl Setup {
         })
     }
 
+    /// Puts on record that a config file is not as it was when mimir last ran here, if so.
+    fn record_changes(&self) {
+        for (file, digest) in self.memory.files(&self.settings.digests()) {
+            let detail = match digest.as_str() {
+                "" => "it was there before, and is not now".to_owned(),
+                digest => format!("it has changed since the last run, sha256 {digest}"),
+            };
+            let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject(&file);
+            if let Err(error) = self.audit().record(&event.with_detail(&detail)) {
+                // A call that cannot be recorded says so by itself.
+                tracing::debug!(%error, "a change of the config is not on record");
+            }
+        }
+    }
+
     /// A pipeline over this world that keeps its record in the workspace.
     pub fn pipeline(&self, world: World, approver: Arc<dyn Approver>) -> Pipeline {
+        self.record_changes();
         let settings = self.settings.config.approvals;
         let timeout = Duration::from_millis(settings.timeout_ms);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);

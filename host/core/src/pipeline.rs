@@ -146,6 +146,7 @@ impl Pipeline {
         let world = self.world();
         let road = self.road(&world);
         let mut trail = Trail::silent(&call, &self.0.ports);
+        trail.sighted(&call, &world.registry)?;
         let checked = validate::validate(&road, call, &mut trail)?;
         Ok(decide::evaluate(&road, &checked).await?.0)
     }
@@ -164,6 +165,7 @@ impl Pipeline {
 impl Road<'_> {
     /// The way in: what stands between a call and its tool.
     async fn attempt(&self, mut call: Call, trail: &mut Trail) -> Result<Ran, ToolError> {
+        trail.sighted(&call, &self.world.registry)?;
         for _ in 0..EDITS_MAX {
             let checked = validate::validate(self, call, trail)?;
             let ruled = decide::decide(self, checked, trail).await?;

@@ -1,13 +1,13 @@
 //! The rules that decide, and where they are written.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use crate::config::{Config, LabelSettings, Profile, ToolSettings};
+use crate::config::{Config, Profile, ToolSettings};
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::limits::Limits;
 use crate::paths::PathRules;
@@ -24,6 +24,7 @@ mod forms;
 mod judge;
 mod links;
 mod lists;
+mod of_tool;
 mod place;
 mod rules;
 mod source;
@@ -157,96 +158,6 @@ impl Policy {
         }
     }
 
-    /// The paths below the workspace that calls of this tool may not reach or change.
-    pub fn paths(&self, tool: &Tool) -> PathRules {
-        let mut kept = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(rules) = kept.get(tool.name().as_str()) {
-            return rules.clone();
-        }
-        let settings = || self.voices().iter().flat_map(|file| file.settings(tool));
-        let mut denied = settings().flat_map(|settings| &settings.deny).peekable();
-        let accepted = self.voices().iter().filter(|file| !file.unaccepted);
-        let shown = accepted.flat_map(|file| file.settings(tool));
-        let mut shown = shown.flat_map(|settings| &settings.reveal).peekable();
-        let mut rules = Ok(PathRules::protected());
-        if denied.peek().is_some() {
-            rules = rules.and_then(|rules| rules.deny(denied));
-        }
-        if shown.peek().is_some() {
-            rules = rules.and_then(|rules| rules.reveal(shown));
-        }
-        // All were checked when the file was read; were one broken all the same, nothing is reachable.
-        let rules = rules.unwrap_or_else(|_| PathRules::nothing());
-        kept.insert(tool.name().to_string(), rules.clone());
-        rules
-    }
-
-    /// What masks the results of this tool: all that `redactor` finds, but for the exceptions that were made.
-    pub fn redactor(&self, tool: &Tool, redactor: &Redactor) -> Redactor {
-        let accepted = self.voices().iter().filter(|file| !file.unaccepted);
-        let settings = accepted.flat_map(|file| file.settings(tool));
-        let mut exceptions = settings
-            .flat_map(|settings| &settings.redaction.exceptions)
-            .peekable();
-        if exceptions.peek().is_none() {
-            return redactor.clone();
-        }
-        // They were checked when the file was read; were one wrong all the same, none would count.
-        redactor
-            .except(exceptions)
-            .unwrap_or_else(|_| redactor.clone())
-    }
-
-    /// Whether the arguments of a call are kept, if that is set for its tool: one no is enough. `same` is the tool
-    /// that does only what the call does: its no counts too.
-    pub fn logs_arguments(&self, tool: &Tool, same: Option<&Tool>) -> Option<bool> {
-        let same = same.and_then(|same| self.tool_logs_arguments(same));
-        match same {
-            Some(false) => Some(false),
-            _ => self.tool_logs_arguments(tool),
-        }
-    }
-
-    fn tool_logs_arguments(&self, tool: &Tool) -> Option<bool> {
-        let voices = self.voices().iter();
-        let set = voices.flat_map(|file| {
-            let each = file
-                .settings(tool)
-                .filter_map(|settings| settings.audit.log_args);
-            each.filter(|logs| !logs || !file.unaccepted)
-        });
-        set.reduce(|one, other| one && other)
-    }
-
-    /// How results of this tool are labelled, and what it may be given: of several files the strictest word.
-    pub fn labels(&self, tool: &Tool) -> LabelSettings {
-        let mut all = LabelSettings::default();
-        let labels = self.voices().iter().flat_map(|file| {
-            let each = file.settings(tool).map(|settings| settings.labels);
-            each.map(|labels| {
-                if file.unaccepted {
-                    labels.strict()
-                } else {
-                    labels
-                }
-            })
-        });
-        for labels in labels {
-            all.output_trust = all.output_trust.max(labels.output_trust);
-            all.output_data_class = all.output_data_class.max(labels.output_data_class);
-            all.accepts_untrusted = match (all.accepts_untrusted, labels.accepts_untrusted) {
-                (Some(one), Some(other)) => Some(one && other),
-                (one, other) => one.or(other),
-            };
-        }
-        all
-    }
-
-    /// All that is set for this tool, under its name and under its aliases.
-    pub fn settings<'a>(&'a self, tool: &'a Tool) -> impl Iterator<Item = &'a ToolSettings> {
-        self.named_settings(tool).map(|(_, settings)| settings)
-    }
-
     /// Whether the tool may be listed and called at all.
     pub fn is_enabled(&self, tool: &Tool) -> bool {
         let mut voices = self.voices().iter();
@@ -281,15 +192,6 @@ impl Policy {
     /// Whether it is the form of its kind that the profile chooses.
     pub fn is_shown(&self, tool: &Tool) -> bool {
         forms::is_shown(tool, self.profile)
-    }
-
-    /// The bounds of a call of this tool.
-    pub fn limits(&self, tool: &Tool) -> Limits {
-        let mut limits = self
-            .settings(tool)
-            .fold(self.limits, |base, settings| settings.limits.over(base));
-        limits.wall = limits.wall.min(self.longest.unwrap_or(Duration::MAX));
-        limits
     }
 
     /// What the layers before the tool's own word say of this call, and whether a person has set its approval.
@@ -378,14 +280,6 @@ impl Policy {
                 });
             }
         }
-    }
-
-    fn named_settings<'a>(
-        &'a self,
-        tool: &'a Tool,
-    ) -> impl Iterator<Item = (&'a str, &'a ToolSettings)> {
-        let names = std::iter::once(tool.name()).chain(&tool.aliases);
-        names.filter_map(|name| Some((name.as_str(), self.tools.get(name.as_str())?)))
     }
 
     /// What in the rules can never come true, one line each, given the tools that are here.

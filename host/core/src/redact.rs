@@ -27,7 +27,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use thiserror::Error;
 
@@ -71,18 +71,32 @@ const VALUE: &str = "secret:";
 #[derive(Clone, Default)]
 pub struct Redactor {
     known: Option<Arc<Known>>,
-    exceptions: Option<Arc<BTreeSet<String>>>,
+    exceptions: Option<Arc<Exceptions>>,
+}
+
+/// The rules that do not count.
+#[derive(Debug, Default)]
+struct Exceptions {
+    rules: BTreeSet<String>,
+    /// Those of them that would have masked something.
+    used: Mutex<BTreeSet<String>>,
 }
 
 /// Where the values come from that are masked wherever they stand.
 pub trait Vault: Send + Sync {
-    /// A redactor that knows them as they are now. Asked for at each call.
-    fn redactor(&self) -> Redactor;
+    /// A redactor that knows them as they are now. Asked for at each call: one whose secrets cannot be known is not
+    /// made, because they could not be masked.
+    fn redactor(&self) -> Result<Redactor, VaultError>;
 }
 
+/// Secrets that cannot be known.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("what is secret is not known: {0}")]
+pub struct VaultError(pub String);
+
 impl Vault for Redactor {
-    fn redactor(&self) -> Redactor {
-        self.clone()
+    fn redactor(&self) -> Result<Redactor, VaultError> {
+        Ok(self.clone())
     }
 }
 
@@ -156,7 +170,12 @@ impl Redactor {
         }
         Ok(Self {
             known: self.known.clone(),
-            exceptions: (!exceptions.is_empty()).then(|| Arc::new(exceptions)),
+            exceptions: (!exceptions.is_empty()).then(|| {
+                Arc::new(Exceptions {
+                    rules: exceptions,
+                    used: Mutex::default(),
+                })
+            }),
         })
     }
 
@@ -175,7 +194,34 @@ impl Redactor {
     pub fn is_exempt(&self, rule: &str) -> bool {
         self.exceptions
             .as_ref()
-            .is_some_and(|rules| rules.contains(rule))
+            .is_some_and(|exceptions| exceptions.rules.contains(rule))
+    }
+
+    /// The same of a rule that has found something, which is remembered.
+    fn lets_through(&self, rule: &str) -> bool {
+        let exempt = self.is_exempt(rule);
+        if exempt && let Some(exceptions) = &self.exceptions {
+            let mut used = exceptions
+                .used
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            if !used.contains(rule) {
+                used.insert(rule.to_owned());
+            }
+        }
+        exempt
+    }
+
+    /// The rules that have let something through since the exceptions were made.
+    pub fn let_through(&self) -> Vec<String> {
+        let Some(exceptions) = &self.exceptions else {
+            return Vec::new();
+        };
+        let used = exceptions
+            .used
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        used.iter().cloned().collect()
     }
 
     /// The secrets in a text, in order and apart from each other. The text need not be UTF-8. Invisible characters and
@@ -196,8 +242,9 @@ impl Redactor {
     /// The secrets in a text as it stands, in no particular order.
     fn seen(&self, text: &[u8]) -> Vec<Finding> {
         let mut findings: Vec<Finding> = scan::engine()
-            .find(text, |rule| self.is_exempt(rule))
+            .find(text)
             .into_iter()
+            .filter(|hit| !self.lets_through(hit.rule))
             .map(|hit| Finding::new(hit.rule, hit.at))
             .collect();
         if let Some(known) = &self.known {

@@ -1,5 +1,6 @@
 //! The commands with which a person speaks to the gates: rules, approvals and grants.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
@@ -115,6 +116,9 @@ Examples:
         /// In the file, even where there is a keyring
         #[arg(long = "file")]
         in_file: bool,
+        // Taken so that no message repeats it.
+        #[arg(hide = true)]
+        on_the_line: Vec<OsString>,
     },
     /// Forget a value
     Remove {
@@ -135,6 +139,8 @@ pub enum SecretsWish {
         name: String,
         /// Not in the keyring.
         in_file: bool,
+        /// Whether something was written where a value does not belong.
+        on_the_line: bool,
     },
     /// Forget a value.
     Remove {
@@ -147,7 +153,15 @@ impl RawSecrets {
     pub(super) fn typed(self) -> SecretsWish {
         match self {
             Self::List => SecretsWish::List,
-            Self::Set { name, in_file } => SecretsWish::Set { name, in_file },
+            Self::Set {
+                name,
+                in_file,
+                on_the_line,
+            } => SecretsWish::Set {
+                name,
+                in_file,
+                on_the_line: !on_the_line.is_empty(),
+            },
             Self::Remove { name } => SecretsWish::Remove { name },
         }
     }

@@ -9,8 +9,19 @@ use serde_json::json;
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
 use crate::output::{Printer, note};
+use crate::settings::ConfigFile;
 use crate::setup::Setup;
 use crate::terminal;
+
+/// Prints what stands under these keys: nobody agrees to what he has not seen.
+fn show(file: &ConfigFile, keys: &[String]) {
+    for (place, lines) in file.excerpts(keys) {
+        note(format_args!("  {place}"));
+        for line in lines {
+            note(format_args!("    {line}"));
+        }
+    }
+}
 
 /// Lets the project's settings count in full, as they are now.
 pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failure> {
@@ -22,10 +33,15 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
         return Err(error.into());
     };
     let withheld = setup.settings.withheld();
-    if !withheld.is_empty() && !yes {
-        note(format_args!("{} would be put in force:", file.shown));
-        for key in withheld {
-            note(format_args!("  {key}"));
+    let words = setup.settings.unread_words();
+    if !(withheld.is_empty() && words.is_empty()) && !yes {
+        if !withheld.is_empty() {
+            note(format_args!("{} would be put in force:", file.shown));
+            show(file, withheld);
+        }
+        if !words.is_empty() {
+            note("models would read the reasons of these rules:");
+            show(file, &words);
         }
         if !terminal::confirm("Do you accept this?")? {
             let error = ToolError::new(
@@ -43,6 +59,7 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
     })?;
     let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject(&file.shown);
     setup.record(&event.with_detail(&format!("accepted as it is now, sha256 {digest}")));
+    setup.memory.files(&setup.settings.digests());
     if printer.is_json() {
         printer.value(&json!({ "accepted": file.shown, "digest": digest, "keys": withheld }))?;
     } else {

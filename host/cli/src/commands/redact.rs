@@ -33,7 +33,8 @@ fn redactor(globals: &Globals) -> Result<Redactor, Failure> {
     let places = Places::find();
     let settings = Settings::read(&places, &setup::workspace(globals)?)?;
     let vault = UserVault::new(Secrets::new(&places), settings.config.secrets);
-    Ok(vault.redactor())
+    let redactor = vault.redactor();
+    Ok(redactor.map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?)
 }
 
 /// Masks stdin to stdout, whatever its length, or says where its secrets are.

@@ -4,12 +4,13 @@ use std::io::{IsTerminal as _, Read as _};
 use std::time::SystemTime;
 
 use mimir_core::audit::{Event, Kind};
+use mimir_core::redact::LONG_MIN;
 use mimir_core::{Code, ToolError};
 use serde_json::json;
 
 use crate::args::{Globals, SecretsWish};
 use crate::exit::{Exit, Failure};
-use crate::output::{FAINT, Printer, STRONG, note, styled};
+use crate::output::{FAINT, Printer, STRONG, note, styled, warn};
 use crate::secrets::{Secrets, Where};
 use crate::setup::Setup;
 use crate::terminal;
@@ -28,8 +29,20 @@ pub fn run(globals: &Globals, printer: Printer, wish: &SecretsWish) -> Result<Ex
     })?;
     match wish {
         SecretsWish::List => list(&setup, printer, &secrets)?,
-        SecretsWish::Set { name, in_file } => {
+        SecretsWish::Set {
+            on_the_line: true, ..
+        } => {
+            return Err(Failure::usage(
+                "a value is taken from stdin and not from the command line, which others can see and your shell keeps; if that was one, change it",
+            ));
+        }
+        SecretsWish::Set { name, in_file, .. } => {
             let value = read(name)?;
+            if value.len() < LONG_MIN {
+                warn(format_args!(
+                    "a value of fewer than {LONG_MIN} bytes is masked only where it stands alone, and in no other form"
+                ));
+            }
             let place = shown(&secrets.set(name, &value, *in_file)?, &secrets);
             setup.record(&Event::of(Kind::SecretSet, SystemTime::now()).with_subject(name));
             if printer.is_json() {

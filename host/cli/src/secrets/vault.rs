@@ -1,16 +1,15 @@
 //! The user's secrets as what is masked in everything that a call says.
 
 use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use mimir_core::config::SecretSettings;
-use mimir_core::redact::{Redactor, Vault};
+use mimir_core::redact::{Redactor, Vault, VaultError};
 
-use crate::output::warn;
-
-use super::Secrets;
+use super::{Secrets, variables};
 
 /// Knows the secrets of this user, and looks whether there are new ones at each call.
 pub struct UserVault {
@@ -31,43 +30,41 @@ impl UserVault {
             known: Mutex::default(),
         }
     }
+}
 
-    fn read(&self, secrets: &Secrets) -> Redactor {
-        match secrets.values(&self.settings) {
-            Ok(values) => Redactor::new().with_values(values),
-            Err(error) => {
-                warn(format_args!(
-                    "stored secrets are not masked: {}",
-                    error.message
-                ));
-                Redactor::new()
-            }
+fn stamp(path: &Path) -> io::Result<Stamp> {
+    match std::fs::metadata(path) {
+        Ok(meta) => Ok(Some((meta.modified()?, meta.len()))),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
         }
+        Err(error) => Err(error),
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
-    let meta = std::fs::metadata(path).ok()?;
-    Some((meta.modified().ok()?, meta.len()))
-}
-
 impl Vault for UserVault {
-    fn redactor(&self) -> Redactor {
+    fn redactor(&self) -> Result<Redactor, VaultError> {
         let Some(secrets) = &self.secrets else {
-            return Redactor::new();
+            return Ok(Redactor::new().with_values(variables(&self.settings)));
         };
-        let now = stamp(secrets.path());
+        let now = stamp(secrets.path()).map_err(|error| {
+            let place = mimir_core::text::visible(&secrets.path().display().to_string());
+            VaultError(format!("{place} cannot be looked at: {error}"))
+        })?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((then, redactor)) = &*known
             && *then == now
         {
-            return redactor.clone();
+            return Ok(redactor.clone());
         }
         let redactor = match (now, self.settings.is_empty()) {
             (None, true) => Redactor::new(),
-            _ => self.read(secrets),
+            _ => {
+                let values = secrets.values(&self.settings);
+                Redactor::new().with_values(values.map_err(|error| VaultError(error.message))?)
+            }
         };
         *known = Some((now, redactor.clone()));
-        redactor
+        Ok(redactor)
     }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::approval::Answer;
-use crate::audit::{self, AuditError, AuditSink, Event};
+use crate::audit::{self, AuditError, AuditSink, Event, Kind};
 use crate::call::{Call, Observer};
 use crate::clock::Watch;
 use crate::decision::Evaluation;
 use crate::error::{Code, ToolError};
 use crate::outcome::Outcome;
-use crate::redact::Redactor;
+use crate::redact::{Redactor, VaultError};
+use crate::registry::Registry;
 use crate::tool::Tool;
 
 use super::Ports;
@@ -27,11 +28,14 @@ pub(super) struct Trail {
     same: Option<Arc<Tool>>,
     floor: Arc<Floor>,
     redactor: Redactor,
+    /// Why it is not known what is secret.
+    blind: Option<VaultError>,
     masked: Option<Arc<Masked>>,
 }
 
 impl Trail {
     pub(super) fn start(call: &Call, ports: &Ports) -> Self {
+        let (redactor, blind) = redactor(ports);
         let mut event = Event::call(ports.clock.now(), &call.context, &call.tool);
         event.parent = call.parent.as_ref().map(|parent| parent.tool.to_string());
         event.bytes_in = Some(weight(&call.arguments));
@@ -45,13 +49,15 @@ impl Trail {
             watch: watch(call, ports),
             same: None,
             floor: Arc::default(),
-            redactor: ports.vault.redactor(),
+            redactor,
+            blind,
             masked: None,
         }
     }
 
     /// A trail that leaves no record, for a call that is only explained.
     pub(super) fn silent(call: &Call, ports: &Ports) -> Self {
+        let (redactor, blind) = redactor(ports);
         Self {
             sink: None,
             event: Event::call(ports.clock.now(), &call.context, &call.tool),
@@ -59,7 +65,8 @@ impl Trail {
             watch: watch(call, ports),
             same: None,
             floor: Arc::default(),
-            redactor: ports.vault.redactor(),
+            redactor,
+            blind,
             masked: None,
         }
     }
@@ -106,6 +113,23 @@ impl Trail {
         if self.event.arguments.is_some() {
             self.event.arguments = Some(arguments.clone());
         }
+    }
+
+    /// Refuses a call whose secrets could not be masked. Nothing that it says is repeated.
+    pub(super) fn sighted(&mut self, call: &Call, registry: &Registry) -> Result<(), ToolError> {
+        let Some(error) = self.blind.clone() else {
+            return Ok(());
+        };
+        match registry.get(&call.tool) {
+            Some(tool) => self.found(tool, None, Some(false), &call.arguments),
+            None => {
+                self.event.tool = "?".to_owned();
+                self.event.arguments = None;
+            }
+        }
+        let message =
+            format!("the call was not made, because its result could not be masked: {error}");
+        Err(ToolError::new(Code::Unavailable, message))
     }
 
     /// Refuses a call that could not be recorded, before it takes effect.
@@ -191,6 +215,22 @@ impl Trail {
         }
     }
 
+    /// Puts on record which exceptions from masking have let something through.
+    fn let_through(&self, sink: &dyn AuditSink) {
+        for rule in self.redactor.let_through() {
+            let mut event = Event::of(Kind::RedactionException, self.event.time)
+                .with_tool(&self.event.tool)
+                .with_subject(&rule)
+                .with_detail("found and not masked, as `redaction.exceptions` of this tool says");
+            event.id.clone_from(&self.event.id);
+            event.session.clone_from(&self.event.session);
+            // Where nothing can be recorded, the call's own event says so.
+            if let Err(error) = sink.record(&event) {
+                tracing::error!(%error, "an exception from masking could not be recorded");
+            }
+        }
+    }
+
     /// Records the end of the call: at once if it is `alone`, else with those that end at the same time.
     pub(super) async fn finish(
         mut self: Box<Self>,
@@ -202,6 +242,7 @@ impl Trail {
         };
         self.event.ended(outcome);
         self.keep_words();
+        self.let_through(&*sink);
         match alone {
             true => sink.record(&self.event),
             false => sink.record_with_others(&self.event).await,
@@ -215,6 +256,7 @@ impl Drop for Trail {
             self.event.code = Some(Code::Cancelled);
             self.event.duration_ms = Some(self.spent_ms());
             self.keep_words();
+            self.let_through(&*sink);
             if let Err(error) = sink.record(&self.event) {
                 tracing::error!(%error, "a cancelled call could not be recorded");
             }
@@ -226,6 +268,14 @@ impl Drop for Trail {
 fn watch(call: &Call, ports: &Ports) -> Watch {
     let outer = call.parent.as_ref().map(|parent| &parent.watch);
     Watch::new(Arc::clone(&ports.clock), outer)
+}
+
+/// What is masked, and if that is not known, why.
+fn redactor(ports: &Ports) -> (Redactor, Option<VaultError>) {
+    match ports.vault.redactor() {
+        Ok(redactor) => (redactor, None),
+        Err(error) => (Redactor::new(), Some(error)),
+    }
 }
 
 /// The arguments' size as JSON.

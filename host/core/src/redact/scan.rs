@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// All secrets that the rules find, in no particular order.
-    pub(super) fn find(&self, text: &[u8], exempt: impl Fn(&str) -> bool) -> Vec<Hit> {
+    pub(super) fn find(&self, text: &[u8]) -> Vec<Hit> {
         let mut scan = Scan {
             text,
             progress: Vec::new(),
@@ -144,19 +144,15 @@ impl Engine {
             }
             for one in &self.uses[anchor.pattern().as_usize()] {
                 match *one {
-                    Use::Rule(number) if !exempt(self.patterns[number].rule.id) => {
-                        self.anchored(&mut scan, number, anchor.range());
-                    }
+                    Use::Rule(number) => self.anchored(&mut scan, number, anchor.range()),
                     Use::Gate(number) => scan.progress[number].open = true,
                     Use::Key if anchor.start() >= next_key => {
                         if let Some(found) = keys::in_text(text, anchor.range()) {
                             next_key = found.at.end;
-                            if !exempt(found.rule) {
-                                scan.hits.push(found);
-                            }
+                            scan.hits.push(found);
                         }
                     }
-                    Use::Rule(_) | Use::Key => {}
+                    Use::Key => {}
                 }
             }
         }

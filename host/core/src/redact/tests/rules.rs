@@ -37,14 +37,14 @@ fn nothing_is_compiled_before_it_is_needed() {
     assert_eq!(fresh.warmth(), (0, false));
     let plain =
         "The key to authentication is a token, and the secret of the API: nothing.\n".repeat(100);
-    assert!(fresh.find(plain.as_bytes(), |_| false).is_empty());
+    assert!(fresh.find(plain.as_bytes()).is_empty());
     let (compiled, built) = fresh.warmth();
     assert!(built);
     assert!(
         compiled <= 2,
         "{compiled} rules were compiled for ordinary text"
     );
-    fresh.find(TOKEN.as_bytes(), |_| false);
+    fresh.find(TOKEN.as_bytes());
     assert_eq!(fresh.warmth().0, compiled + 1);
 }
 
@@ -53,9 +53,12 @@ fn exceptions_are_of_rules_that_exist() {
     let redactor = Redactor::new();
     let free = redactor.except(["github-pat", "key:password"]).unwrap();
     assert!(free.is_exempt("github-pat") && !redactor.is_exempt("github-pat"));
+    assert!(free.let_through().is_empty());
     assert!(free.find(TOKEN.as_bytes()).is_empty());
+    assert_eq!(free.let_through(), ["github-pat"]);
     assert_eq!(redactor.find(TOKEN.as_bytes()).len(), 1);
     assert!(free.find(br#"{"password": "hunter2"}"#).is_empty());
+    assert_eq!(free.let_through(), ["github-pat", "key:password"]);
     let wrong = redactor.except(["github-pta"]).unwrap_err();
     assert!(
         wrong.to_string().contains("Did you mean `github-pat`"),
