@@ -10,6 +10,8 @@ use super::{changed, echo, ending, goes, only, refused, runs, set};
 keys! {
     enabled: "tools.*.enabled" => a_tool_is_switched_off,
     approval: "tools.*.approval" => a_word_counts,
+    word: "approval.tools.*" => a_word_counts,
+    default: "approval.default" => custom_tools_have_a_default,
     level: "tools.*.approval.level" => a_word_counts,
     danger: "tools.*.approval.dangerPatterns" => danger_is_asked_about,
     methods: "tools.*.approval.conditions.methodRequiresApproval" => methods_are_asked_about,
@@ -43,6 +45,13 @@ fn a_word_counts(key: &str) {
         let kit = changed(echo(only(key, "echo", json!(decision))), |tool| {
             tool.definition.approval = Decision::Ask;
         });
+        assert_eq!(goes(&kit, "echo", json!({})), decision);
+    }
+}
+
+fn custom_tools_have_a_default(key: &str) {
+    for decision in [Decision::Allow, Decision::Ask, Decision::Deny] {
+        let kit = echo(only(key, "", json!(decision)));
         assert_eq!(goes(&kit, "echo", json!({})), decision);
     }
 }

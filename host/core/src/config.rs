@@ -18,7 +18,7 @@ mod limits;
 mod lowering;
 mod rules;
 
-pub use approval::{ApprovalBlock, ApprovalSetting, Conditions};
+pub use approval::{ApprovalBlock, ApprovalDefaults, ApprovalSetting, Conditions};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
 pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
 pub use limits::{LimitSettings, OutOfRange};
@@ -34,6 +34,8 @@ pub struct Config {
     pub tools: Tools,
     /// Which tools exist for the agents of this workspace.
     pub policy: ToolPolicy,
+    /// What happens to calls of the custom tools, all of them and by name.
+    pub approval: ApprovalDefaults,
     /// Which commands may run.
     pub exec_approvals: ExecApprovals,
     /// Secrets that are taken from variables of the host, by name. Those of a project count once a person has

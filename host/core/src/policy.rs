@@ -7,13 +7,13 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use crate::config::{Config, Profile, ToolSettings};
+use crate::config::{ApprovalDefaults, Config, Profile, ToolSettings};
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::limits::Limits;
 use crate::paths::PathRules;
 use crate::redact::Redactor;
 use crate::text;
-use crate::tool::{Tool, Trust};
+use crate::tool::{Source as ToolSource, Tool, ToolName, Trust};
 
 mod budget;
 mod commands;
@@ -21,6 +21,7 @@ mod condition;
 mod danger;
 mod error;
 mod forms;
+mod idle;
 mod judge;
 mod links;
 mod lists;
@@ -51,6 +52,7 @@ pub struct Policy {
     commands: Arc<Commands>,
     danger: Arc<BTreeMap<String, Danger>>,
     tools: BTreeMap<String, ToolSettings>,
+    approval: ApprovalDefaults,
     limits: Limits,
     longest: Option<Duration>,
     profile: Profile,
@@ -73,6 +75,12 @@ impl Policy {
         })?;
         let mut budget = Budget::default();
         let mut danger = BTreeMap::new();
+        for name in config.approval.tools.keys() {
+            ToolName::new(name).map_err(|error| PolicyError::Rule {
+                place: source.at(&format!("approval.tools.{name}")),
+                text: format!("approval.tools: {error}"),
+            })?;
+        }
         for (tool, settings) in &config.tools.each {
             check_tool(tool, settings, &source)?;
             if let Some(block) = settings.approval.block() {
@@ -98,6 +106,7 @@ impl Policy {
             commands: Arc::new(Commands::new(&config.exec_approvals, &source)?),
             danger: Arc::new(danger),
             tools: config.tools.each.clone(),
+            approval: config.approval.clone(),
             limits: config.limits(),
             longest: config.tools.max_execution_time.map(Duration::from_millis),
             profile: config.profile,
@@ -248,21 +257,42 @@ impl Policy {
         }
     }
 
+    /// What a person has set for this very tool replaces its own word; the default for all custom tools is heard
+    /// beside it.
     fn approval(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
         let mut any = false;
-        for (name, settings) in self.named_settings(tool) {
-            let Some(decision) = settings.approval.level() else {
-                continue;
-            };
-            any = true;
-            let key = format!("tools.{name}.approval");
+        let mut say = |key: String, decision: Decision, text: String| {
             evaluation.push(Reason {
                 layer: Layer::ToolApproval,
                 decision,
                 source: self.source.at(&key),
                 rule: format!("{key}: {}", decision.as_str()),
-                text: format!("the config sets `{}` to {}", tool.name(), decision.as_str()),
+                text,
             });
+        };
+        let set = |decision: Decision| {
+            format!("the config sets `{}` to {}", tool.name(), decision.as_str())
+        };
+        for (name, settings) in self.named_settings(tool) {
+            if let Some(decision) = settings.approval.level() {
+                any = true;
+                say(format!("tools.{name}.approval"), decision, set(decision));
+            }
+        }
+        if self.approval.is_empty() {
+            return any;
+        }
+        for name in std::iter::once(tool.name()).chain(&tool.aliases) {
+            if let Some(decision) = self.approval.tools.get(name.as_str()) {
+                any = true;
+                say(format!("approval.tools.{name}"), *decision, set(*decision));
+            }
+        }
+        if let (false, Some(decision)) = (any, self.approval.default)
+            && tool.source == ToolSource::Custom
+        {
+            let text = format!("the config sets custom tools to {}", decision.as_str());
+            say("approval.default".to_owned(), decision, text);
         }
         any
     }
@@ -280,36 +310,6 @@ impl Policy {
                 });
             }
         }
-    }
-
-    /// What in the rules can never come true, one line each, given the tools that are here.
-    pub fn idle(&self, tools: &[&Tool]) -> Vec<String> {
-        let mut idle = Vec::new();
-        for file in self.voices() {
-            idle.extend(file.lists.idle(tools, &file.source));
-            idle.extend(file.rules.idle(tools));
-            for name in file.tools.keys() {
-                if !tools.iter().any(|tool| tool.answers_to(name)) {
-                    let names = tools.iter().map(|tool| tool.name().as_str());
-                    let near = crate::names::did_you_mean(name, names);
-                    let key = format!("tools.{name}");
-                    let place = file.source.at(&key);
-                    idle.push(format!(
-                        "{place}: {key} is about no tool that is here.{near}"
-                    ));
-                }
-            }
-        }
-        idle
-    }
-
-    /// The entries of deny lists that no tool has as its name, one line each: they forbid nothing.
-    pub fn idle_denials(&self, tools: &[&Tool]) -> Vec<String> {
-        let mut idle = Vec::new();
-        for file in self.voices() {
-            idle.extend(file.lists.idle_denials(tools, &file.source));
-        }
-        idle
     }
 
     /// How many examples of argument rules were checked when the files were read.

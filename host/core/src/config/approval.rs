@@ -1,5 +1,6 @@
 //! What a person may set about the approval of a tool's calls: one word, or the seeds' block.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -42,6 +43,25 @@ pub struct Conditions {
     pub method_requires_approval: Vec<String>,
     /// Calls whose argument `url` names a host that the tool was not granted.
     pub unknown_host_requires_approval: bool,
+}
+
+/// `approval: {default, tools}`: the seeds' form of a word for all custom tools and one for some.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApprovalDefaults {
+    /// What happens to calls of custom tools for which nothing else is set; a stricter word of the tool's own stays.
+    #[schemars(with = "Option<String>")]
+    pub default: Option<Decision>,
+    /// What happens to calls of a tool, in place of its own default: the same as `tools.NAME.approval`.
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub tools: BTreeMap<String, Decision>,
+}
+
+impl ApprovalDefaults {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        self.default.is_none() && self.tools.is_empty()
+    }
 }
 
 impl ApprovalSetting {

@@ -19,6 +19,9 @@ impl Config {
                 keys.push(format!("tools.{name}.limits"));
             }
         }
+        let allowed = self.approval.tools.iter();
+        let allowed = allowed.filter(|(_, decision)| **decision == Decision::Allow);
+        keys.extend(allowed.map(|(name, _)| format!("approval.tools.{name}: allow")));
         rules("policy.rules", &self.policy.rules, &mut keys);
         match self.exec_approvals.mode {
             Some(ExecMode::Full) => keys.push("execApprovals.mode: full".to_owned()),
@@ -178,6 +181,10 @@ mod tests {
             (
                 json!({"execApprovals": {"mode": "allowlist"}}),
                 "execApprovals.approvals",
+            ),
+            (
+                json!({"approval": {"default": "ask", "tools": {"a": "preApproved", "b": "ask"}}}),
+                "approval.tools.a: allow",
             ),
             (json!({"limits": {"memoryMb": 512}}), "limits"),
             (json!({"approvals": {"leaseDays": 900}}), "approvals"),

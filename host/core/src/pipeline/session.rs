@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::approval::Lease;
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::outcome::{DataClass, Label, TrustLevel};
-use crate::tool::{Group, Tool};
+use crate::tool::{Group, Source, Tool};
 
 /// The sessions of one pipeline, and the builds that a person has granted while it runs.
 #[derive(Default)]
@@ -120,7 +120,10 @@ impl Session {
 /// Whether something can leave the machine, or the sandbox, through this tool.
 pub(super) fn can_send(tool: &Tool) -> bool {
     let needs = &tool.definition.needs;
+    // Whoever answers for a server or a model, or for what a team brings, is somewhere else.
     !needs.hosts.is_empty()
+        || needs.model
+        || matches!(tool.source, Source::Mcp | Source::Teams)
         || !needs.commands.is_empty()
         || matches!(tool.definition.group, Group::Net | Group::Browser)
 }

@@ -19,6 +19,8 @@ use super::source::Source;
 pub(super) struct Commands {
     mode: Option<ExecMode>,
     patterns: Vec<(Vec<Word>, AddedBy)>,
+    /// The patterns as they are written.
+    written: Vec<String>,
 }
 
 /// One word of a pattern.
@@ -39,9 +41,9 @@ impl Commands {
                 text: format!("{key}: {text}"),
             };
             let used = approval.last_used.as_deref();
-            if used.is_some_and(|time| time.parse::<jiff::Timestamp>().is_err()) {
+            if used.is_some_and(|time| !is_time(time)) {
                 return Err(fault(
-                    "lastUsed is no time such as 2026-01-31T12:00:00Z".into(),
+                    "lastUsed is no time such as 2026-01-31T12:00:00Z or 2026-01-31".into(),
                 ));
             }
             patterns.push((words(&approval.pattern).map_err(fault)?, approval.added_by));
@@ -49,7 +51,22 @@ impl Commands {
         Ok(Self {
             mode: settings.mode,
             patterns,
+            written: settings
+                .approvals
+                .iter()
+                .map(|approval| approval.pattern.clone())
+                .collect(),
         })
+    }
+
+    /// Which commands run.
+    pub(super) fn mode(&self) -> Option<ExecMode> {
+        self.mode
+    }
+
+    /// The patterns as they are written.
+    pub(super) fn written(&self) -> &[String] {
+        &self.written
     }
 
     /// Judges the command among the arguments of a tool that runs some. Says whether it was allowed.
@@ -63,7 +80,13 @@ impl Commands {
         let Some(mode) = self.mode else {
             return false;
         };
-        if tool.definition.group != Group::Runtime || !arguments["command"].is_string() {
+        let runs = tool.definition.group == Group::Runtime;
+        let judged = match mode {
+            // Whatever it runs and however it is told to.
+            ExecMode::Deny => runs || !tool.definition.needs.commands.is_empty(),
+            ExecMode::Full | ExecMode::Allowlist => runs && arguments["command"].is_string(),
+        };
+        if !judged {
             return false;
         }
         let (decision, key, text) = match mode {
@@ -121,6 +144,11 @@ impl Commands {
             format!("no pattern of the list matches this `{shown}` command"),
         )
     }
+}
+
+/// A time, or a day.
+fn is_time(text: &str) -> bool {
+    text.parse::<jiff::Timestamp>().is_ok() || text.parse::<jiff::civil::Date>().is_ok()
 }
 
 /// The words of a pattern.

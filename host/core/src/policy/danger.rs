@@ -78,9 +78,14 @@ impl Danger {
                 format!("the arguments match the danger pattern `{pattern}`"),
             );
         }
-        if let Some(method) = arguments["method"].as_str() {
-            let asked = &self.conditions.method_requires_approval;
-            if asked.iter().any(|asked| asked.eq_ignore_ascii_case(method)) {
+        let asked = &self.conditions.method_requires_approval;
+        if !asked.is_empty()
+            && let Some(method) = method(tool, arguments)
+        {
+            if asked
+                .iter()
+                .any(|asked| asked.eq_ignore_ascii_case(&method))
+            {
                 let key = format!("{}.conditions.methodRequiresApproval", self.key);
                 let method = method.to_ascii_uppercase();
                 ask(
@@ -127,6 +132,17 @@ impl Danger {
         each_text(arguments, &mut look);
         (0..hit.len()).filter(|&at| hit[at]).collect()
     }
+}
+
+/// The method of a request: what is not said is what the schema says it is then.
+fn method(tool: &Tool, arguments: &Value) -> Option<String> {
+    if let Some(method) = arguments.get("method") {
+        return method.as_str().map(str::to_owned);
+    }
+    let schema = tool.definition.input_schema.to_value();
+    schema["properties"]["method"]["default"]
+        .as_str()
+        .map(str::to_owned)
 }
 
 fn each_text(value: &Value, look: &mut impl FnMut(&str)) {

@@ -57,6 +57,28 @@ impl Place {
         }
     }
 
+    /// Whether it is the name of an argument and no more.
+    pub(super) fn is_one_name(&self) -> bool {
+        matches!(self.0.as_slice(), [Step::Key(_)])
+    }
+
+    /// Whether there is one value at most.
+    pub(super) fn is_single(&self) -> bool {
+        !self.0.contains(&Step::Each)
+    }
+
+    /// What a schema says of the values here; nothing where it says that in a way that is not followed.
+    pub(super) fn schema<'a>(&self, schema: &'a Value) -> Option<&'a Value> {
+        self.0.iter().try_fold(schema, |schema, step| match step {
+            Step::Key(name) => schema["properties"].get(&**name),
+            Step::Index(_) => schema.get("items"),
+            Step::Each => match (schema.get("items"), schema.get("additionalProperties")) {
+                (Some(inner), None) | (None, Some(inner)) => Some(inner),
+                _ => None,
+            },
+        })
+    }
+
     /// Hands every value at this place to `each`.
     pub(super) fn values<'a>(&self, value: &'a Value, each: &mut impl FnMut(&'a Value)) {
         walk(&self.0, value, each);

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::config::RuleSettings;
 use crate::decision::{Decision, Evaluation, Layer, Reason};
-use crate::names::did_you_mean;
 use crate::text;
 use crate::tool::{Group, Source as ToolSource, Tool, ToolName};
 
@@ -17,6 +16,8 @@ use super::error::PolicyError;
 use super::judge::Judge;
 use super::links::Links;
 use super::source::Source;
+
+mod idle;
 
 /// The argument rules of one file. A judge for a tool is compiled when the tool is first called.
 #[derive(Debug, Default)]
@@ -132,17 +133,6 @@ impl RuleBook {
         Ok(judge)
     }
 
-    /// What in these rules can never come true for any of these tools, one line each.
-    pub(super) fn idle(&self, tools: &[&Tool]) -> Vec<String> {
-        let rules = self.rules.iter();
-        rules
-            .filter_map(|rule| {
-                let why = rule.idle(tools)?;
-                Some(format!("{}: {} {why}", rule.source, rule.name))
-            })
-            .collect()
-    }
-
     /// How many examples were checked when the rules were read.
     pub(super) fn examples(&self) -> usize {
         let count = |rule: &Rule| rule.examples.len() + rule.counterexamples.len();
@@ -248,32 +238,6 @@ impl Rule {
         (self.tools.is_empty() || among(&self.tools))
             && (self.groups.is_empty() || self.groups.contains(&tool.definition.group))
             && (self.sources.is_empty() || self.sources.contains(&tool.source))
-    }
-
-    /// Why the rule never speaks of any of these tools.
-    fn idle(&self, tools: &[&Tool]) -> Option<String> {
-        let about: Vec<_> = tools.iter().filter(|tool| self.is_about(tool)).collect();
-        if about.is_empty() {
-            let names = tools.iter().map(|tool| tool.name().as_str());
-            let near = self
-                .tools
-                .first()
-                .map_or_else(String::new, |name| did_you_mean(name, names));
-            return Some(format!("is about no tool that is here.{near}"));
-        }
-        let places = self
-            .conditions
-            .iter()
-            .filter(|condition| !condition.negated);
-        let missing = places
-            .filter_map(|condition| condition.place.argument())
-            .find(|argument| {
-                let takes = |tool: &&Tool| tool.definition.input_schema.takes(argument);
-                !about.iter().any(|tool| takes(tool))
-            })?;
-        Some(format!(
-            "can never speak: none of its tools takes an argument `{missing}`."
-        ))
     }
 }
 

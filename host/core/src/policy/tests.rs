@@ -239,3 +239,187 @@ fn lists_take_globs_and_refuse_what_is_neither_name_nor_glob() {
     assert_eq!(idle.len(), 2, "{idle:?}");
     assert!(idle[0].contains("Did you mean `read_file`"), "{idle:?}");
 }
+
+#[test]
+fn the_seeds_word_for_all_custom_tools_is_heard_beside_the_tools_own() {
+    let said = |config: Value, tool: &Tool| {
+        let mut evaluation = Evaluation::default();
+        let policy = policy(json!({ "approval": config }));
+        if !policy.evaluate(tool, &json!({}), &Links::none(), &mut evaluation) {
+            own_word(tool, None, &mut evaluation);
+        }
+        evaluation.decision()
+    };
+    let free = tool("free");
+    let mut wary = tool("wary");
+    wary.definition.approval = Decision::Ask;
+    let mut built_in = tool("built_in");
+    built_in.source = ToolSource::BuiltIn;
+    let config = json!({"default": "ask", "tools": {"wary": "preApproved", "other": "blocked"}});
+    assert_eq!(said(config.clone(), &free), Decision::Ask);
+    assert_eq!(said(config.clone(), &wary), Decision::Allow);
+    assert_eq!(said(config.clone(), &tool("other")), Decision::Deny);
+    assert_eq!(said(config, &built_in), Decision::Allow);
+    let loose = json!({"default": "preApproved"});
+    assert_eq!(said(loose, &wary), Decision::Ask);
+    let bad: Config =
+        serde_json::from_value(json!({"approval": {"tools": {"no name": "ask"}}})).unwrap();
+    let why = Policy::new(&bad, "config.yml").unwrap_err().to_string();
+    assert!(
+        why.contains("approval.tools") && why.contains("no tool name"),
+        "{why}"
+    );
+}
+
+#[test]
+fn no_command_runs_where_that_is_said_however_it_is_told() {
+    let policy = policy(json!({"execApprovals": {"mode": "deny"}}));
+    let denied = |tool: &Tool, arguments: Value| {
+        let mut evaluation = Evaluation::default();
+        policy.evaluate(tool, &arguments, &Links::none(), &mut evaluation);
+        !evaluation.reasons().is_empty()
+    };
+    let mut runtime = tool("exec");
+    runtime.definition.group = Group::Runtime;
+    for arguments in [
+        json!({"command": "ls"}),
+        json!({"code": "1"}),
+        json!({"command": ["ls"]}),
+        json!({}),
+    ] {
+        assert!(denied(&runtime, arguments.clone()), "{arguments}");
+    }
+    let mut needy = tool("build");
+    assert!(!denied(&needy, json!({"command": "ls"})));
+    needy
+        .definition
+        .needs
+        .commands
+        .push(crate::needs::CommandNeed {
+            pattern: "make *".into(),
+            reason: String::new(),
+        });
+    assert!(denied(&needy, json!({})));
+}
+
+#[test]
+fn a_method_that_is_left_out_is_the_one_that_is_meant_then() {
+    let policy = policy(json!({"tools": {"fetch": {"approval": {
+        "conditions": {"methodRequiresApproval": ["POST"]},
+    }}}}));
+    let asked = |default: &str, arguments: Value| {
+        let mut fetch = tool("fetch");
+        let schema = json!({"type": "object", "properties": {"method": {"default": default}}});
+        fetch.definition.input_schema = crate::schema::Schema::parse(&schema.to_string()).unwrap();
+        let mut evaluation = Evaluation::default();
+        policy.evaluate(&fetch, &arguments, &Links::none(), &mut evaluation);
+        !evaluation.reasons().is_empty()
+    };
+    assert!(asked("POST", json!({})));
+    assert!(!asked("GET", json!({})));
+    assert!(!asked("POST", json!({"method": "GET"})));
+}
+
+#[test]
+fn what_can_never_come_true_is_found() {
+    let schema = json!({
+        "type": "object", "required": ["path"],
+        "properties": {
+            "path": {"type": "string"}, "n": {"type": "integer", "maximum": 9},
+            "mode": {"type": "string", "enum": ["read", "write"]}, "list": {"type": "array", "items": {"type": "string"}},
+        },
+    });
+    let mut sample = tool("sample");
+    sample.definition.input_schema = crate::schema::Schema::parse(&schema.to_string()).unwrap();
+    let idle = |config: Value| policy(config).idle(&[&sample, &tool("other")]);
+    let of_rule = |when: Value| {
+        idle(json!({"policy": {"rules": [{"tools": ["sample"], "when": when, "decision": "ask"}]}}))
+    };
+    for (when, why) in [
+        (json!({"n": {"glob": "a*"}}), "is no string there"),
+        (json!({"n": {"regex": "a"}}), "is no string there"),
+        (json!({"n": {"inside": "a"}}), "is no string there"),
+        (json!({"path": {"min": 1}}), "is no number there"),
+        (json!({"path": {"equals": 1}}), "is no number there"),
+        (json!({"n": {"min": 10}}), "is never such a number"),
+        (
+            json!({"mode": {"equals": "delete"}}),
+            "has none of the values",
+        ),
+        (json!({"mode": {"glob": "del*"}}), "has none of the values"),
+        (json!({"mode": {"regex": "^x"}}), "has none of the values"),
+        (json!({"path": {"exists": false}}), "is always there"),
+        (json!({"list[*]": {"min": 1}}), "is no number there"),
+        (
+            json!({"path": {"glob": "*", "not": {"glob": "*"}}}),
+            "contradict",
+        ),
+        (
+            json!({"path": {"glob": "a", "not": {"glob": "**"}}}),
+            "matches everything",
+        ),
+        (
+            json!({"path": {"inside": "a/b", "not": {"inside": "a"}}}),
+            "contradict",
+        ),
+        (json!({"n": {"min": 3, "exists": false}}), "contradict"),
+        (
+            json!({"path": {"glob": "**"}}),
+            "glob that matches everything",
+        ),
+    ] {
+        let lines = of_rule(when.clone());
+        assert!(
+            lines.iter().any(|line| line.contains(why)),
+            "{when}: {lines:?}"
+        );
+    }
+    for when in [
+        json!({"path": {"glob": "a*"}}),
+        json!({"n": {"min": 9}}),
+        json!({"n": {"exists": false}}),
+        json!({"mode": {"glob": "re*"}}),
+        json!({"mode": {"equals": "read"}}),
+        json!({"path": {"inside": "a", "not": {"inside": "a/b"}}}),
+        json!({"list[*]": {"glob": "a", "not": {"glob": "a"}}}),
+    ] {
+        assert_eq!(of_rule(when.clone()), Vec::<String>::new(), "{when}");
+    }
+    for (config, why) in [
+        (
+            json!({"policy": {"deny": ["sample"], "rules": [{"tools": ["sample"], "decision": "allow"}]}}),
+            "every call of its tools is denied",
+        ),
+        (
+            json!({"policy": {"rules": [{"tools": ["sample"], "decision": "deny"}, {"tools": ["sample"], "decision": "allow"}]}}),
+            "policy.rules[0] (config.yml) denies every call",
+        ),
+        (
+            json!({"tools": {"sample": {"approval": {"level": "deny", "dangerPatterns": ["x"]}}}}),
+            "dangerPatterns change nothing",
+        ),
+        (
+            json!({"execApprovals": {"mode": "full", "approvals": [{"pattern": "ls"}]}}),
+            "`mode: full` runs every command",
+        ),
+        (
+            json!({"execApprovals": {"mode": "allowlist", "approvals": [{"pattern": "ls ; rm"}]}}),
+            "can never match",
+        ),
+        (
+            json!({"approval": {"tools": {"smaple": "ask"}}}),
+            "Did you mean `sample`",
+        ),
+    ] {
+        let lines = idle(config.clone());
+        assert!(
+            lines.iter().any(|line| line.contains(why)),
+            "{config}: {lines:?}"
+        );
+    }
+    let fine = json!({
+        "tools": {"sample": {"approval": {"dangerPatterns": ["x"]}}}, "execApprovals": {"mode": "allowlist", "approvals": [{"pattern": "git log *"}]},
+        "policy": {"rules": [{"tools": ["sample"], "when": {"path": {"glob": "a"}}, "decision": "deny"}, {"tools": ["sample"], "decision": "allow"}]},
+    });
+    assert_eq!(idle(fine), Vec::<String>::new());
+}

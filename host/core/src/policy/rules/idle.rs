@@ -1,0 +1,235 @@
+//! Rules that can never speak, or that speak of everything.
+
+use globset::Glob;
+use serde_json::Value;
+
+use crate::decision::Decision;
+use crate::names::did_you_mean;
+use crate::tool::Tool;
+
+use super::super::condition::{Condition, Test};
+use super::{Rule, RuleBook};
+
+impl RuleBook {
+    /// What in these rules can never come true for any of these tools, or is not what it seems, one line each.
+    /// `denied` says whether every call of a tool is refused anyway.
+    pub(in crate::policy) fn idle(
+        &self,
+        tools: &[&Tool],
+        denied: &dyn Fn(&Tool) -> bool,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        for rule in &self.rules {
+            let mut say = |why: String| lines.push(format!("{}: {} {why}", rule.source, rule.name));
+            if let Some(why) = rule.idle(tools) {
+                say(why);
+            } else if let Some(why) = self.shadow(rule, tools, denied) {
+                say(why);
+            }
+            for condition in &rule.conditions {
+                if let Test::Glob(glob) = &condition.test
+                    && !condition.negated
+                    && is_all(glob)
+                {
+                    say(format!(
+                        "has a glob that matches everything (`{}`); leave it out, or say `exists: true`.",
+                        glob.glob()
+                    ));
+                }
+            }
+        }
+        lines
+    }
+
+    /// Why what the rule says makes no difference.
+    fn shadow(
+        &self,
+        rule: &Rule,
+        tools: &[&Tool],
+        denied: &dyn Fn(&Tool) -> bool,
+    ) -> Option<String> {
+        if rule.decision == Decision::Deny {
+            return None;
+        }
+        let mut about = tools.iter().filter(|tool| rule.is_about(tool));
+        let always = |tool: &Tool| {
+            let deny = |other: &&Rule| {
+                other.decision == Decision::Deny
+                    && other.conditions.is_empty()
+                    && other.is_about(tool)
+            };
+            self.rules.iter().find(deny)
+        };
+        let refused = |tool: &&&Tool| denied(tool) || always(tool).is_some();
+        if !about.all(|tool| refused(&tool)) {
+            return None;
+        }
+        let first = tools.iter().find(|tool| rule.is_about(tool))?;
+        Some(match always(first) {
+            Some(other) => format!(
+                "changes nothing: {} ({}) denies every call of its tools.",
+                other.name, other.source
+            ),
+            None => "changes nothing: every call of its tools is denied.".to_owned(),
+        })
+    }
+}
+
+impl Rule {
+    /// Why the rule never speaks of any of these tools.
+    fn idle(&self, tools: &[&Tool]) -> Option<String> {
+        let about: Vec<_> = tools.iter().filter(|tool| self.is_about(tool)).collect();
+        if about.is_empty() {
+            let names = tools.iter().map(|tool| tool.name().as_str());
+            let first = self.tools.first();
+            let near = first.map_or_else(String::new, |name| did_you_mean(name, names));
+            return Some(format!("is about no tool that is here.{near}"));
+        }
+        if let Some(why) = contradiction(&self.conditions) {
+            return Some(format!("can never speak: {why}."));
+        }
+        let never: Option<Vec<String>> = about.iter().map(|tool| self.never(tool)).collect();
+        let why = never?.into_iter().next()?;
+        Some(format!("can never speak: {why}."))
+    }
+
+    /// Why the rule never speaks of calls of this tool.
+    fn never(&self, tool: &Tool) -> Option<String> {
+        let schema = &tool.definition.input_schema;
+        let value = schema.to_value();
+        self.conditions.iter().find_map(|condition| {
+            let argument = condition.place.argument()?;
+            let is_absence = condition.negated && matches!(condition.test, Test::Exists);
+            if !condition.negated && !schema.takes(argument) {
+                return Some(format!("none of its tools takes an argument `{argument}`"));
+            }
+            if is_absence && condition.place.is_one_name() && is_required(&value, argument) {
+                return Some(format!("`{argument}` is always there"));
+            }
+            let inner = condition.place.schema(&value)?;
+            (!condition.negated)
+                .then(|| misfit(&condition.test, inner))?
+                .map(|why| format!("`{argument}` {why}"))
+        })
+    }
+}
+
+fn is_required(schema: &Value, argument: &str) -> bool {
+    let required = schema["required"].as_array();
+    required.is_some_and(|names| names.iter().any(|name| name == argument))
+}
+
+/// Two conditions of which only one can hold, or one that cannot.
+fn contradiction(conditions: &[Condition]) -> Option<String> {
+    for condition in conditions {
+        if !condition.negated {
+            continue;
+        }
+        if let Test::Glob(glob) = &condition.test
+            && glob.glob() == "**"
+        {
+            return Some("its `not` matches everything".to_owned());
+        }
+        let opposed = conditions.iter().find(|other| {
+            !other.negated
+                && other.place == condition.place
+                // Of many values one may be this and another that.
+                && other.place.is_single()
+                && (matches!(condition.test, Test::Exists) || implies(&other.test, &condition.test))
+        });
+        if opposed.is_some() {
+            return Some("two of its conditions contradict each other".to_owned());
+        }
+    }
+    None
+}
+
+/// Whether what fits `one` fits `other` as well, as far as that is plain to see.
+fn implies(one: &Test, other: &Test) -> bool {
+    match (one, other) {
+        (Test::Glob(one), Test::Glob(other)) => {
+            one.glob() == other.glob() || (is_all(other) && other.glob() != "*")
+        }
+        (Test::Regex(one), Test::Regex(other)) => one == other,
+        (Test::Equals(one), Test::Equals(other)) => one == other,
+        (Test::Equals(Value::String(text)), Test::Glob(glob)) => {
+            glob.compile_matcher().is_match(text)
+        }
+        (Test::Inside(one), Test::Inside(other)) => {
+            other.is_empty() || one == other || one.starts_with(&format!("{other}/"))
+        }
+        (
+            Test::Range { min, max },
+            Test::Range {
+                min: low,
+                max: high,
+            },
+        ) => low <= min && max <= high,
+        _ => false,
+    }
+}
+
+/// Whether it matches every text, or every one without a slash.
+fn is_all(glob: &Glob) -> bool {
+    matches!(glob.glob(), "*" | "**" | "**/*" | "**/**")
+}
+
+/// Why no value that this schema takes fits; nothing if one could.
+fn misfit(test: &Test, schema: &Value) -> Option<String> {
+    let wanted = match test {
+        Test::Glob(_) | Test::Regex(_) | Test::Inside(_) => "string",
+        Test::Range { .. } => "number",
+        Test::Equals(value) => kind(value),
+        Test::Exists => return None,
+    };
+    if !takes(schema, wanted) {
+        return Some(format!("is no {wanted} there"));
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        let fits = |value: &Value| match (test, value) {
+            (Test::Glob(glob), Value::String(text)) => glob.compile_matcher().is_match(text),
+            (Test::Regex(regex), Value::String(text)) => {
+                // One that cannot be compiled is refused elsewhere.
+                regex::Regex::new(regex).map_or(true, |regex| regex.is_match(text))
+            }
+            (Test::Equals(wanted), value) => wanted == value,
+            (Test::Range { min, max }, value) => value
+                .as_f64()
+                .is_some_and(|number| *min <= number && number <= *max),
+            // A path can be written in many ways.
+            _ => true,
+        };
+        if !values.iter().any(fits) {
+            return Some("has none of the values that it takes".to_owned());
+        }
+    }
+    if let Test::Range { min, max } = test {
+        let below = schema["maximum"].as_f64().is_some_and(|most| *min > most);
+        let above = schema["minimum"].as_f64().is_some_and(|least| *max < least);
+        if below || above {
+            return Some("is never such a number".to_owned());
+        }
+    }
+    None
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Whether values of this kind could be there. A schema that says it in another way than `type` takes all.
+fn takes(schema: &Value, kind: &str) -> bool {
+    let is = |word: &Value| word == kind || (kind == "number" && word == "integer");
+    match &schema["type"] {
+        Value::Array(words) => words.iter().any(is),
+        word @ Value::String(_) => is(word),
+        _ => true,
+    }
+}
