@@ -1,5 +1,6 @@
 //! The config files: read, checked with their line numbers, and laid over each other.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use mimir_core::config::Config;
 use mimir_core::files::{self, Links};
+use mimir_core::redact::Redactor;
 use mimir_core::{Code, Policy, Tool, ToolError};
 use serde_yaml::Value;
 use sha2::{Digest, Sha256};
@@ -15,6 +17,7 @@ use crate::exit::file_error;
 use crate::ledger::UserLedger;
 use crate::output::warn;
 use crate::places::Places;
+use crate::secrets::Secrets;
 use crate::workspace::Workspace;
 
 mod faults;
@@ -57,6 +60,10 @@ const LONGEST: u64 = 1 << 20;
 impl Settings {
     /// Reads the user's file and the workspace's, as far as they are there.
     pub fn read(places: &Places, workspace: &Workspace) -> Result<Self, ToolError> {
+        Self::find(places, workspace).map_err(|error| masked(error, Some(places)))
+    }
+
+    fn find(places: &Places, workspace: &Workspace) -> Result<Self, ToolError> {
         let user = places.config.as_ref().map(|dir| dir.join("config.yml"));
         let own = workspace.config();
         let mut files = Vec::new();
@@ -114,8 +121,17 @@ impl Settings {
 
     /// The rules that the files state.
     pub fn policy(&self) -> Result<Policy, ToolError> {
-        merge::policy(self)
+        merge::policy(self).map_err(|error| masked(error, None))
     }
+}
+
+/// An error that repeats what stands in a file, without the secrets in that.
+fn masked(mut error: ToolError, places: Option<&Places>) -> ToolError {
+    let secrets = places.and_then(Secrets::new);
+    let values = secrets.and_then(|secrets| secrets.values(&BTreeMap::new()).ok());
+    let redactor = Redactor::new().with_values(values.unwrap_or_default());
+    redactor.parts_and_value([&mut error.message], error.details.as_mut());
+    error
 }
 
 /// Looks at whether the workspace's file lowers a bar, and if so, whether this user has accepted it. Gives

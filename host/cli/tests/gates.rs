@@ -243,3 +243,40 @@ fn an_exception_that_let_something_through_is_on_record() {
     assert_eq!(found[0]["subject"], "github-pat");
     assert_eq!(found[0]["tool"], "read_file");
 }
+
+#[test]
+fn what_is_wrong_in_a_config_is_told_without_its_secrets() {
+    let token = "ghp_8aZq2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
+    let config = format!("tools: {{git: {{approval: {token}}}}}\n");
+    let rule = format!("policy: {{deny: ['{token}']}}\n");
+    for config in [config, rule] {
+        let (code, out, err) = run(project(&config).path(), &READ);
+        assert_eq!(code, 2, "{err}");
+        assert!(!out.contains(token) && !err.contains(token), "{out}{err}");
+    }
+    let home = project("");
+    let (code, _, err) = fed(
+        home.path(),
+        &["secrets", "set", "--file", "KEY"],
+        "my-own-secret-value",
+    );
+    assert_eq!(code, 0, "{err}");
+    let config = "tools: {git: {approval: my-own-secret-value}}\n";
+    fs::write(home.path().join(".mimir/config.yml"), config).unwrap();
+    let (code, _, err) = run(home.path(), &READ);
+    assert_eq!(code, 2);
+    assert!(err.contains("[REDACTED:secret:KEY]"), "{err}");
+}
+
+#[test]
+fn the_record_is_asked_for_by_an_alias_too() {
+    let home = project("");
+    assert_eq!(run(home.path(), &READ).0, 0);
+    let (_, by_name, _) = run(
+        home.path(),
+        &["audit", "show", "--tool", "read_file", "--json"],
+    );
+    let (_, by_alias, _) = run(home.path(), &["audit", "show", "--tool", "read", "--json"]);
+    assert!(by_name.contains("read_file"), "{by_name}");
+    assert_eq!(by_name, by_alias);
+}

@@ -174,6 +174,13 @@ impl Evaluation {
         }
     }
 
+    /// Masks what is secret in the words.
+    pub(crate) fn mask(&mut self, redactor: &crate::redact::Redactor) {
+        for reason in &mut self.reasons {
+            redactor.parts([&mut reason.text, &mut reason.rule, &mut reason.source]);
+        }
+    }
+
     /// The strictest that any rule said.
     pub fn decision(&self) -> Decision {
         self.reasons

@@ -147,8 +147,17 @@ impl Pipeline {
         let road = self.road(&world);
         let mut trail = Trail::silent(&call, &self.0.ports);
         trail.sighted(&call, &world.registry)?;
-        let checked = validate::validate(&road, call, &mut trail)?;
-        Ok(decide::evaluate(&road, &checked).await?.0)
+        let explained = road.explain(call, &mut trail).await;
+        let redactor = trail.redactor();
+        explained
+            .map(|mut evaluation| {
+                evaluation.mask(&redactor);
+                evaluation
+            })
+            .map_err(|mut error| {
+                mask::error(&redactor, &mut error);
+                error
+            })
     }
 
     fn road<'a>(&'a self, world: &'a World) -> Road<'a> {
@@ -163,6 +172,11 @@ impl Pipeline {
 }
 
 impl Road<'_> {
+    async fn explain(&self, call: Call, trail: &mut Trail) -> Result<Evaluation, ToolError> {
+        let checked = validate::validate(self, call, trail)?;
+        Ok(decide::evaluate(self, &checked).await?.0)
+    }
+
     /// The way in: what stands between a call and its tool.
     async fn attempt(&self, mut call: Call, trail: &mut Trail) -> Result<Ran, ToolError> {
         trail.sighted(&call, &self.world.registry)?;

@@ -247,8 +247,17 @@ impl Redactor {
             .filter(|hit| !self.lets_through(hit.rule))
             .map(|hit| Finding::new(hit.rule, hit.at))
             .collect();
-        if let Some(known) = &self.known {
+        if let Some(known) = self.known.as_ref().filter(|known| !known.is_empty()) {
             known.find(text, &mut findings);
+            // A writer may escape what need not be escaped: `\u002d`, `%2D`.
+            for plain in escape::readings(text) {
+                let mut read = Vec::new();
+                known.find(&plain.text, &mut read);
+                let back = |finding: Finding| {
+                    Finding::new(finding.rule, plain.back(finding.start..finding.end))
+                };
+                findings.extend(read.into_iter().map(back));
+            }
         }
         findings
     }
@@ -257,6 +266,20 @@ impl Redactor {
     pub fn text(&self, text: &mut String) -> u32 {
         let findings = self.find(text.as_bytes());
         mask::apply(text, &findings);
+        count(findings.len())
+    }
+
+    /// Masks the known values in the bytes of a file, whatever they are; how many there were.
+    pub fn bytes(&self, bytes: &mut Vec<u8>) -> u32 {
+        let Some(known) = &self.known else {
+            return 0;
+        };
+        let mut findings = Vec::new();
+        known.find(bytes, &mut findings);
+        let findings = mask::merge(findings);
+        for finding in findings.iter().rev() {
+            bytes.splice(finding.start..finding.end, finding.mark().into_bytes());
+        }
         count(findings.len())
     }
 

@@ -87,8 +87,22 @@ fn left_out(foreign: u64) {
     }
 }
 
+/// The name of the built-in tool that has this alias. The record has names.
+fn canonical(alias: &str) -> Option<&'static str> {
+    let mut aliases = mimir_builtins::ALL
+        .iter()
+        .flat_map(|built_in| built_in.aliases);
+    let found = aliases.find(|(_, known)| *known == alias);
+    found.map(|(name, _)| *name)
+}
+
 fn wanted(entry: &Entry, filter: &Filter, since: Option<SystemTime>) -> bool {
-    let about = |tool: &String| [entry.text("tool"), entry.text("subject")].contains(tool);
+    let about = |tool: &String| {
+        let texts = [entry.text("tool"), entry.text("subject")];
+        texts
+            .iter()
+            .any(|text| text == tool || Some(text.as_str()) == canonical(tool))
+    };
     filter.tool.as_ref().is_none_or(about)
         && filter
             .decision

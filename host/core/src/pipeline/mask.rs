@@ -13,6 +13,7 @@ pub(super) struct Masked {
     inner: Arc<dyn Observer>,
     redactor: Redactor,
     lines: Mutex<Option<Lines<LogLevel>>>,
+    reports: Mutex<Option<Lines<Progress>>>,
     marks: AtomicU32,
 }
 
@@ -21,6 +22,7 @@ impl Masked {
         Self {
             inner,
             lines: Mutex::default(),
+            reports: Mutex::default(),
             redactor,
             marks: AtomicU32::new(0),
         }
@@ -32,6 +34,10 @@ impl Masked {
         if let Some(lines) = lines {
             self.show(lines.finish());
         }
+        let reports = self.reports().take();
+        if let Some(reports) = reports {
+            self.report(reports.finish());
+        }
         self.marks.load(Ordering::Relaxed)
     }
 
@@ -42,6 +48,20 @@ impl Masked {
         }
     }
 
+    fn report(&self, (reports, marks): (Vec<(Progress, String)>, u32)) {
+        self.marks.fetch_add(marks, Ordering::Relaxed);
+        for (report, text) in reports {
+            self.inner.progress(Progress {
+                message: Some(text),
+                ..report
+            });
+        }
+    }
+
+    fn reports(&self) -> std::sync::MutexGuard<'_, Option<Lines<Progress>>> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Lines<LogLevel>>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -49,11 +69,17 @@ impl Masked {
 
 impl Observer for Masked {
     fn progress(&self, mut progress: Progress) {
-        if let Some(message) = &mut progress.message {
-            let marks = self.redactor.text(message);
-            self.marks.fetch_add(marks, Ordering::Relaxed);
+        // A message is held back only while its end may be the beginning of a secret that the next one goes on with.
+        match progress.message.take() {
+            Some(message) => {
+                let mut reports = self.reports();
+                let ready = reports
+                    .get_or_insert_with(|| self.redactor.lines())
+                    .push(progress, message);
+                self.report(ready);
+            }
+            None => self.inner.progress(progress),
         }
-        self.inner.progress(progress);
     }
 
     fn log(&self, line: LogLine) {
@@ -67,21 +93,24 @@ impl Observer for Masked {
     }
 }
 
-/// Masks a result; how many marks were written. Bytes of pictures, sounds and files stay as they are.
+/// Masks a result; how many marks were written. Bytes of pictures and sounds stay as they are; of a file's bytes only
+/// known values are masked.
 pub(super) fn output(redactor: &Redactor, output: &mut Output) -> u32 {
+    let mut marks = 0_u32;
+    for part in &mut output.content {
+        if let Content::File { data, .. } = part {
+            marks = marks.saturating_add(redactor.bytes(data));
+        }
+    }
     let texts = output.content.iter_mut().filter_map(|part| match part {
         Content::Text { text } => Some(text),
         Content::File { name, .. } => Some(name),
         Content::Image { .. } | Content::Audio { .. } => None,
     });
-    let marks = redactor.parts(texts);
-    let structured = output.structured.as_mut();
-    marks.saturating_add(structured.map_or(0, |value| redactor.value(value)))
+    marks.saturating_add(redactor.parts_and_value(texts, output.structured.as_mut()))
 }
 
 /// Masks the words of a failure; how many marks were written.
 pub(super) fn error(redactor: &Redactor, error: &mut ToolError) -> u32 {
-    let marks = redactor.text(&mut error.message);
-    let details = error.details.as_mut();
-    marks.saturating_add(details.map_or(0, |value| redactor.value(value)))
+    redactor.parts_and_value([&mut error.message], error.details.as_mut())
 }

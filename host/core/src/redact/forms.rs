@@ -100,7 +100,9 @@ fn hex(value: &[u8]) -> [Form; 2] {
 /// space as `+`; digits in both cases.
 fn percent(value: &str) -> Vec<Form> {
     /// What stays as it is besides letters and digits.
-    const SAFE: [&str; 4] = [
+    const SAFE: [&str; 6] = [
+        "",
+        "_",
         "-._~",
         "-._~!'()*",
         "-._~!$&'()*+,;=:@/",

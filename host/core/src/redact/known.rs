@@ -4,7 +4,8 @@
 //! alphabets, with and without padding), in hexadecimal, percent-encoded, in HTML and inside of JSON strings (twice over,
 //! too), and with line ends in between, as wrapped base64 has them. A shorter one would be found in ordinary words and codes:
 //! from [`SHORT_MIN`] bytes it is masked where it stands alone, as it is or in a JSON string. What is shorter still is
-//! not masked; whoever stores secrets should refuse it.
+//! not masked; whoever stores secrets should refuse it. Of a value of several lines each of [`LONG_MIN`] bytes is masked
+//! by itself, too.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -62,7 +63,9 @@ impl Known {
         for (name, value) in values {
             let number = names.len();
             names.push(name);
-            for mut form in forms::of(value.trim_matches(['\r', '\n'])) {
+            let value = value.trim_matches(['\r', '\n']);
+            let lines = lines(value).map(Form::plain);
+            for mut form in forms::of(value).into_iter().chain(lines) {
                 form.bytes.retain(|byte| !is_line_end(*byte));
                 // The longest explanation of the same bytes stays: it masks what belongs to them, too.
                 forms.entry(form.bytes.clone()).or_insert((number, form));
@@ -76,6 +79,11 @@ impl Known {
             automaton: OnceLock::new(),
             longest: longest.unwrap_or(0),
         }
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.forms.is_empty()
     }
 
     /// The most bytes that one of them takes, line ends aside.
@@ -105,6 +113,13 @@ impl Known {
             }
         }
     }
+}
+
+/// The lines of a value of several, which are as secret by themselves. What only frames a key is public.
+fn lines(value: &str) -> impl Iterator<Item = &str> {
+    let several = value.contains('\n');
+    let lines = value.lines().map(str::trim).filter(move |_| several);
+    lines.filter(|line| line.len() >= LONG_MIN && !line.starts_with("-----"))
 }
 
 /// What is to be masked for a form found here; nothing if it is a part of another word.

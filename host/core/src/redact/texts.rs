@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::keys::{self, Kind};
 use super::mask::{self, Finding, Joined};
-use super::{Redactor, count};
+use super::{Redactor, SHORT_MIN, count};
 
 /// Texts, and what is found in each.
 struct Together {
@@ -13,6 +13,8 @@ struct Together {
     /// Without anything between those that may be pieces of one text.
     close: Joined,
     shares: Vec<Vec<Finding>>,
+    /// Whether the next string of a value may go on where the last text ended.
+    joins: bool,
 }
 
 impl Together {
@@ -21,6 +23,7 @@ impl Together {
             below: Joined::new(),
             close: Joined::new(),
             shares: Vec::new(),
+            joins: false,
         }
     }
 
@@ -77,12 +80,36 @@ impl Redactor {
     /// Masks the secrets in all strings and keys of a value, and the strings below keys such as `password`; how many
     /// marks were written. The value keeps its form.
     pub fn value(&self, value: &mut Value) -> u32 {
+        self.parts_and_value(std::iter::empty(), Some(value))
+    }
+
+    /// Masks texts and the value that goes with them, also what begins in the last of the texts and ends in the first
+    /// string of the value; how many marks were written.
+    pub fn parts_and_value<'a>(
+        &self,
+        parts: impl IntoIterator<Item = &'a mut String>,
+        value: Option<&mut Value>,
+    ) -> u32 {
+        let mut parts: Vec<&mut String> = parts.into_iter().collect();
+        let Some(value) = value else {
+            return self.parts(parts);
+        };
         let mut together = Together::new();
+        for part in &parts {
+            let number = together.push(part);
+            together.below.glue("\n");
+            together.close.push(number, part);
+        }
+        together.joins = !parts.is_empty();
         self.collect(value, None, &mut together);
         let shares = together.found(self);
         let marks = shares.iter().map(Vec::len).sum();
         if marks > 0 {
-            write(value, &mut shares.into_iter());
+            let mut shares = shares.into_iter();
+            for part in &mut parts {
+                mask::apply(part, &shares.next().unwrap_or_default());
+            }
+            write(value, &mut shares);
         }
         count(marks)
     }
@@ -92,6 +119,10 @@ impl Redactor {
         match value {
             Value::String(text) => {
                 let number = together.push(text);
+                if std::mem::take(&mut together.joins) {
+                    together.close.push(number, text);
+                    together.close.glue("\n\n");
+                }
                 let kind = kind
                     .filter(|kind| kind.holds(text.as_bytes()) && !self.lets_through(kind.rule));
                 if let Some(kind) = kind {
@@ -127,7 +158,18 @@ impl Redactor {
                     self.collect(item, kind, together);
                 }
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::Number(digits) => {
+                // A mark takes its place only where it is a secret: everything else keeps its form.
+                let digits = digits.to_string();
+                let kind = kind.filter(|kind| {
+                    digits.len() >= SHORT_MIN
+                        && kind.holds(digits.as_bytes())
+                        && !self.lets_through(kind.rule)
+                });
+                let share = kind.map(|kind| Finding::new(kind.rule, 0..digits.len()));
+                together.shares.push(share.into_iter().collect());
+            }
+            Value::Null | Value::Bool(_) => {}
         }
     }
 }
@@ -153,6 +195,11 @@ fn write(value: &mut Value, shares: &mut impl Iterator<Item = Vec<Finding>>) {
             }
             *map = entries;
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Number(_) => {
+            if let Some(found) = shares.next().and_then(|share| share.into_iter().next()) {
+                *value = Value::String(found.mark());
+            }
+        }
+        Value::Null | Value::Bool(_) => {}
     }
 }

@@ -275,3 +275,56 @@ async fn what_cannot_match_any_more_is_text() {
     let outcome = promised(odd, json!({"a": "x\u{202e}y"})).await;
     assert!(outcome.is_ok() && outcome.result().unwrap().structured.is_none());
 }
+
+/// Says a secret in two reports of progress, and another one in two parts of a failure.
+struct Halves;
+
+impl Backend for Halves {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        let (one, two) = TOKEN.split_at(20);
+        for (done, half) in [(1, one), (2, two), (3, "well")] {
+            call.observer().progress(Progress {
+                done,
+                total: None,
+                message: Some(half.to_owned()),
+            });
+        }
+        let error = ToolError::new(Code::ExecutionError, format!("it is {one}"))
+            .with_details(json!({"rest": two}));
+        Box::pin(std::future::ready(Raw::failed(error)))
+    }
+}
+
+#[tokio::test]
+async fn a_secret_in_two_halves() {
+    let mut halves = tool("halves");
+    halves.backend = Arc::new(Halves);
+    let bench = bench(vec![halves], json!({}), Answer::No);
+    let ears = Arc::new(Ears::default());
+    let mut call = call("halves", json!({}));
+    call.observer = Arc::clone(&ears) as Arc<_>;
+    let outcome = bench.pipeline.call(call).await;
+    let heard = ears.0.lock().unwrap().join("|");
+    assert!(bare(&heard) && heard.ends_with("|well"), "{heard}");
+    let said = serde_json::to_string(outcome.result().unwrap_err()).unwrap();
+    assert!(bare(&said), "{said}");
+}
+
+#[tokio::test]
+async fn what_is_explained_is_masked() {
+    let config =
+        json!({"policy": {"rules": [{"reason": format!("see {TOKEN}"), "decision": "deny"}]}});
+    let bench = bench(vec![tool("sample")], config, Answer::No);
+    let evaluation = bench
+        .pipeline
+        .explain(call("sample", json!({})))
+        .await
+        .unwrap();
+    assert_eq!(evaluation.reasons()[0].text, "see [REDACTED:github-pat]");
+    let error = bench
+        .pipeline
+        .explain(call(TOKEN, json!({})))
+        .await
+        .unwrap_err();
+    assert!(bare(&error.message), "{error}");
+}

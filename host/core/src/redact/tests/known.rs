@@ -113,3 +113,45 @@ fn a_redactor_does_not_tell_what_it_knows() {
     let shown = format!("{:?}", redactor());
     assert!(!shown.contains("p@ss"), "{shown}");
 }
+
+#[test]
+fn escapes_that_need_not_be() {
+    let value = "my-own_secret.value";
+    let redactor = Redactor::new().with_values([("OWN", value)]);
+    for form in [
+        r"my\u002down_secret.value",
+        r"my\u002Down\u005fsecret\u002evalue",
+        r"\u006d\u0079-own_secret.value",
+        r"my\\u002down_secret.value",
+        "my%2Down%5Fsecret%2Evalue",
+        "my%2down_secret%2evalue",
+    ] {
+        let mut text = format!("<{form}>");
+        assert_eq!(redactor.text(&mut text), 1, "{form}");
+        assert_eq!(text, "<[REDACTED:secret:OWN]>", "{form}");
+    }
+}
+
+#[test]
+fn each_line_of_a_value_of_several() {
+    let value = "-----BEGIN OWN KEY-----\nfirst-line-of-it\n  second-line-of-it\nshort\n-----END OWN KEY-----";
+    let redactor = Redactor::new().with_values([("KEY", value)]);
+    let mut text = "it has second-line-of-it and short in it".to_owned();
+    assert_eq!(redactor.text(&mut text), 1);
+    assert_eq!(text, "it has [REDACTED:secret:KEY] and short in it");
+    let mut whole = format!("<{value}>");
+    redactor.text(&mut whole);
+    assert_eq!(whole, "<[REDACTED:secret:KEY]>");
+    let mut frame = "-----BEGIN OWN KEY-----".to_owned();
+    assert_eq!(redactor.text(&mut frame), 0);
+}
+
+#[test]
+fn the_bytes_of_a_file() {
+    let redactor = Redactor::new().with_values([("OWN", "my-own-secret-value")]);
+    let mut bytes = b"\xff\x00 my-own-secret-value \x00".to_vec();
+    assert_eq!(redactor.bytes(&mut bytes), 1);
+    assert_eq!(bytes, b"\xff\x00 [REDACTED:secret:OWN] \x00");
+    let mut token = super::TOKEN.as_bytes().to_vec();
+    assert_eq!(redactor.bytes(&mut token), 0);
+}

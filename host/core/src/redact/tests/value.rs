@@ -37,17 +37,17 @@ fn two_secret_keys_stay_two_entries() {
 fn below_a_telling_key() {
     let out = masked(json!({
         "password": "7", "db": {"adminPassword": "hunter2", "port": 5432}, "passwords": ["a"],
-        "password_list": ["a"], "pin": {"password": 1234, "secret": true, "token": ""},
+        "password_list": ["a"], "pin": {"password": 123, "secret": true, "token": ""},
     }));
     assert_eq!(out["password"], "[REDACTED:key:password]");
     assert_eq!(
         out["db"],
         json!({"adminPassword": "[REDACTED:key:password]", "port": 5432})
     );
-    // Numbers and booleans are what a schema promises; plurals and lists of names are not passwords.
+    // Short numbers and booleans are what a schema promises; plurals and lists of names are not passwords.
     assert_eq!(
         out["pin"],
-        json!({"password": 1234, "secret": true, "token": ""})
+        json!({"password": 123, "secret": true, "token": ""})
     );
     assert_eq!(out["password_list"], json!(["a"]));
     assert_eq!(
@@ -116,4 +116,37 @@ fn a_string_stays_a_string_and_a_second_time_changes_nothing() {
     let once = masked(json!({"password": "x", "text": TOKEN, "authorization": "Bearer 12345678"}));
     assert!(once.as_object().unwrap().values().all(Value::is_string));
     assert_eq!(masked(once.clone()), once);
+}
+
+#[test]
+fn numbers_below_keys_of_secrets() {
+    let mut value = json!({"password": 12_345_678, "port": 5432, "db": {"pin_password": [9876, 1]}, "token": 5});
+    assert_eq!(Redactor::new().value(&mut value), 2);
+    assert_eq!(
+        value,
+        json!({
+            "password": "[REDACTED:key:password]", "port": 5432,
+            "db": {"pin_password": ["[REDACTED:key:password]", 1]}, "token": 5,
+        })
+    );
+}
+
+#[test]
+fn a_secret_that_begins_in_a_text_and_ends_in_the_value() {
+    for at in [6, 20, 34] {
+        let (one, two) = TOKEN.split_at(at);
+        let mut text = format!("it is {one}");
+        let mut value = json!({"rest": two, "more": "x"});
+        let marks = Redactor::new().parts_and_value([&mut text], Some(&mut value));
+        assert!(marks > 0, "{at}");
+        let all = format!("{text}{value}");
+        assert!(!all.contains(two) && !text.contains(one), "{all}");
+    }
+    let known = Redactor::new().with_values([("OWN", "my-own-secret-value")]);
+    let (mut text, mut value) = ("my-own-se".to_owned(), json!(["cret-value"]));
+    assert_eq!(known.parts_and_value([&mut text], Some(&mut value)), 2);
+    assert_eq!(
+        (text.as_str(), &value),
+        ("[REDACTED:secret:OWN]", &json!(["[REDACTED:secret:OWN]"]))
+    );
 }
