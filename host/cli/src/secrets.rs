@@ -132,7 +132,7 @@ impl Secrets {
         for (name, kept) in self.read()?.secrets {
             let value = match kept {
                 Kept::Value(value) => value,
-                Kept::Keyring => self.from_keyring(&name)?,
+                Kept::Keyring => self.kept_in_keyring(&name)?,
             };
             values.push((name, value));
         }
@@ -140,7 +140,7 @@ impl Secrets {
         Ok(values)
     }
 
-    fn from_keyring(&self, name: &str) -> Result<String, ToolError> {
+    fn kept_in_keyring(&self, name: &str) -> Result<String, ToolError> {
         let why = match self.keyring.as_ref().map(|ring| ring.get(name)) {
             Some(Ok(value)) => return Ok(value),
             Some(Err(error)) => error.message,

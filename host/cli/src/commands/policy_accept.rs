@@ -34,7 +34,8 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
     };
     let withheld = setup.settings.withheld();
     let words = setup.settings.unread_words();
-    if !(withheld.is_empty() && words.is_empty()) && !yes {
+    let nothing = withheld.is_empty() && words.is_empty();
+    if !nothing && !yes {
         if !withheld.is_empty() {
             note(format_args!("{} would be put in force:", file.shown));
             show(file, withheld);

@@ -79,21 +79,18 @@ impl Danger {
             );
         }
         let asked = &self.conditions.method_requires_approval;
+        let is_asked =
+            |method: &String| asked.iter().any(|asked| asked.eq_ignore_ascii_case(method));
         if !asked.is_empty()
-            && let Some(method) = method(tool, arguments)
+            && let Some(method) = method(tool, arguments).filter(is_asked)
         {
-            if asked
-                .iter()
-                .any(|asked| asked.eq_ignore_ascii_case(&method))
-            {
-                let key = format!("{}.conditions.methodRequiresApproval", self.key);
-                let method = method.to_ascii_uppercase();
-                ask(
-                    Layer::Condition,
-                    key,
-                    format!("requests with {method} are asked about"),
-                );
-            }
+            let key = format!("{}.conditions.methodRequiresApproval", self.key);
+            let method = method.to_ascii_uppercase();
+            ask(
+                Layer::Condition,
+                key,
+                format!("requests with {method} are asked about"),
+            );
         }
         if self.conditions.unknown_host_requires_approval
             && let Some(url) = arguments["url"].as_str()
