@@ -243,9 +243,17 @@ fn is_placeholder(value: &[u8]) -> bool {
             .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// The value of a key in JSON text, or in a Python or JavaScript object, whose last word is at `word`. JSON inside of
-/// a JSON string, with its quotes escaped, counts too.
-pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Option<Hit> {
+/// A key in JSON text: where it is, where its value begins, and how its quotes are written.
+struct Key {
+    name: Range<usize>,
+    value: usize,
+    quote: u8,
+    depth: usize,
+}
+
+/// The key in JSON text, or in a Python or JavaScript object, whose last word is at `word`. JSON inside of a JSON
+/// string, with its quotes escaped, counts too.
+fn key(text: &[u8], word: Range<usize>) -> Option<Key> {
     let depth = count(&text[word.end..], |byte| byte == b'\\');
     let closing = word.end + depth;
     let quote = *text
@@ -256,27 +264,86 @@ pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Option<Hit> {
     if start == 0 || text[start - 1] != quote {
         return None;
     }
-    let is_space = |byte: u8| byte.is_ascii_whitespace();
     let mut at = closing + 1;
-    at += count(&text[at..], is_space);
+    at += spaces(text, at);
     if text.get(at) != Some(&b':') {
         return None;
     }
     at += 1;
-    at += count(&text[at..], is_space);
-    if count(&text[at..], |byte| byte == b'\\') != depth {
-        return None;
-    }
-    at += depth;
-    if text.get(at) != Some(&quote) {
-        return None;
-    }
-    let kind = judge(&text[start..word.end])?;
-    let value = at + 1..value_end(text, at + 1, quote, depth);
-    kind.holds(&text[value.clone()]).then_some(Hit {
-        rule: kind.rule,
-        at: value,
+    at += spaces(text, at);
+    Some(Key {
+        name: start..word.end,
+        value: at,
+        quote,
+        depth,
     })
+}
+
+/// The secrets in the value of the key whose last word is at `word`: a string, or the strings of a list.
+pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Vec<Hit> {
+    let Some(key) = key(text, word) else {
+        return Vec::new();
+    };
+    let is_list = text.get(key.value) == Some(&b'[');
+    if !is_list && string(text, key.value, &key).is_none() {
+        return Vec::new();
+    }
+    let Some(kind) = judge(&text[key.name.clone()]) else {
+        return Vec::new();
+    };
+    let mut values = Vec::new();
+    match is_list {
+        true => strings(text, &key, &mut values),
+        false => values.extend(string(text, key.value, &key)),
+    }
+    let holds = |value: &Range<usize>| kind.holds(&text[value.clone()]);
+    let hit = |at| Hit {
+        rule: kind.rule,
+        at,
+    };
+    values.into_iter().filter(holds).map(hit).collect()
+}
+
+/// What is in the quotes that begin at `at`.
+fn string(text: &[u8], at: usize, key: &Key) -> Option<Range<usize>> {
+    if count(text.get(at..)?, |byte| byte == b'\\') != key.depth {
+        return None;
+    }
+    let open = at + key.depth;
+    if text.get(open) != Some(&key.quote) {
+        return None;
+    }
+    Some(open + 1..value_end(text, open + 1, key.quote, key.depth))
+}
+
+/// The strings of a list and of the lists in it. An object in it has keys of its own.
+fn strings(text: &[u8], key: &Key, found: &mut Vec<Range<usize>>) {
+    let most = text.len().min(key.value + VALUE_MAX);
+    let (mut at, mut lists, mut objects) = (key.value, 0_u32, 0_u32);
+    while at < most {
+        if let Some(value) = string(text, at, key) {
+            at = value.end + key.depth + 1;
+            if objects == 0 {
+                found.push(value);
+            }
+            continue;
+        }
+        match text[at] {
+            b'[' => lists += 1,
+            b']' => lists = lists.saturating_sub(1),
+            b'{' => objects += 1,
+            b'}' => objects = objects.saturating_sub(1),
+            _ => {}
+        }
+        if lists == 0 {
+            return;
+        }
+        at += 1;
+    }
+}
+
+fn spaces(text: &[u8], at: usize) -> usize {
+    count(&text[at..], |byte| byte.is_ascii_whitespace())
 }
 
 /// How many of the next bytes are such.
@@ -367,7 +434,8 @@ mod tests {
     fn json_text_at_any_depth() {
         let value = |text: &str, word: &str| {
             let at = text.find(word).unwrap();
-            in_text(text.as_bytes(), at..at + word.len()).map(|hit| text[hit.at].to_owned())
+            let mut hits = in_text(text.as_bytes(), at..at + word.len()).into_iter();
+            hits.next().map(|hit| text[hit.at].to_owned())
         };
         let found = Some("hun\"ter2\\".to_owned());
         let plain = serde_json::json!({"dbPassword": "hun\"ter2\\", "x": 1}).to_string();
@@ -384,6 +452,19 @@ mod tests {
             value("{\"password\": \"hunter2", "password"),
             Some("hunter2".to_owned())
         );
+        let all = |text: &str| -> Vec<String> {
+            let at = text.find("password").unwrap();
+            let hits = in_text(text.as_bytes(), at..at + "password".len());
+            hits.into_iter()
+                .map(|hit| text[hit.at].to_owned())
+                .collect()
+        };
+        let list =
+            serde_json::json!({"password": ["one", {"user": "me"}, ["t]wo"], 3], "next": ["free"]});
+        assert_eq!(all(&list.to_string()), ["one", "t]wo"]);
+        let nested = serde_json::json!({"body": list.to_string()}).to_string();
+        assert_eq!(all(&nested), ["one", "t]wo"]);
+        assert_eq!(all("{\"password\": [\"open"), ["open"]);
         assert_eq!(value("{\"password\": 12}", "password"), None);
         assert_eq!(value("the password: x", "password"), None);
         assert_eq!(value("\"password_hint\": \"x\"", "password"), None);

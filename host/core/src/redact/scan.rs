@@ -147,7 +147,7 @@ impl Engine {
                     Use::Rule(number) => self.anchored(&mut scan, number, anchor.range()),
                     Use::Gate(number) => scan.progress[number].open = true,
                     Use::Key if anchor.start() >= next_key => {
-                        if let Some(found) = keys::in_text(text, anchor.range()) {
+                        for found in keys::in_text(text, anchor.range()) {
                             next_key = found.at.end;
                             scan.hits.push(found);
                         }
