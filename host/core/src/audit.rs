@@ -19,10 +19,12 @@
 //! `seq` of that line; the next file goes on with the chain. `audit.head` holds `seq` and hash of the last line,
 //! so that missing lines at the end are noticed too. It is written after the line, in place and under the same
 //! lock: a crash between the two leaves a head that is behind, which is no fault. A line that a crash has torn
-//! stays; the next writer ends it and says how many bytes it was in an event `recovered`.
+//! stays; the next writer ends it and says how many bytes it was in an event `recovered`. No crash takes the head
+//! away: where it is missing or damaged, the next writer says so in `recovered`, and that stays a fault.
 //!
-//! Nobody holds a key: who can write all of these files can write another history. Against that, `mimir audit
-//! verify` prints the head, to be noted elsewhere, and `--head` checks against what was noted.
+//! Nobody holds a key: who can write all of these files can write another history. Against that, a front-end
+//! remembers where the log ended in a place of the user's own ([`FileAudit::course`]), `mimir audit verify`
+//! prints the head, to be noted elsewhere, and `--head` checks against what was noted.
 
 use std::io;
 

@@ -99,3 +99,21 @@ async fn a_result_is_no_better_than_what_it_was_made_of() {
     let outcome = bench.pipeline.call(call("outer", json!({}))).await;
     assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
 }
+
+#[tokio::test]
+async fn a_model_a_server_and_a_team_are_somewhere_else() {
+    let change: [fn(&mut Tool); 4] = [
+        |_| {},
+        |tool| tool.definition.needs.model = true,
+        |tool| tool.source = Source::Mcp,
+        |tool| tool.source = Source::Teams,
+    ];
+    for (at, change) in change.into_iter().enumerate() {
+        let mut other = tool("other");
+        other.trust = Trust::Trusted;
+        change(&mut other);
+        let bench = bench(vec![tool("reader"), other], json!({}), Answer::No);
+        let refused = after_reading(&bench, "other").await;
+        assert_eq!(refused, (at > 0).then_some(Code::ApprovalDenied), "{at}");
+    }
+}
