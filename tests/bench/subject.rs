@@ -91,8 +91,8 @@ impl Subject {
     /// Whether the rules allow a call, without making it.
     pub async fn is_allowed(&self, tool: &str, arguments: Value) -> bool {
         let call = Call::new(tool, arguments, context());
-        let evaluation = self.pipeline.explain(call).await.unwrap();
-        evaluation.decision() == Decision::Allow
+        let explanation = self.pipeline.explain(call).await.unwrap();
+        explanation.evaluation.decision() == Decision::Allow
     }
 
     /// A call that has to succeed.

@@ -102,8 +102,9 @@ fn an_answer_is_waited_for(key: &str) {
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, Code::ApprovalDenied);
     assert!(
-        error.message.contains("0.05 s (approvals.timeoutMs)"),
-        "{error}"
+        error.way_out[0].contains("0.05 s (approvals.timeoutMs)"),
+        "{:?}",
+        error.way_out
     );
 }
 

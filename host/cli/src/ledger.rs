@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use mimir_core::Tool;
 use mimir_core::approval::{Fingerprint, Lease, Ledger, LedgerError};
 use mimir_core::grants::Grant;
+use mimir_core::needs::NeedKind;
 use sha2::{Digest, Sha256};
 
 use crate::places::Places;
@@ -68,23 +69,22 @@ impl UserLedger {
         &self.lock
     }
 
-    /// Grants a plugin, and remembers that this person did.
+    /// Grants a plugin, and remembers that this person did. An earlier grant of it does not count any more.
     pub fn put(&self, location: &str, grant: Grant) -> Result<(), LedgerError> {
         let id = grant.id(location);
         self.lock
             .change(|lock| lock.plugins.insert(location.to_owned(), grant))?;
-        self.store.change(|book| book.grants.insert(id))?;
+        self.store
+            .change(|book| book.grants.insert(location.to_owned(), id))?;
         Ok(())
     }
 
-    /// Takes a grant back. Says whether there was one.
+    /// Takes a grant back. Says whether there was one. It is forgotten here first: whatever lock comes back, or
+    /// cannot be read, it does not count again.
     pub fn revoke(&self, location: &str) -> Result<bool, LedgerError> {
-        let gone = self.lock.change(|lock| lock.plugins.remove(location))?;
-        if let Some(grant) = &gone {
-            let id = grant.id(location);
-            self.store.change(|book| book.grants.remove(&id))?;
-        }
-        Ok(gone.is_some())
+        let known = self.store.change(|book| book.grants.remove(location))?;
+        let gone = self.lock.take(location)?;
+        Ok(known.is_some() || gone)
     }
 }
 
@@ -112,8 +112,8 @@ impl Ledger for UserLedger {
         }
     }
 
-    fn grant(&self, plugin: &[Arc<Tool>]) -> Result<(), LedgerError> {
-        match (plugin.first(), Grant::new(plugin, Vec::new())) {
+    fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), LedgerError> {
+        match (plugin.first(), Grant::new(plugin, withheld.to_vec())) {
             (Some(tool), Some(grant)) => self.put(&tool.origin.location, grant),
             _ => Ok(()),
         }

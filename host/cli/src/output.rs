@@ -93,7 +93,11 @@ impl Printer {
     /// Prints why there is no result.
     pub fn failure(self, error: &ToolError) -> Result<(), Failure> {
         if self.json {
-            return self.value(&json!({ "ok": false, "error": error }));
+            let mut told = json!({ "ok": false, "error": error });
+            if !error.way_out.is_empty() {
+                told["wayOut"] = json!(error.way_out);
+            }
+            return self.value(&told);
         }
         outcome::error(error)
     }

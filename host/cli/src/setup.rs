@@ -83,7 +83,11 @@ impl Setup {
             .and_then(|lock| Ok((lock, ledger.book()?)));
         match granted {
             Ok((lock, book)) => {
-                for line in grants::apply(&lock, tools, |id| book.grants.contains(id)) {
+                let counts = |location: &str, id: &str| {
+                    let known = book.grants.get(location);
+                    known.is_some_and(|known| known == id)
+                };
+                for line in grants::apply(&lock, tools, counts) {
                     warn(line);
                 }
             }

@@ -19,7 +19,8 @@ pub use lease::{Lease, Ledger, LedgerError, NoLedger};
 pub use pattern::Pattern;
 
 pub(crate) use desk::Desk;
-pub(crate) use lease::{covering, timestamp};
+pub(crate) use lease::{Question, covering, timestamp};
+pub(crate) use pattern::is_asked_each_time;
 
 /// Everything that a person needs in order to answer. All text is safe to print.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,7 +30,7 @@ pub struct Card {
     pub fingerprint: Fingerprint,
     /// The tool's canonical name.
     pub tool: String,
-    /// The tool in the middle of whose call this one was made.
+    /// The tools in the middle of whose calls this one was made, the outermost first: `outer → inner`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// Where it comes from.
@@ -48,10 +49,33 @@ pub struct Card {
     pub risks: Vec<String>,
     /// Needs that this answer would grant for this call, one line each.
     pub grants: Vec<String>,
+    /// What has changed since a person granted the plugin, one line each. While there is something, nobody but a
+    /// person who has seen it can say yes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+    /// If a grant is missing: what follows from the plugin's imports, each the end of a sentence about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub proofs: Vec<String>,
     /// Why the person is asked.
     pub reasons: Vec<Reason>,
-    /// What the answer "always" would cover, in words; nothing more is ever stored.
-    pub always: String,
+    /// What the answer "always" would cover, in words; nothing more is ever stored. Nothing if each call is a
+    /// question of its own: then neither "always" nor "this session" can be answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub always: Option<Always>,
+}
+
+/// What the answer "always" covers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Always {
+    /// In one line.
+    pub text: String,
+    /// If it is a grant to a plugin: what each of its tools gets, one line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<String>,
+    /// If it is a grant: what it leaves out, as an earlier one did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<String>,
 }
 
 /// What a person answers.
@@ -59,6 +83,8 @@ pub struct Card {
 pub enum Answer {
     /// Yes, this once.
     Once,
+    /// Yes, said before anybody knew what would be asked. It is no answer to what has changed since a grant.
+    Beforehand,
     /// Yes, and to all that the card's "always" covers until the session ends.
     Session,
     /// Yes, and to all that the card's "always" covers until it is revoked or has expired.
@@ -67,9 +93,9 @@ pub enum Answer {
     Edit(Value),
     /// No.
     No,
-    /// Nobody is there to answer; says how someone could be.
+    /// Nobody is there to answer.
     Nobody {
-        /// One sentence that names the way out.
+        /// How someone could: one sentence, for the person only.
         way_out: String,
     },
 }
@@ -79,6 +105,7 @@ impl Answer {
     pub const fn as_str(&self) -> &'static str {
         match self {
             Answer::Once => "once",
+            Answer::Beforehand => "beforehand",
             Answer::Session => "session",
             Answer::Always => "always",
             Answer::Edit(_) => "edit",

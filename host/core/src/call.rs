@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::clock::{Deadline, Watch};
 use crate::paths::PathRules;
 use crate::pipeline::Floor;
+use crate::tool::{Tool, ToolName};
 
 /// Names one call. Sorts by time, and is unique on a machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -158,11 +159,33 @@ impl Call {
     }
 }
 
+/// A tool that calls another one: the name, and the build that has it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Caller {
+    /// The tool's canonical name.
+    pub tool: ToolName,
+    /// sha256 of what runs it.
+    pub digest: String,
+}
+
+impl Caller {
+    /// This tool as a caller.
+    pub fn of(tool: &Tool) -> Self {
+        Self {
+            tool: tool.name().clone(),
+            digest: tool.origin.digest.clone(),
+        }
+    }
+}
+
 /// What a nested call inherits from the call around it.
 #[derive(Clone)]
 pub struct Parent {
     /// The calling tool.
-    pub tool: crate::tool::ToolName,
+    pub tool: ToolName,
+    /// It and the tools in the middle of whose calls it was called, the outermost first.
+    pub callers: Vec<Caller>,
     /// How deep the calling tool's own call was.
     pub depth: u32,
     /// The time that the outer call has; it stands still while a person is asked.

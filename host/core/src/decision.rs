@@ -1,5 +1,7 @@
 //! The ordered answer to "may this run?", and the answer with its reasons.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// What a gate says. The order is the law: the strictest that anyone said wins.
@@ -110,61 +112,120 @@ impl Reason {
     }
 }
 
+/// What a rule judged by, as far as a remembered answer has to know it. It is not shown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Basis {
+    /// Names what the rule says, where its name and its words do not: another rule may come to stand in its
+    /// place.
+    pub(crate) content: Option<Arc<str>>,
+    /// The arguments that it looks at.
+    pub(crate) reads: Reads,
+    /// Whether it would allow, and does not count before a person has accepted its file.
+    pub(crate) withheld: bool,
+    /// Whether its words are neither mimir's nor those of somebody whom the person has accepted.
+    pub(crate) strange: bool,
+}
+
+/// The arguments that a rule looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Reads {
+    /// Any of them: what is not known to be narrower.
+    #[default]
+    Everything,
+    /// These, by name.
+    Only(Arc<[String]>),
+}
+
+impl Reads {
+    /// None: the rule is about the tool, or about what the call does as a whole.
+    pub(crate) fn nothing() -> Self {
+        Reads::Only(Arc::default())
+    }
+
+    fn includes(&self, argument: &str) -> bool {
+        match self {
+            Reads::Everything => true,
+            Reads::Only(names) => names.iter().any(|name| name == argument),
+        }
+    }
+}
+
+impl From<Reads> for Basis {
+    fn from(reads: Reads) -> Self {
+        Self {
+            reads,
+            ..Self::default()
+        }
+    }
+}
+
 /// A decision with every rule that spoke. With no rule at all the answer is `ask`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Evaluation {
     reasons: Vec<Reason>,
-    /// The numbers of the reasons whose words are neither mimir's nor those of somebody whom the person has
-    /// accepted.
+    /// One for each reason.
     #[serde(skip)]
-    strange: Vec<usize>,
+    bases: Vec<Basis>,
 }
 
 impl Evaluation {
     /// Adds what one rule says.
     pub fn push(&mut self, reason: Reason) {
+        self.push_from(reason, Basis::default());
+    }
+
+    /// Adds what one rule says, and what it judged by.
+    pub(crate) fn push_from(&mut self, reason: Reason, basis: Basis) {
         self.reasons.push(reason);
+        self.bases.push(basis);
     }
 
     /// Adds what one rule says in the words of strangers, which a model does not get to read as mimir's.
     pub(crate) fn push_strange(&mut self, reason: Reason) {
-        self.strange.push(self.reasons.len());
-        self.reasons.push(reason);
+        self.push_strange_from(reason, Basis::default());
+    }
+
+    /// The same, and what it judged by.
+    pub(crate) fn push_strange_from(&mut self, reason: Reason, basis: Basis) {
+        let strange = true;
+        self.push_from(reason, Basis { strange, ..basis });
     }
 
     /// Says that the words of the reasons from the one numbered `from` are those of strangers.
     pub(crate) fn estrange(&mut self, from: usize) {
-        self.strange.extend(from..self.reasons.len());
+        for basis in self.bases.iter_mut().skip(from) {
+            basis.strange = true;
+        }
     }
 
     /// The same in words that can be handed to a model as mimir's own. A person reads what is really written.
     #[must_use]
     pub fn told(&self) -> Self {
-        let told = |(at, reason): (usize, &Reason)| match self.strange.contains(&at) {
+        let told = |(reason, basis): (&Reason, &Basis)| match basis.strange {
             true => reason.told(),
             false => reason.without_place(),
         };
         Self {
-            reasons: self.reasons.iter().enumerate().map(told).collect(),
-            strange: Vec::new(),
+            reasons: self.reasons.iter().zip(&self.bases).map(told).collect(),
+            bases: self.bases.clone(),
         }
     }
 
     /// Says of each `allow` from the one numbered `from` that it does not count, and why.
     pub(crate) fn withhold(&mut self, from: usize, why: &str) {
-        for reason in self.reasons.iter_mut().skip(from) {
+        let both = self.reasons.iter_mut().zip(&mut self.bases);
+        for (reason, basis) in both.skip(from) {
             if reason.decision == Decision::Allow {
                 reason.text = format!("{} ({why})", reason.text);
+                basis.withheld = true;
             }
         }
     }
 
     /// Adds what others have said after this.
     pub(crate) fn append(&mut self, mut later: Evaluation) {
-        let before = self.reasons.len();
-        let strange = later.strange.iter().map(|at| before + at);
-        self.strange.extend(strange);
         self.reasons.append(&mut later.reasons);
+        self.bases.append(&mut later.bases);
     }
 
     /// Says that the reasons from the one numbered `from` are a team's.
@@ -199,6 +260,25 @@ impl Evaluation {
     pub fn asking(&self) -> impl Iterator<Item = &Reason> {
         let reasons = self.reasons.iter();
         reasons.filter(|reason| reason.decision == Decision::Ask)
+    }
+
+    /// The rules that say a person must be asked, each with what it judged by.
+    pub(crate) fn asking_from(&self) -> impl Iterator<Item = (&Reason, &Basis)> {
+        let both = self.reasons.iter().zip(&self.bases);
+        both.filter(|(reason, _)| reason.decision == Decision::Ask)
+    }
+
+    /// Whether what is asked about could lie in this argument.
+    pub(crate) fn asks_about(&self, argument: &str) -> bool {
+        let mut asking = self.asking_from();
+        asking.any(|(_, basis)| basis.reads.includes(argument))
+    }
+
+    /// The rules that would allow, and do not count before a person has accepted their file.
+    pub(crate) fn withheld(&self) -> impl Iterator<Item = &Reason> {
+        let both = self.reasons.iter().zip(&self.bases);
+        let withheld = both.filter(|(_, basis)| basis.withheld);
+        withheld.map(|(reason, _)| reason)
     }
 
     /// The first rule whose word became the decision.

@@ -100,6 +100,10 @@ pub struct ToolError {
     /// Machine-readable facts, such as the failures of a validation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
+    /// The exact commands or lines that would allow it, for the person only: a model that reads them asks for
+    /// them. So it is no part of the JSON form, and a tool whose nested call failed does not get it.
+    #[serde(skip)]
+    pub way_out: Box<[String]>,
 }
 
 impl ToolError {
@@ -109,7 +113,15 @@ impl ToolError {
             code,
             message: message.into(),
             details: None,
+            way_out: Box::default(),
         }
+    }
+
+    /// The same error with what would allow it.
+    #[must_use]
+    pub fn with_way_out(mut self, way_out: impl IntoIterator<Item = String>) -> Self {
+        self.way_out = way_out.into_iter().collect();
+        self
     }
 
     /// The same error with `details`.

@@ -67,8 +67,25 @@ pub struct ToolGrant {
 pub enum Standing {
     /// It is what was granted.
     Granted,
-    /// It is another build; what is different, one line each. Nothing, if it asks for the same.
-    Changed(Vec<String>),
+    /// It is another build.
+    Changed(Changes),
+}
+
+/// How another build of a plugin differs from the one that was granted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// What is different, one line each. Nothing, if it asks for the same.
+    pub lines: Vec<String>,
+    /// The kinds of needs that were withheld.
+    pub withheld: Vec<NeedKind>,
+}
+
+impl Changes {
+    /// Names them: sha256 over all of it, in lower-case hex.
+    pub(crate) fn id(&self) -> String {
+        let text = serde_json::to_vec(&(&self.lines, &self.withheld)).unwrap_or_default();
+        format!("{:x}", Sha256::digest(text))
+    }
 }
 
 impl Grant {
@@ -105,8 +122,11 @@ impl Grant {
     pub fn standing(&self, tools: &[Arc<Tool>]) -> Standing {
         match tools.first() {
             Some(tool) if tool.origin.digest == self.digest => Standing::Granted,
-            Some(_) => Standing::Changed(self.changes(tools)),
-            None => Standing::Changed(Vec::new()),
+            Some(_) => Standing::Changed(Changes {
+                lines: self.changes(tools),
+                withheld: self.withheld.clone(),
+            }),
+            None => Standing::Changed(Changes::default()),
         }
     }
 
@@ -125,8 +145,8 @@ impl Grant {
         let mut changes = Vec::new();
         let imports = tools
             .first()
-            .map_or_else(Vec::new, |tool| sorted(&tool.origin.imports));
-        differences("imports", &self.imports, &imports, &mut changes);
+            .map_or_else(Vec::new, |tool| unpatched(&tool.origin.imports));
+        differences("imports", &unpatched(&self.imports), &imports, &mut changes);
         for tool in tools {
             let name = tool.name().as_str();
             let Some(before) = self.tools.get(name) else {
@@ -152,9 +172,9 @@ impl Grant {
     }
 }
 
-/// Puts in force what the lock grants. `counts` says whether a person has said so: it is given the name of
-/// each grant. Answers with what is amiss, one line for each grant that does not count.
-pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str) -> bool) -> Vec<String> {
+/// Puts in force what the lock grants. `counts` says whether a person has said so: it is given the place of the
+/// plugin and the name of the grant. Answers with what is amiss, one line for each grant that does not count.
+pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let mut amiss = Vec::new();
     for (location, grant) in &lock.plugins {
         let ours =
@@ -164,7 +184,7 @@ pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str) -> bool) -> 
             .filter(|tool| tool.origin.location == *location)
             .map(|tool| Arc::new(tool.clone()))
             .collect();
-        if !counts(&grant.id(location)) {
+        if !counts(location, &grant.id(location)) {
             if !all.is_empty() {
                 amiss.push(format!(
                     "the grant of {location} in tools.lock was not given by you on this machine and does not count; look at it and run `mimir tools trust {}`",
@@ -201,6 +221,28 @@ fn sorted(imports: &[String]) -> Vec<String> {
     let mut imports = imports.to_vec();
     imports.sort();
     imports
+}
+
+/// Imports without the patch numbers of WASI's packages: a patch changes no interface, and a new toolchain
+/// brings another one for each of them.
+fn unpatched(imports: &[String]) -> Vec<String> {
+    let unpatched = imports.iter().map(|import| {
+        let versioned = import.split_once('@');
+        let Some((name, version)) = versioned.filter(|(name, _)| name.starts_with("wasi:")) else {
+            return import.clone();
+        };
+        let parts: Vec<&str> = version.split('.').collect();
+        let number = |part: &&str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit());
+        match parts.as_slice() {
+            // A release: what comes before one may differ in everything.
+            [major, minor, _] if parts.iter().all(number) => format!("{name}@{major}.{minor}"),
+            _ => import.clone(),
+        }
+    });
+    let mut unpatched: Vec<String> = unpatched.collect();
+    unpatched.sort();
+    unpatched.dedup();
+    unpatched
 }
 
 fn definition_hash(definition: &Definition) -> String {

@@ -103,6 +103,21 @@ pub enum NeedKind {
     Model,
 }
 
+impl NeedKind {
+    /// The spelling used in files and output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            NeedKind::Files => "files",
+            NeedKind::Hosts => "hosts",
+            NeedKind::Commands => "commands",
+            NeedKind::Secrets => "secrets",
+            NeedKind::Variables => "variables",
+            NeedKind::Tools => "tools",
+            NeedKind::Model => "model",
+        }
+    }
+}
+
 impl Needs {
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {

@@ -11,14 +11,14 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::approval::{Approver, Desk, Ledger};
+use crate::approval::{Approver, Desk, Lease, Ledger};
 use crate::audit::AuditSink;
 use crate::call::Call;
 use crate::clock::Clock;
-use crate::decision::Evaluation;
+use crate::decision::{Decision, Evaluation};
 use crate::error::{Code, ToolError};
 use crate::outcome::Outcome;
-use crate::policy::Policy;
+use crate::policy::{self, Policy};
 use crate::redact::Vault;
 use crate::registry::Registry;
 
@@ -41,7 +41,7 @@ pub use run::Ran;
 pub use sanitize::Clean;
 pub use validate::Checked;
 
-use approve::Next;
+use approve::{Next, Remembered};
 use run::Slots;
 use session::Sessions;
 use trail::Trail;
@@ -69,6 +69,17 @@ pub struct Ports {
     pub audit: Arc<dyn AuditSink>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+}
+
+/// What would become of a call.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// What every rule says.
+    pub evaluation: Evaluation,
+    /// If a person would have to be asked: the answer that was given before and lets it through.
+    pub lease: Option<Lease>,
+    /// What would let it through else, for the person.
+    pub way_out: Vec<String>,
 }
 
 /// Takes calls. Clones share one pipeline.
@@ -142,7 +153,7 @@ impl Pipeline {
     }
 
     /// What would be decided about this call, and why. Nothing runs but the tool's assessor.
-    pub async fn explain(&self, call: Call) -> Result<Evaluation, ToolError> {
+    pub async fn explain(&self, call: Call) -> Result<Explanation, ToolError> {
         let world = self.world();
         let road = self.road(&world);
         let mut trail = Trail::silent(&call, &self.0.ports);
@@ -150,9 +161,9 @@ impl Pipeline {
         let explained = road.explain(call, &mut trail).await;
         let redactor = trail.redactor();
         explained
-            .map(|mut evaluation| {
-                evaluation.mask(&redactor);
-                evaluation
+            .map(|mut explained| {
+                explained.evaluation.mask(&redactor);
+                explained
             })
             .map_err(|mut error| {
                 mask::error(&redactor, &mut error);
@@ -172,9 +183,16 @@ impl Pipeline {
 }
 
 impl Road<'_> {
-    async fn explain(&self, call: Call, trail: &mut Trail) -> Result<Evaluation, ToolError> {
+    async fn explain(&self, call: Call, trail: &mut Trail) -> Result<Explanation, ToolError> {
         let checked = validate::validate(self, call, trail)?;
-        Ok(decide::evaluate(self, &checked).await?.0)
+        let evaluation = decide::evaluate(self, &checked).await?.0;
+        let asks = evaluation.decision() == Decision::Ask;
+        let lease = asks.then(|| approve::remembered(self, &checked, &evaluation));
+        Ok(Explanation {
+            lease: lease.flatten().map(Remembered::into),
+            way_out: policy::ways(&evaluation, checked.tool()),
+            evaluation,
+        })
     }
 
     /// The way in: what stands between a call and its tool.

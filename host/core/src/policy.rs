@@ -8,12 +8,11 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use crate::config::{ApprovalDefaults, Config, Profile, ToolSettings};
-use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::limits::Limits;
 use crate::paths::PathRules;
 use crate::redact::Redactor;
-use crate::text;
-use crate::tool::{Source as ToolSource, Tool, ToolName, Trust};
+use crate::tool::{Source as ToolSource, Tool, ToolName};
 
 mod budget;
 mod commands;
@@ -26,13 +25,17 @@ mod judge;
 mod links;
 mod lists;
 mod of_tool;
+mod own;
 mod place;
 mod rules;
 mod source;
 mod spelling;
+mod ways;
 
 pub(crate) use forms::same_as;
 pub(crate) use links::Links;
+pub(crate) use own::{own_word, trust};
+pub(crate) use ways::ways;
 
 pub use error::PolicyError;
 pub use source::Source;
@@ -247,7 +250,7 @@ impl Policy {
     /// What a team says is the team's layer, whatever kind of rule it is; what does not count yet says so.
     fn sign(&self, from: usize, evaluation: &mut Evaluation) {
         if self.unaccepted {
-            evaluation.withhold(from, "this counts after `mimir policy accept`");
+            evaluation.withhold(from, "it does not count: nobody has accepted the file");
         }
         if self.strange || self.unaccepted {
             evaluation.estrange(from);
@@ -262,13 +265,14 @@ impl Policy {
     fn approval(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
         let mut any = false;
         let mut say = |key: String, decision: Decision, text: String| {
-            evaluation.push(Reason {
+            let reason = Reason {
                 layer: Layer::ToolApproval,
                 decision,
                 source: self.source.at(&key),
                 rule: format!("{key}: {}", decision.as_str()),
                 text,
-            });
+            };
+            evaluation.push_from(reason, Reads::nothing().into());
         };
         let set = |decision: Decision| {
             format!("the config sets `{}` to {}", tool.name(), decision.as_str())
@@ -350,64 +354,6 @@ fn check_tool(tool: &str, settings: &ToolSettings, source: &Source) -> Result<()
             .map_err(fault(&key))?;
     }
     Ok(())
-}
-
-/// What the tool itself says, as far as it is trusted. A person's word replaces it.
-pub(crate) fn own_word(tool: &Tool, assessed: Option<Decision>, evaluation: &mut Evaluation) {
-    let source = tool.origin.location.as_str();
-    let (layer, decision, text) = match assessed {
-        Some(decision) => (
-            Layer::Assessor,
-            decision,
-            "the tool judges this call itself",
-        ),
-        None => (
-            Layer::ToolDefault,
-            tool.definition.approval,
-            "the tool's own default",
-        ),
-    };
-    evaluation.push(Reason {
-        layer,
-        decision,
-        rule: format!("{}: {}", tool.name(), decision.as_str()),
-        source: source.to_owned(),
-        text: text.to_owned(),
-    });
-}
-
-/// What is not granted is asked for, whatever was said about the tool's own word: a name in a config
-/// says nothing about which component answers to it.
-pub(crate) fn trust(tool: &Tool, evaluation: &mut Evaluation) {
-    let source = tool.origin.location.as_str();
-    if tool.trust != Trust::Untrusted {
-        return;
-    }
-    let plugin = text::visible(&tool.origin.plugin);
-    let (rule, text) = match tool.changes.as_deref() {
-        None => (
-            "a plugin with needs that nobody has granted",
-            format!("nobody has granted what `{plugin}` needs"),
-        ),
-        Some([]) => (
-            "a plugin that was rebuilt since it was granted",
-            format!("`{plugin}` was rebuilt since it was granted; it asks for the same as before"),
-        ),
-        Some(changes) => (
-            "a plugin that has changed since it was granted",
-            format!(
-                "`{plugin}` has changed since it was granted: {}",
-                changes.join("; ")
-            ),
-        ),
-    };
-    evaluation.push_strange(Reason {
-        layer: Layer::Trust,
-        decision: Decision::Ask,
-        rule: rule.to_owned(),
-        source: source.to_owned(),
-        text,
-    });
 }
 
 #[cfg(test)]

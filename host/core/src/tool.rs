@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
 use crate::decision::Decision;
+use crate::grants::Changes;
 use crate::needs::Needs;
 use crate::schema::Schema;
 
@@ -212,6 +213,9 @@ pub struct Origin {
     pub digest: String,
     /// Interfaces that the component imports: what it could reach if it were granted.
     pub imports: Vec<String>,
+    /// What follows from the imports alone, each the end of a sentence about the plugin: `cannot run commands`.
+    #[serde(default)]
+    pub proofs: Vec<String>,
 }
 
 /// How far the host trusts what a tool says of itself.
@@ -241,9 +245,8 @@ pub struct Tool {
     pub trust: Trust,
     /// What of its needs a person has granted for good.
     pub granted: Needs,
-    /// What has changed since a person granted its plugin, one line each, if one ever did. Empty after a
-    /// rebuild that asks for the same.
-    pub changes: Option<Vec<String>>,
+    /// What is different since a person granted its plugin, if one ever did.
+    pub changes: Option<Changes>,
     /// Whether its plugin judges its own calls.
     pub assessed: bool,
     /// What runs it.
@@ -254,6 +257,15 @@ impl Tool {
     /// The canonical name.
     pub fn name(&self) -> &ToolName {
         &self.definition.name
+    }
+
+    /// What a person's yes gives to a call of it while its plugin has no grant: all that it needs, but for the
+    /// kinds that were withheld from the build before.
+    pub fn wanted(&self) -> Needs {
+        let mut needs = self.definition.needs.clone();
+        let withheld = self.changes.iter().flat_map(|changes| &changes.withheld);
+        withheld.for_each(|kind| needs.clear(*kind));
+        needs
     }
 
     /// Whether `name` is its name or one of its aliases.

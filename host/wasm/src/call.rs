@@ -207,6 +207,7 @@ async fn invoke(
                     code: Code::ExecutionError,
                     message,
                     details,
+                    way_out: Box::default(),
                 }),
                 Err(LiftError::Trap(error)) => return Err(error),
                 Err(LiftError::TooLarge) => Err(too_large(most as u64)),

@@ -132,6 +132,7 @@ pub(crate) fn error(error: types::Error) -> ToolError {
         code,
         message: error.message,
         details,
+        way_out: Box::default(),
     }
 }
 

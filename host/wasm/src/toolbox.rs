@@ -13,7 +13,7 @@ use crate::backend::WasmBackend;
 use crate::describe::{self, Described, Description, Kind};
 use crate::digest::Hash;
 use crate::error::HostError;
-use crate::family::is_pure;
+use crate::family::{is_pure, proofs};
 use crate::folder::{self, Scan};
 use crate::host::WasmHost;
 use crate::lift::tool_name;
@@ -232,6 +232,10 @@ impl Toolbox {
             version: description.version,
             location: found.place.clone(),
             digest: found.digest.to_string(),
+            proofs: proofs(&description.imports)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             imports: description.imports,
         });
         for definition in tools {

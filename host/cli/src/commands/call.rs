@@ -51,10 +51,9 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
     }
     let policy = setup.settings.policy()?;
     let world = setup.joined(policy, registry);
-    let config = setup.workspace.shown(&setup.workspace.config());
     // If this fails, the pipeline cannot record the call and says so.
     let _ = setup.workspace.make_state();
-    let pipeline = setup.pipeline(world, approver(wish.approve, config));
+    let pipeline = setup.pipeline(world, approver(wish.approve));
     let watcher = Arc::new(Watcher::new(&wish.tool));
     let mut call = call(wish.tool, arguments);
     call.observer = Arc::clone(&watcher) as Arc<_>;

@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use mimir_core::{Decision, Evaluation};
+use mimir_core::Decision;
+use mimir_core::approval::Fingerprint;
+use mimir_core::pipeline::Explanation;
 use serde::Serialize;
 
 use crate::args::{Approve, Globals};
@@ -15,9 +17,16 @@ use crate::terminal::approver;
 use super::call::call;
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Explained<'a> {
     decision: Decision,
     reasons: &'a [mimir_core::decision::Reason],
+    /// The remembered approval that answers for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<&'a Fingerprint>,
+    /// What would let the call through.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    way_out: &'a [String],
 }
 
 /// Says what would be decided about a call. Nothing runs but the tool's assessor.
@@ -36,17 +45,20 @@ pub async fn run(
     let arguments = words
         .resolve(Some(found))
         .map_err(|error| Failure::ending(error, Exit::Usage))?;
-    let pipeline = setup.pipeline(world, approver(Approve::Never, String::new()));
-    let evaluation = pipeline.explain(call(tool.to_owned(), arguments)).await?;
+    let pipeline = setup.pipeline(world, approver(Approve::Never));
+    let explanation = pipeline.explain(call(tool.to_owned(), arguments)).await?;
     let explained = Explained {
-        decision: evaluation.decision(),
-        reasons: evaluation.reasons(),
+        decision: explanation.evaluation.decision(),
+        reasons: explanation.evaluation.reasons(),
+        lease: explanation.lease.as_ref().map(|lease| &lease.id),
+        way_out: &explanation.way_out,
     };
-    printer.result(&explained, |out| text(out, &evaluation))?;
+    printer.result(&explained, |out| text(out, &explanation))?;
     Ok(Exit::Done)
 }
 
-fn text(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result<()> {
+fn text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
+    let evaluation = &explanation.evaluation;
     let word = |decision: Decision| match decision {
         Decision::Allow => styled(GOOD, decision.as_str()),
         Decision::Ask => styled(WARN, decision.as_str()),
@@ -61,6 +73,20 @@ fn text(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result<()> {
             word(reason.decision),
             mimir_core::text::visible(&line)
         )?;
+    }
+    if let Some(lease) = &explanation.lease {
+        let id = lease.id.short();
+        let covers = mimir_core::text::visible(&lease.pattern.describe());
+        return writeln!(
+            out,
+            "It runs unasked: approval {id} covers calls with {covers}; `mimir approvals revoke {id}` takes it back"
+        );
+    }
+    if !explanation.way_out.is_empty() {
+        writeln!(out, "to allow it")?;
+    }
+    for line in &explanation.way_out {
+        writeln!(out, "  {}", mimir_core::text::visible(line))?;
     }
     Ok(())
 }

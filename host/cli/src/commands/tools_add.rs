@@ -2,7 +2,9 @@
 
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
+use std::time::SystemTime;
 
+use mimir_core::audit::{Event, Kind};
 use mimir_core::files::{self, Links};
 use mimir_core::{Code, ToolError};
 use serde_json::json;
@@ -65,8 +67,8 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
         !left_out.location.contains(" (") && is_file(&left_out.location, &name)
     };
     if let Some(left_out) = registry.quarantined().iter().find(whole) {
-        match old {
-            Some(old) => write(&to, &old)?,
+        match &old {
+            Some(old) => write(&to, old)?,
             None => std::fs::remove_file(&to).map_err(|e| file_error("remove", &to, &e))?,
         }
         let message = format!("nothing was added: {}", left_out.reason);
@@ -78,6 +80,9 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
         .filter(|tool| is_file(&tool.origin.location, &name))
         .collect();
     let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
+    let verb = if old.is_some() { "replaced" } else { "added" };
+    let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject(&shown);
+    setup.record(&event.with_detail(&format!("{verb}, sha256 {digest}")));
     if printer.is_json() {
         printer.value(&json!({ "added": shown, "digest": digest, "tools": names }))?;
         return Ok(Exit::Done);

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::args::{Globals, TrustWish};
 use crate::exit::{Exit, Failure};
+use crate::ledger::UserLedger;
 use crate::output::{Printer, grant, note};
 use crate::setup::Setup;
 use crate::terminal;
@@ -79,28 +80,36 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
 pub async fn revoke(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
     let ledger = setup.own_ledger()?;
-    let lock = ledger.lock().read()?;
-    // The file may be gone already, and its grant not.
-    let location = match lock.plugins.keys().find(|location| is_file(location, name)) {
-        Some(location) => location.clone(),
-        None => {
-            let registry = setup.registry().await;
-            plugin(&registry, name)?
-                .first()
-                .map_or_else(String::new, |tool| tool.origin.location.clone())
-        }
-    };
-    if !ledger.revoke(&location)? {
+    let location = place(&setup, &ledger, name).await?;
+    let revoked = ledger.revoke(&location);
+    if !matches!(revoked, Ok(false)) {
+        setup.record(&Event::of(Kind::Revoke, SystemTime::now()).with_subject(&location));
+    }
+    if !revoked? {
         let error = ToolError::new(Code::NotFound, format!("{location} has no grant"));
         return Err(error.into());
     }
-    setup.record(&Event::of(Kind::Revoke, SystemTime::now()).with_subject(&location));
     if printer.is_json() {
         printer.value(&json!({ "revoked": location }))?;
     } else {
         note(format_args!("{location} has no grant any more"));
     }
     Ok(Exit::Done)
+}
+
+/// Where the plugin stands whose grant a person means. The file may be gone already, the lock lost or broken,
+/// and the grant not.
+async fn place(setup: &Setup, ledger: &UserLedger, name: &str) -> Result<String, Failure> {
+    let book = ledger.book()?;
+    let lock = ledger.lock().read().unwrap_or_default();
+    let mut known = lock.plugins.keys().chain(book.grants.keys());
+    if let Some(location) = known.find(|location| is_file(location, name)) {
+        return Ok(location.clone());
+    }
+    let registry = setup.registry().await;
+    let plugin = plugin(&registry, name)?;
+    let location = plugin.first().map(|tool| tool.origin.location.clone());
+    Ok(location.unwrap_or_default())
 }
 
 /// All tools of the plugin that a person means: by a tool's name, an alias, or the file.

@@ -1,10 +1,10 @@
 //! The file of what a user has said about a workspace.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use mimir_core::approval::{Lease, LedgerError};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::private::{self, Closed, Readers};
 
@@ -18,10 +18,20 @@ pub struct Book {
     pub workspace: String,
     /// sha256 of each state of the project's settings that counts in full.
     pub settings: BTreeSet<String>,
-    /// Names of the grants in the project's lock that this user gave.
-    pub grants: BTreeSet<String>,
+    /// By the place of a plugin, the name of the one grant in the project's lock that this user gave it.
+    #[serde(deserialize_with = "grants")]
+    pub grants: BTreeMap<String, String>,
     /// Approvals for good.
     pub leases: Vec<Lease>,
+}
+
+/// The grants of a book. Earlier ones had a list without the places, on which grants stayed that were taken back
+/// or replaced: none of it counts, and whoever uses such a plugin is told to grant it again.
+fn grants<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    match serde_json::Value::deserialize(from)? {
+        serde_json::Value::Array(_) => Ok(BTreeMap::new()),
+        grants => serde_json::from_value(grants).map_err(serde::de::Error::custom),
+    }
 }
 
 /// The file, and the lock that processes take turns with.

@@ -49,7 +49,15 @@ impl LockFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Lock::default()),
             Err(error) => return Err(unreadable(&error)),
         };
-        let lock: Lock = serde_yaml::from_str(&text).map_err(|error| unreadable(&error))?;
+        let lock: Lock = serde_yaml::from_str(&text).map_err(|error| {
+            let way_out = match text.lines().any(|line| line.starts_with("<<<<<<<")) {
+                true => "two changes of it were merged and are not settled: keep one of each pair",
+                false => "put back the version that was good",
+            };
+            unreadable(&format_args!(
+                "{error}; {way_out}, or remove the file and grant again with `mimir tools trust NAME`"
+            ))
+        })?;
         if lock.version != LOCK_VERSION {
             let why = format!(
                 "its version is {}, and this mimir knows {LOCK_VERSION}; update mimir",
@@ -58,6 +66,15 @@ impl LockFile {
             return Err(unreadable(&why));
         }
         Ok(lock)
+    }
+
+    /// Takes a plugin's grant away. Says whether there was one.
+    pub fn take(&self, location: &str) -> Result<bool, LedgerError> {
+        if !self.read()?.plugins.contains_key(location) {
+            return Ok(false);
+        }
+        let gone = self.change(|lock| lock.plugins.remove(location))?;
+        Ok(gone.is_some())
     }
 
     /// Reads, changes and writes it while no other process does.

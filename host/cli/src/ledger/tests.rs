@@ -43,12 +43,9 @@ fn a_grant_is_in_the_lock_and_in_the_book() {
     ledger.put(".mimir/tools/count.wasm", grant("00")).unwrap();
     let lock = ledger.lock().read().unwrap();
     let kept = &lock.plugins[".mimir/tools/count.wasm"];
-    assert!(
-        ledger
-            .book()
-            .unwrap()
-            .grants
-            .contains(&kept.id(".mimir/tools/count.wasm"))
+    assert_eq!(
+        ledger.book().unwrap().grants[".mimir/tools/count.wasm"],
+        kept.id(".mimir/tools/count.wasm")
     );
     let text = std::fs::read_to_string(ledger.lock().path()).unwrap();
     let body: String = text
@@ -62,6 +59,51 @@ fn a_grant_is_in_the_lock_and_in_the_book() {
     );
     assert!(ledger.revoke(".mimir/tools/count.wasm").unwrap());
     assert!(!ledger.revoke(".mimir/tools/count.wasm").unwrap());
+    assert!(ledger.book().unwrap().grants.is_empty());
+}
+
+#[test]
+fn a_grant_that_was_replaced_or_taken_back_is_gone() {
+    const PLACE: &str = ".mimir/tools/count.wasm";
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    ledger.put(PLACE, grant("00")).unwrap();
+    ledger.put(PLACE, grant("01")).unwrap();
+    let book = ledger.book().unwrap();
+    assert_eq!(
+        book.grants.into_values().collect::<Vec<_>>(),
+        [grant("01").id(PLACE)]
+    );
+    let lock = std::fs::read(ledger.lock().path()).unwrap();
+    for broken in [None, Some("<<<<<<< ours\n")] {
+        ledger.put(PLACE, grant("01")).unwrap();
+        match broken {
+            None => std::fs::remove_file(ledger.lock().path()).unwrap(),
+            Some(text) => std::fs::write(ledger.lock().path(), text).unwrap(),
+        }
+        let revoked = ledger.revoke(PLACE);
+        match broken {
+            None => assert!(revoked.unwrap(), "there was a grant, if no lock"),
+            Some(_) => {
+                let error = revoked.unwrap_err().to_string();
+                assert!(error.contains("keep one of each pair"), "{error}");
+                assert!(error.contains("mimir tools trust NAME"), "{error}");
+            }
+        }
+        assert!(ledger.book().unwrap().grants.is_empty());
+        std::fs::write(ledger.lock().path(), &lock).unwrap();
+    }
+}
+
+#[test]
+fn grants_of_an_earlier_form_do_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    ledger.change(|_| ()).unwrap();
+    let text = std::fs::read_to_string(ledger.path()).unwrap();
+    let before = text.replace(r#""grants": {}"#, r#""grants": ["00ff"]"#);
+    assert_ne!(before, text);
+    std::fs::write(ledger.path(), before).unwrap();
     assert!(ledger.book().unwrap().grants.is_empty());
 }
 
@@ -91,7 +133,7 @@ fn what_cannot_be_trusted_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = ledger(folder.path());
     ledger
-        .change(|book| book.grants.insert("x".into()))
+        .change(|book| book.grants.insert("x".into(), "y".into()))
         .unwrap();
     let good = std::fs::read_to_string(ledger.path()).unwrap();
     for bad in ["{", "3", r#"{"leases": [{"id": 1}]}"#, r#"{"more": 1}"#] {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mimir_core::Tool;
+use mimir_core::grants::Changes;
 use mimir_core::needs::NeedKind;
 use mimir_core::text::visible;
 use mimir_wasm::family::proofs;
@@ -20,15 +21,8 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
         visible(&origin.location)
     ));
     note(styled(FAINT, format_args!("sha256 {}", origin.digest)));
-    match first.changes.as_deref() {
-        None => {}
-        Some([]) => note("It was rebuilt since it was granted, and asks for the same as before."),
-        Some(changes) => {
-            note(styled(WARN, "It has changed since it was granted:"));
-            changes
-                .iter()
-                .for_each(|line| note(format_args!("  - {}", visible(line))));
-        }
+    if let Some(changes) = &first.changes {
+        changed(changes, without);
     }
     for tool in plugin {
         let mut needs = tool.definition.needs.clone();
@@ -48,5 +42,24 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
         proofs
             .iter()
             .for_each(|proof| note(format_args!("  - {proof}")));
+    }
+}
+
+/// What is different since a person granted it, and what that grant had left out.
+fn changed(changes: &Changes, without: &[NeedKind]) {
+    if changes.lines.is_empty() {
+        note("It was rebuilt since it was granted, and asks for the same as before.");
+    } else {
+        note(styled(WARN, "It has changed since it was granted:"));
+        let lines = changes.lines.iter();
+        lines.for_each(|line| note(format_args!("  - {}", visible(line))));
+    }
+    let withheld = changes.withheld.iter();
+    for kind in withheld.filter(|kind| !without.contains(kind)) {
+        let kind = kind.as_str();
+        note(styled(
+            WARN,
+            format_args!("It had not been granted {kind}; `--without {kind}` keeps it so."),
+        ));
     }
 }

@@ -181,7 +181,8 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
 }
 
 fn without_grants(tool: &Tool) -> &'static str {
-    match (tool.trust, tool.changes.as_deref()) {
+    let changes = tool.changes.as_ref();
+    match (tool.trust, changes.map(|changes| changes.lines.as_slice())) {
         (Trust::Untrusted, Some([])) => {
             "none: it was rebuilt since it was granted, and asks for the same"
         }

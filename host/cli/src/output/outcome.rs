@@ -4,16 +4,21 @@ use std::io::{self, Write};
 
 use mimir_core::outcome::Output;
 use mimir_core::{Content, Outcome, ToolError};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::exit::Failure;
 
-use super::{BAD, FAINT, Printer, note, styled, warn};
+use super::{BAD, FAINT, Printer, STRONG, note, styled, warn};
 
 /// Prints an outcome: text parts to stdout, the rest of what there is to say to stderr.
 pub fn print(printer: Printer, outcome: &Outcome) -> Result<(), Failure> {
     if printer.is_json() {
-        return printer.value(outcome);
+        let way_out = outcome.result().err().map(|error| &*error.way_out);
+        return printer.value(&Told {
+            outcome,
+            way_out: way_out.unwrap_or_default(),
+        });
     }
     match outcome.result() {
         Ok(output) => {
@@ -33,6 +38,17 @@ pub fn print(printer: Printer, outcome: &Outcome) -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+/// An outcome as the person at the command line gets it: what would have allowed the call is not for models,
+/// and stands beside what they may see.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Told<'a> {
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    way_out: &'a [String],
 }
 
 /// The text parts; without any, the structured result.
@@ -88,7 +104,18 @@ pub fn error(error: &ToolError) -> Result<(), Failure> {
     for line in details(error) {
         note(format_args!("  {line}"));
     }
+    ways(&error.way_out);
     Ok(())
+}
+
+/// What would allow it: all of it has to be done.
+pub fn ways(lines: &[String]) {
+    if !lines.is_empty() {
+        note(styled(STRONG, "to allow it"));
+    }
+    for line in lines {
+        note(format_args!("  {}", mimir_core::text::visible(line)));
+    }
 }
 
 /// The sentence without what the details say again, one failure a line.

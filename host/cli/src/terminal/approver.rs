@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mimir_core::{Answer, Approver, BoxFuture, Card, Layer, Reason};
+use mimir_core::{Answer, Approver, BoxFuture, Card};
 use tokio::sync::Mutex;
 
 use crate::args::Approve;
@@ -12,55 +12,41 @@ use crate::args::Approve;
 use super::card::{self, Drawn};
 use super::{edit, has_person, height, read_line, width};
 
-/// The approver that `--approve` asks for. `config` is the file in which a person can set more.
-pub fn approver(approve: Approve, config: String) -> Arc<dyn Approver> {
+/// The approver that `--approve` asks for.
+pub fn approver(approve: Approve) -> Arc<dyn Approver> {
     match approve {
         Approve::Always => Arc::new(Always),
         Approve::Never => Arc::new(Nobody {
             because: "With `--approve never` the answer is no",
-            config,
         }),
         Approve::Ask if has_person() => Arc::new(Terminal(Mutex::new(()))),
         Approve::Ask => Arc::new(Nobody {
             because: "There is no terminal to ask on",
-            config,
         }),
     }
 }
 
-/// A person has said yes on the command line.
+/// A person has said yes on the command line, before there was a question.
 struct Always;
 
 impl Approver for Always {
     fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
-        Box::pin(std::future::ready(Answer::Once))
+        Box::pin(std::future::ready(Answer::Beforehand))
     }
 }
 
 /// There is nobody to ask.
 struct Nobody {
     because: &'static str,
-    config: String,
 }
 
 impl Approver for Nobody {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
-        let mut way_out = format!(
-            "{}; a person can allow it with `--approve always`",
-            self.because
-        );
-        // A setting stands for a tool that is trusted; what nobody has granted is asked for all the same.
-        let trust = |reason: &Reason| reason.layer == Layer::Trust;
-        let more = if card.reasons.iter().any(trust) {
-            format!(", or for good with `mimir tools trust {}`", card.tool)
-        } else {
-            format!(
-                ", or for good with `tools.{}.approval: allow` in {}",
-                card.tool, self.config
-            )
+        let because = self.because;
+        let way_out = match card.changes.is_empty() {
+            true => format!("{because}; `--approve always` allows this one call"),
+            false => format!("{because}, and what has changed has to be seen"),
         };
-        way_out.push_str(&more);
-        way_out.push('.');
         Box::pin(std::future::ready(Answer::Nobody { way_out }))
     }
 }
@@ -75,7 +61,8 @@ impl Approver for Terminal {
             let drawn = card::draw(card, width());
             // A thread waits for the line, so that Ctrl-C is heard meanwhile.
             let arguments = card.arguments.clone();
-            let asked = move || converse(&drawn, &arguments, height());
+            let lasting = card.always.is_some();
+            let asked = move || converse(&drawn, &arguments, lasting, height());
             let answer = tokio::task::spawn_blocking(asked);
             match answer.await {
                 Ok(Ok(answer)) => answer,
@@ -100,7 +87,8 @@ pub fn left_open() -> bool {
 /// Rows that stay free for the question and the rest of the card.
 const ROWS_BESIDE: usize = 16;
 
-fn converse(drawn: &Drawn, arguments: &str, height: usize) -> io::Result<Answer> {
+/// Shows the card and reads the answer. `lasting` says whether an answer can be for more than this call.
+fn converse(drawn: &Drawn, arguments: &str, lasting: bool, height: usize) -> io::Result<Answer> {
     // Not locked: whoever cancels the call while it waits here must be able to say so.
     let mut to = anstream::stderr();
     let most = height.saturating_sub(ROWS_BESIDE).max(4);
@@ -109,10 +97,12 @@ fn converse(drawn: &Drawn, arguments: &str, height: usize) -> io::Result<Answer>
     forget_typed_ahead();
     let view = if cut { ", [v]iew all" } else { "" };
     loop {
-        write!(
-            to,
-            "[y]es once, this [s]ession, [a]lways, [e]dit, [n]o{view} > "
-        )?;
+        let more = if lasting {
+            " this [s]ession, [a]lways,"
+        } else {
+            ""
+        };
+        write!(to, "[y]es once,{more} [e]dit, [n]o{view} > ")?;
         to.flush()?;
         OPEN.store(true, Ordering::Relaxed);
         let line = read_line();
@@ -123,15 +113,19 @@ fn converse(drawn: &Drawn, arguments: &str, height: usize) -> io::Result<Answer>
         };
         match line.trim().to_lowercase().as_str() {
             "y" | "yes" | "once" => return Ok(Answer::Once),
-            "s" | "session" => return Ok(Answer::Session),
-            "a" | "always" => return Ok(Answer::Always),
+            "s" | "session" if lasting => return Ok(Answer::Session),
+            "a" | "always" if lasting => return Ok(Answer::Always),
             "n" | "no" | "" => return Ok(Answer::No),
             "e" | "edit" => match edit::arguments(&mut to, arguments)? {
                 Some(edited) => return Ok(Answer::Edit(edited)),
                 None => writeln!(to, "The arguments are as they were.")?,
             },
             "v" | "view" if cut => show(&mut to, drawn, usize::MAX)?,
-            _ => writeln!(to, "Please answer y, s, a, e or n.")?,
+            _ if lasting => writeln!(to, "Please answer y, s, a, e or n.")?,
+            _ => writeln!(
+                to,
+                "Please answer y, e or n: each such call is asked about."
+            )?,
         }
     }
 }

@@ -64,6 +64,13 @@ pub fn draw(card: &Card, width: usize) -> Drawn {
         &card.grants,
         width,
     );
+    list(
+        &mut tail,
+        "has changed since it was granted",
+        &card.changes,
+        width,
+    );
+    list(&mut tail, "its imports prove that it", &card.proofs, width);
     let reasons: Vec<String> = card
         .reasons
         .iter()
@@ -78,12 +85,21 @@ pub fn draw(card: &Card, width: usize) -> Drawn {
         })
         .collect();
     list(&mut tail, "asked because", &reasons, width);
-    list(
-        &mut tail,
-        "\"always\" would",
-        std::slice::from_ref(&card.always),
-        width,
-    );
+    if let Some(always) = &card.always {
+        list(
+            &mut tail,
+            "\"always\" would",
+            std::slice::from_ref(&always.text),
+            width,
+        );
+        list(&mut tail, "which gives", &always.grants, width);
+        list(
+            &mut tail,
+            "and withholds, as before",
+            &always.withheld,
+            width,
+        );
+    }
     tail.push(String::new());
     Drawn {
         head,
@@ -157,6 +173,8 @@ mod tests {
             risk: Risk::High,
             risks: vec!["it breaks\nmimir: may `good` run?".into()],
             grants: vec!["read the workspace".into()],
+            changes: vec!["now `evil` may\nmimir: may `good` run?".into()],
+            proofs: vec!["cannot run commands".into()],
             reasons: vec![Reason {
                 layer: Layer::Trust,
                 decision: Decision::Ask,
@@ -164,7 +182,11 @@ mod tests {
                 source: "evil.wasm".into(),
                 text: "nobody has granted it".into(),
             }],
-            always: "allow `evil` with a=\"x\"\nmimir: may `good` run?".into(),
+            always: Some(mimir_core::approval::Always {
+                text: "grant\nmimir: may `good` run?".into(),
+                grants: vec!["`evil_two` may read `docs`\nmimir: may `good` run?".into()],
+                withheld: vec!["files".into()],
+            }),
         }
     }
 
@@ -183,7 +205,11 @@ mod tests {
                 "  arguments",
                 "  could go",
                 "  yes also",
+                "  has changed since",
+                "  its imports prove",
                 "  asked because",
+                "  which gives",
+                "  and withholds",
                 "  \"always\" would",
             ];
             for line in &plain {
@@ -214,6 +240,15 @@ mod tests {
             200
         );
         let tail = drawn.tail.join("\n");
-        assert!(tail.contains("read the workspace") && tail.contains("nobody has granted it"));
+        for words in [
+            "read the workspace",
+            "nobody has granted it",
+            "now `evil` may",
+            "cannot run commands",
+            "`evil_two` may read `docs`",
+            "files",
+        ] {
+            assert!(tail.contains(words), "{words}: {tail}");
+        }
     }
 }

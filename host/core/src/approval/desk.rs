@@ -11,7 +11,7 @@ use super::{Answer, Approver, Card};
 type Open = Arc<OnceCell<Answer>>;
 
 /// What makes two cards the same: the session, the call, who made it, and why it is asked about.
-type Key = (String, Fingerprint, Option<String>, Vec<String>);
+type Key = (String, Fingerprint, Option<String>, Vec<(String, String)>);
 
 /// The cards that are open now.
 #[derive(Default)]
@@ -23,7 +23,8 @@ impl Desk {
     /// The answer to a card. If the same is being asked in this session, it is the answer to that. Whoever asks
     /// may go away: then the next one asks.
     pub(crate) async fn ask(&self, approver: &dyn Approver, session: &str, card: &Card) -> Answer {
-        let reasons = card.reasons.iter().map(|reason| reason.text.clone());
+        let reasons = card.reasons.iter();
+        let reasons = reasons.map(|reason| (reason.rule.clone(), reason.text.clone()));
         let key = (
             session.to_owned(),
             card.fingerprint.clone(),

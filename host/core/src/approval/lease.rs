@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::call::Caller;
 use crate::decision::Evaluation;
+use crate::needs::NeedKind;
 use crate::tool::Tool;
 
 use super::fingerprint::Fingerprint;
@@ -23,6 +25,9 @@ pub struct Lease {
     pub tool: String,
     /// sha256 of what runs it.
     pub digest: String,
+    /// The calls in the middle of which it was made, the outermost first; none if it came from outside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub callers: Vec<Caller>,
     /// Which calls.
     pub pattern: Pattern,
     /// Why the person was asked. Another reason is another question.
@@ -39,29 +44,51 @@ pub struct Lease {
     pub last_used: Option<Timestamp>,
 }
 
-/// Why a person is asked, in a form that can be compared.
+/// Why a person is asked, in a form that can be compared. A rule is named by what it says: another one may have
+/// come to stand in its place, under its name.
 fn asked(evaluation: &Evaluation) -> Vec<String> {
     evaluation
-        .asking()
-        .map(|reason| format!("{}: {}", reason.rule, reason.text))
+        .asking_from()
+        .map(|(reason, basis)| match &basis.content {
+            Some(content) => format!("{}: {} (sha256 {content})", reason.rule, reason.text),
+            None => format!("{}: {}", reason.rule, reason.text),
+        })
         .collect()
+}
+
+/// A call as far as a lease is about it.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    /// What is called.
+    pub(crate) tool: &'a Tool,
+    /// With these arguments.
+    pub(crate) arguments: &'a Value,
+    /// In the middle of the calls of these, the outermost first.
+    pub(crate) callers: &'a [Caller],
+    /// What the rules say of it.
+    pub(crate) evaluation: &'a Evaluation,
 }
 
 impl Lease {
     /// What a yes to this call is worth from now on.
     pub(crate) fn new(
-        tool: &Tool,
-        arguments: &Value,
-        evaluation: &Evaluation,
+        question: &Question<'_>,
         now: Timestamp,
         expires_at: Option<Timestamp>,
     ) -> Self {
+        let &Question {
+            tool,
+            arguments,
+            callers,
+            evaluation,
+        } = question;
         let digest = &tool.origin.digest;
         Self {
             id: Fingerprint::new(tool.name().as_str(), digest, arguments),
             tool: tool.name().to_string(),
             digest: digest.clone(),
-            pattern: Pattern::of(tool, arguments),
+            callers: callers.to_vec(),
+            pattern: Pattern::of(tool, arguments, evaluation),
             reasons: asked(evaluation),
             added_by: "user".to_owned(),
             added_at: now,
@@ -75,25 +102,24 @@ impl Lease {
         self.added_at <= now && self.expires_at.is_none_or(|end| now < end)
     }
 
-    fn covers(&self, tool: &Tool, arguments: &Value, reasons: &[String]) -> bool {
-        self.tool == tool.name().as_str()
-            && self.digest == tool.origin.digest
+    fn covers(&self, question: &Question<'_>, reasons: &[String]) -> bool {
+        self.tool == question.tool.name().as_str()
+            && self.digest == question.tool.origin.digest
+            && self.callers == question.callers
             && reasons.iter().all(|reason| self.reasons.contains(reason))
-            && self.pattern.covers(arguments)
+            && self.pattern.covers(question.arguments)
     }
 }
 
 /// The lease that answers for a person, if there is one.
 pub(crate) fn covering<'a>(
     leases: impl IntoIterator<Item = &'a Lease>,
-    tool: &Tool,
-    arguments: &Value,
-    evaluation: &Evaluation,
+    question: &Question<'_>,
     now: Timestamp,
 ) -> Option<&'a Lease> {
-    let reasons = asked(evaluation);
+    let reasons = asked(question.evaluation);
     let mut leases = leases.into_iter();
-    leases.find(|lease| lease.is_live(now) && lease.covers(tool, arguments, &reasons))
+    leases.find(|lease| lease.is_live(now) && lease.covers(question, &reasons))
 }
 
 /// The time as leases keep it. A clock outside of what can be written gives the beginning of time, at which
@@ -123,8 +149,8 @@ pub trait Ledger: Send + Sync {
     /// Notes that a lease let a call through.
     fn used(&self, id: &Fingerprint, at: Timestamp);
 
-    /// Grants a plugin, as it is now, what all its tools need. These are its tools.
-    fn grant(&self, plugin: &[Arc<Tool>]) -> Result<(), LedgerError>;
+    /// Grants a plugin, as it is now, what all its tools need, but for these kinds. These are its tools.
+    fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), LedgerError>;
 }
 
 /// Remembers nothing.
@@ -141,7 +167,7 @@ impl Ledger for NoLedger {
 
     fn used(&self, _: &Fingerprint, _: Timestamp) {}
 
-    fn grant(&self, _: &[Arc<Tool>]) -> Result<(), LedgerError> {
+    fn grant(&self, _: &[Arc<Tool>], _: &[NeedKind]) -> Result<(), LedgerError> {
         Err(nowhere())
     }
 }
@@ -180,32 +206,110 @@ mod tests {
         let sample = tool("sample");
         let arguments = json!({"n": 1});
         let asked = evaluation(&["default", "rule"]);
-        let lease = Lease::new(&sample, &arguments, &asked, at(100), Some(at(200)));
-        let covered = |tool: &Tool, arguments: &Value, asked: &Evaluation, now| {
-            covering([&lease], tool, arguments, asked, at(now)).is_some()
+        let first = Question {
+            tool: &sample,
+            arguments: &arguments,
+            callers: &[],
+            evaluation: &asked,
         };
-        assert!(covered(&sample, &arguments, &asked, 100));
+        let lease = Lease::new(&first, at(100), Some(at(200)));
+        let covered =
+            |question: Question<'_>, now| covering([&lease], &question, at(now)).is_some();
+        assert!(covered(first, 100));
+        let evaluation = |rules: &[&str]| evaluation(rules);
         assert!(
-            covered(&sample, &arguments, &evaluation(&["rule"]), 150),
+            covered(
+                Question {
+                    evaluation: &evaluation(&["rule"]),
+                    ..first
+                },
+                150
+            ),
             "fewer questions"
-        );
-        assert!(
-            !covered(&sample, &arguments, &evaluation(&["taint"]), 150),
-            "another question"
-        );
-        assert!(!covered(&sample, &json!({"n": 2}), &asked, 150));
-        assert!(!covered(&tool("other"), &arguments, &asked, 150));
-        assert!(!covered(&sample, &arguments, &asked, 200), "expired");
-        assert!(
-            !covered(&sample, &arguments, &asked, 99),
-            "the clock was set back"
         );
         let mut rebuilt = tool("sample");
         let mut origin = (*rebuilt.origin).clone();
         origin.digest = "01".to_owned();
         rebuilt.origin = origin.into();
-        assert!(!covered(&rebuilt, &arguments, &asked, 150));
+        for (what, other) in [
+            (
+                "another question",
+                Question {
+                    evaluation: &evaluation(&["taint"]),
+                    ..first
+                },
+            ),
+            (
+                "other arguments",
+                Question {
+                    arguments: &json!({"n": 2}),
+                    ..first
+                },
+            ),
+            (
+                "another tool",
+                Question {
+                    tool: &tool("other"),
+                    ..first
+                },
+            ),
+            (
+                "another build",
+                Question {
+                    tool: &rebuilt,
+                    ..first
+                },
+            ),
+            (
+                "another caller",
+                Question {
+                    callers: &[Caller::of(&sample)],
+                    ..first
+                },
+            ),
+        ] {
+            assert!(!covered(other, 150), "{what}");
+        }
+        assert!(!covered(first, 200), "expired");
+        assert!(!covered(first, 99), "the clock was set back");
         let text = serde_json::to_string(&lease).unwrap();
         assert_eq!(serde_json::from_str::<Lease>(&text).unwrap(), lease);
+    }
+
+    #[test]
+    fn another_rule_of_the_same_name_is_another_question() {
+        let sample = tool("sample");
+        let asked = |content: Option<&str>| {
+            let mut all = Evaluation::default();
+            let mut reasons = evaluation(&["policy.rules[0]"]).reasons().to_vec();
+            let basis = crate::decision::Basis {
+                content: content.map(Into::into),
+                ..Default::default()
+            };
+            all.push_from(reasons.remove(0), basis);
+            all
+        };
+        let seen = asked(Some("aa"));
+        let arguments = json!({});
+        fn question<'a>(
+            tool: &'a Tool,
+            arguments: &'a Value,
+            evaluation: &'a Evaluation,
+        ) -> Question<'a> {
+            Question {
+                tool,
+                arguments,
+                callers: &[],
+                evaluation,
+            }
+        }
+        let now = Timestamp::UNIX_EPOCH;
+        let lease = Lease::new(&question(&sample, &arguments, &seen), now, None);
+        let covered = |evaluation: &Evaluation| {
+            covering([&lease], &question(&sample, &arguments, evaluation), now).is_some()
+        };
+        assert!(covered(&seen));
+        assert!(!covered(&asked(Some("ab"))));
+        assert!(!covered(&asked(None)));
     }
 }

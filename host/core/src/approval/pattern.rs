@@ -1,8 +1,10 @@
-//! Which calls one answer covers: those with the same arguments, but for what a built-in tool writes.
+//! Which calls one answer covers: those with the same arguments, but for what a built-in tool writes and nobody
+//! was asked about.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::decision::Evaluation;
 use crate::text;
 use crate::tool::{Source, Tool};
 
@@ -23,23 +25,32 @@ const PAYLOAD: &[(&str, &[&str])] = &[
     ("edit_file", &["pattern", "replacement", "regex", "all"]),
 ];
 
+/// Built-in tools of which each call is a question of its own. What they take away is another thing each time,
+/// under the same arguments: a yes to deleting a file says nothing about the next file of that name.
+const EACH_TIME: &[&str] = &["delete_file"];
+
+/// Whether a yes to a call of this tool is worth nothing for another call, so that it is not remembered.
+pub(crate) fn is_asked_each_time(tool: &Tool) -> bool {
+    tool.source == Source::BuiltIn && EACH_TIME.contains(&tool.name().as_str())
+}
+
 /// The longest argument that is shown whole.
 const SHOWN: usize = 80;
 
 impl Pattern {
-    /// What "always" covers for this call. Of a tool whose author is unknown, only the very same arguments.
-    pub fn of(tool: &Tool, arguments: &Value) -> Self {
+    /// What "always" covers for this call. Of a tool whose author is unknown, only the very same arguments; and
+    /// what a rule asks about is what the person has seen, and nothing else.
+    pub(crate) fn of(tool: &Tool, arguments: &Value, evaluation: &Evaluation) -> Self {
         let name = tool.name().as_str();
         let payload = PAYLOAD
             .iter()
             .find(|(known, _)| tool.source == Source::BuiltIn && *known == name)
             .map_or(&[][..], |(_, open)| open);
+        let unasked = payload.iter().filter(|key| !evaluation.asks_about(key));
+        let open: Vec<String> = unasked.map(|&key| key.to_owned()).collect();
         let mut fixed = arguments.as_object().cloned().unwrap_or_default();
-        fixed.retain(|key, _| !payload.contains(&key.as_str()));
-        Self {
-            fixed,
-            open: payload.iter().map(|&key| key.to_owned()).collect(),
-        }
+        fixed.retain(|key, _| !open.contains(key));
+        Self { fixed, open }
     }
 
     /// Whether a call with these arguments is covered.
@@ -73,19 +84,35 @@ impl Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::{Basis, Decision, Layer, Reads, Reason};
     use crate::pipeline::tests::tool;
     use serde_json::json;
+
+    /// Somebody asks, and has looked at these arguments.
+    fn asked(reads: Reads) -> Evaluation {
+        let mut evaluation = Evaluation::default();
+        let reason = Reason {
+            layer: Layer::ArgumentRule,
+            decision: Decision::Ask,
+            rule: String::new(),
+            source: String::new(),
+            text: String::new(),
+        };
+        evaluation.push_from(reason, Basis::from(reads));
+        evaluation
+    }
 
     #[test]
     fn a_pattern_covers_what_was_shown_and_no_more() {
         let mut write = tool("write_file");
         let arguments = json!({"path": "a.md", "content": "x", "createDirs": true});
-        let stranger = Pattern::of(&write, &arguments);
+        let about_file = asked(Reads::Only([String::from("path")].into()));
+        let stranger = Pattern::of(&write, &arguments, &about_file);
         assert!(stranger.covers(&arguments));
         assert!(!stranger.covers(&json!({"path": "a.md", "content": "y", "createDirs": true})));
 
         write.source = Source::BuiltIn;
-        let ours = Pattern::of(&write, &arguments);
+        let ours = Pattern::of(&write, &arguments, &about_file);
         assert!(ours.covers(&json!({"createDirs": true, "path": "a.md", "content": "y"})));
         for more in [
             json!({"path": "b.md", "content": "x", "createDirs": true}),
@@ -99,5 +126,23 @@ mod tests {
             ours.describe(),
             r#"path="a.md", createDirs=true, any content, any encoding"#
         );
+    }
+
+    #[test]
+    fn what_was_asked_about_stays_as_it_was_seen() {
+        let mut write = tool("write_file");
+        write.source = Source::BuiltIn;
+        let arguments = json!({"path": "a.sh", "content": "curl x | sh"});
+        let worse = json!({"path": "a.sh", "content": "rm -rf ~"});
+        for (reads, open) in [
+            (Reads::Everything, false),
+            (Reads::Only([String::from("content")].into()), false),
+            (Reads::Only([String::from("encoding")].into()), true),
+            (Reads::nothing(), true),
+        ] {
+            let pattern = Pattern::of(&write, &arguments, &asked(reads.clone()));
+            assert!(pattern.covers(&arguments));
+            assert_eq!(pattern.covers(&worse), open, "{reads:?}");
+        }
     }
 }

@@ -10,7 +10,8 @@ use serde::Serialize;
 pub enum Kind {
     /// A tool was called, or its call was refused.
     Call,
-    /// A person's answer was remembered for more than one call.
+    /// A person's answer was more than a yes or a no to one call: it was remembered, or other arguments were
+    /// put in place.
     Approval,
     /// A person granted a tool what it needs.
     Grant,
@@ -18,7 +19,7 @@ pub enum Kind {
     Revoke,
     /// A gate judged something in the middle of a call: a request, a command, a secret.
     Effect,
-    /// The settings or the rules that are in force have changed.
+    /// The settings or the rules that are in force have changed, or the tools that are there.
     ConfigChange,
     /// A secret was stored.
     SecretSet,

@@ -10,7 +10,7 @@ use crate::decision::Decision;
 use crate::tool::{Group, Source};
 
 /// A rule about calls with certain arguments.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RuleSettings {
     /// What messages call it.

@@ -36,14 +36,18 @@ fn a_grant_is_for_the_build_that_was_seen() {
     let mut tools = plugin("00", |_| {});
     let grant = Grant::new(&shared(&tools), vec![]).unwrap();
     let lock = locked(grant.clone());
-    assert!(apply(&lock, &mut tools, |_| true).is_empty());
+    assert!(apply(&lock, &mut tools, |_, _| true).is_empty());
     assert_eq!(tools[0].trust, Trust::Trusted);
     assert_eq!(tools[0].granted, tools[0].definition.needs);
 
     let mut rebuilt = plugin("01", |_| {});
-    apply(&lock, &mut rebuilt, |_| true);
+    apply(&lock, &mut rebuilt, |_, _| true);
     assert_eq!(rebuilt[0].trust, Trust::Untrusted);
-    assert_eq!(rebuilt[0].changes, Some(vec![]), "it asks for the same");
+    assert_eq!(
+        rebuilt[0].changes,
+        Some(Changes::default()),
+        "it asks for the same"
+    );
     assert!(rebuilt[0].granted.is_empty());
 }
 
@@ -53,8 +57,8 @@ fn every_widening_is_named() {
     let lock = locked(Grant::new(&shared(&before), vec![]).unwrap());
     let changes = |change: fn(&mut Tool)| {
         let mut tools = plugin("01", change);
-        apply(&lock, &mut tools, |_| true);
-        tools[0].changes.clone().unwrap().join("; ")
+        apply(&lock, &mut tools, |_, _| true);
+        tools[0].changes.clone().unwrap().lines.join("; ")
     };
     assert_eq!(
         changes(|tool| tool.definition.needs.files[0].access = Access::ReadWrite),
@@ -87,7 +91,7 @@ fn every_widening_is_named() {
 fn what_is_withheld_is_not_granted() {
     let mut tools = plugin("00", |_| {});
     let grant = Grant::new(&shared(&tools), vec![NeedKind::Tools]).unwrap();
-    apply(&locked(grant), &mut tools, |_| true);
+    apply(&locked(grant), &mut tools, |_, _| true);
     assert!(tools[0].granted.tools.is_empty());
     assert_eq!(tools[0].granted.files.len(), 1);
 }
@@ -101,7 +105,7 @@ fn a_lock_that_somebody_else_wrote_grants_nothing() {
     edited.withheld.push(NeedKind::Hosts);
     assert_ne!(edited.id("sample.wasm"), known);
     assert_ne!(grant.id("other.wasm"), known);
-    let amiss = apply(&locked(edited), &mut tools, |id| id == known);
+    let amiss = apply(&locked(edited), &mut tools, |_, id| id == known);
     assert_eq!(tools[0].trust, Trust::Untrusted);
     assert!(amiss[0].contains("mimir tools trust sample"), "{amiss:?}");
 }
@@ -116,4 +120,41 @@ fn a_grant_gives_no_more_than_is_asked_for() {
         reason: String::new(),
     }];
     assert!(grant.granted(&tools[0]).commands.is_empty());
+}
+
+#[test]
+fn what_is_withheld_stays_so_for_the_next_build() {
+    let before = plugin("00", |_| {});
+    let lock = locked(Grant::new(&shared(&before), vec![NeedKind::Files]).unwrap());
+    let mut tools = plugin("01", |_| {});
+    apply(&lock, &mut tools, |_, _| true);
+    let changes = tools[0].changes.clone().unwrap();
+    assert_eq!(changes.withheld, [NeedKind::Files]);
+    let wanted = tools[0].wanted();
+    assert!(wanted.files.is_empty() && wanted.tools == ["other"]);
+}
+
+#[test]
+fn another_patch_of_wasi_is_no_widening() {
+    let with = |digest: &str, imports: &[&str]| {
+        plugin(digest, |tool| {
+            let mut origin = (*tool.origin).clone();
+            origin.imports = imports.iter().map(|&import| import.into()).collect();
+            tool.origin = Arc::new(origin);
+        })
+    };
+    let before = with("00", &["wasi:cli/stdout@0.2.6", "own:api/x@1.0.0"]);
+    let lock = locked(Grant::new(&shared(&before), vec![]).unwrap());
+    for (imports, same) in [
+        (["wasi:cli/stdout@0.2.12", "own:api/x@1.0.0"], true),
+        (["wasi:cli/stdout@0.3.0", "own:api/x@1.0.0"], false),
+        (["wasi:cli/stdout@0.2.6-rc.1", "own:api/x@1.0.0"], false),
+        (["wasi:cli/stdin@0.2.6", "own:api/x@1.0.0"], false),
+        (["wasi:cli/stdout@0.2.6", "own:api/x@1.0.1"], false),
+    ] {
+        let mut tools = with("01", &imports);
+        apply(&lock, &mut tools, |_, _| true);
+        let changes = tools[0].changes.clone().unwrap();
+        assert_eq!(changes.lines.is_empty(), same, "{imports:?}: {changes:?}");
+    }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::approval::{Answer, Lease, covering, timestamp};
-use crate::call::{Call, CallContext, Observer, Parent};
+use crate::approval::{Answer, timestamp};
+use crate::call::{Call, CallContext, Caller, Observer, Parent};
 use crate::clock::{Clock, Deadline};
 use crate::decision::Decision;
 use crate::error::{Code, ToolError};
@@ -13,6 +13,7 @@ use crate::limits::Limits;
 use crate::needs::Needs;
 use crate::outcome::Outcome;
 use crate::paths::PathRules;
+use crate::policy;
 use crate::tool::{Tool, Trust};
 
 use super::decide::Ruled;
@@ -21,6 +22,10 @@ use super::validate::Checked;
 use super::{Pipeline, Road};
 
 mod card;
+mod keep;
+mod remembered;
+
+pub(super) use remembered::{Remembered, remembered};
 
 /// A call that may run, with the rights that it has. Only this stage makes one, and a backend
 /// accepts nothing else.
@@ -77,12 +82,19 @@ impl Approved {
         &self.deadline
     }
 
+    /// The calls around a call that this one makes.
+    fn chain(&self) -> Vec<Caller> {
+        let outer = self.checked.callers().iter().cloned();
+        outer.chain([Caller::of(&self.checked.tool)]).collect()
+    }
+
     /// Calls another tool in the middle of this call, through the same gates.
     pub fn nested(&self) -> Nested {
         Nested {
             pipeline: self.pipeline.clone(),
             parent: Parent {
                 tool: self.checked.tool.name().clone(),
+                callers: self.chain(),
                 depth: self.checked.depth,
                 deadline: self.deadline.clone(),
                 watch: self.checked.watch.clone(),
@@ -173,7 +185,7 @@ pub(super) async fn approve(
 /// What the call may reach. Without a grant a person has said yes to this call and has seen the needs.
 fn rights(tool: &Tool) -> Needs {
     match tool.trust {
-        Trust::Untrusted => tool.definition.needs.clone(),
+        Trust::Untrusted => tool.wanted(),
         Trust::Trusted | Trust::Harmless => tool.granted.clone(),
     }
 }
@@ -190,28 +202,21 @@ async fn ask(
         evaluation,
         ..
     } = ruled;
-    let (ports, tool) = (road.ports, &checked.tool);
-    let session = road.sessions.get(&checked.context.session_id);
-    let now = timestamp(ports.clock.now());
-    let covered = |leases: &[Lease]| {
-        let lease = covering(leases, tool, checked.arguments(), evaluation, now);
-        lease.map(|lease| lease.id.clone())
-    };
-    if covered(&session.leases()).is_some() {
-        trail.leased("session lease");
-        return Ok(None);
-    }
-    match ports.ledger.leases() {
-        Ok(leases) => {
-            if let Some(id) = covered(&leases) {
-                ports.ledger.used(&id, now);
-                trail.leased("lease");
-                return Ok(None);
-            }
+    let ports = road.ports;
+    match remembered(road, checked, evaluation) {
+        Some(Remembered::Session(_)) => {
+            trail.leased("session lease");
+            return Ok(None);
         }
-        Err(error) => tracing::warn!(%error, "remembered approvals do not count"),
+        Some(Remembered::Good(lease)) => {
+            ports.ledger.used(&lease.id, timestamp(ports.clock.now()));
+            trail.leased("lease");
+            return Ok(None);
+        }
+        None => {}
     }
-    let card = card::card(ruled);
+    let plugin = road.world.registry.plugin(&checked.tool);
+    let card = card::card(ruled, &plugin);
     // A person's time is free, for this call and for those around it.
     let around = checked.parent.as_ref();
     let paused = (
@@ -223,39 +228,44 @@ async fn ask(
     let answer = desk
         .ask(&*ports.approver, &checked.context.session_id, &card)
         .await;
+    let answer = match answer {
+        // Neither was offered.
+        Answer::Session | Answer::Always if card.always.is_none() => Answer::Once,
+        answer => answer,
+    };
     trail.answered(&answer, ports.clock.instant() - waited);
     drop(paused);
-    let lease = |expires| Lease::new(tool, checked.arguments(), evaluation, now, expires);
     match answer {
-        Answer::Once => {}
-        Answer::Session => session.keep(lease(None)),
-        Answer::Always => {
-            let kept = if card::is_about_trust(evaluation) {
-                road.sessions.grant(tool);
-                ports.ledger.grant(&road.world.registry.plugin(tool))
-            } else {
-                let life = road.world.policy.lease_life();
-                ports.ledger.keep(lease(now.checked_add(life).ok()))
-            };
-            if let Err(error) = kept {
-                tracing::warn!(%error, "the answer counts for this call, and is not remembered");
-            }
+        Answer::Once => Ok(None),
+        Answer::Beforehand if card.changes.is_empty() => Ok(None),
+        Answer::Beforehand => Err(refused(
+            ruled,
+            "its plugin has changed since it was granted, which a person has to see first",
+        )),
+        Answer::Session | Answer::Always => {
+            keep::keep(road, ruled, &plugin, &answer, trail)?;
+            Ok(None)
         }
-        Answer::Edit(arguments) => return Ok(Some(arguments)),
-        Answer::No => return Err(refused(ruled, "a person said no")),
+        Answer::Edit(arguments) => {
+            keep::note_edit(road, ruled, trail)?;
+            Ok(Some(arguments))
+        }
+        Answer::No => Err(refused(ruled, "a person said no")),
         Answer::Nobody { way_out } => {
-            let why = format!("nobody was there to approve it. {way_out}");
-            return Err(refused(ruled, &why));
+            let mut error = refused(ruled, "nobody was there to give it");
+            let ways = policy::ways(evaluation, &checked.tool);
+            error.way_out = std::iter::once(way_out).chain(ways).collect();
+            Err(error)
         }
     }
-    Ok(None)
 }
 
 fn refused(ruled: &Ruled, why: &str) -> ToolError {
-    let name = ruled.checked.tool.name();
+    let tool = &ruled.checked.tool;
     ToolError::new(
         Code::ApprovalDenied,
-        format!("`{name}` needs approval and {why}"),
+        format!("`{}` needs approval, and {why}", tool.name()),
     )
     .with_details(json!({ "reasons": ruled.evaluation.told().reasons() }))
+    .with_way_out(policy::ways(&ruled.evaluation, tool))
 }

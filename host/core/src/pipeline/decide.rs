@@ -25,7 +25,8 @@ pub(super) async fn decide(
     let (evaluation, assessment) = evaluate(road, &checked).await?;
     trail.decided(&evaluation);
     if evaluation.decision() == Decision::Deny {
-        return Err(denied(&checked, &evaluation.told()));
+        let ways = policy::ways(&evaluation, &checked.tool);
+        return Err(denied(&checked, &evaluation.told()).with_way_out(ways));
     }
     Ok(Ruled {
         checked,

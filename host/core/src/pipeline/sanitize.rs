@@ -67,6 +67,9 @@ pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
             let mut error = error;
             show::error(&mut error);
             redactions += mask::error(&redactor, &mut error);
+            for line in &mut error.way_out {
+                redactor.text(line);
+            }
             Err(cut_error(error, limits.output_chars, &mut truncated))
         }
     };

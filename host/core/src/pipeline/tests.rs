@@ -107,6 +107,7 @@ fn with(name: &str, backend: Fake) -> Tool {
             location: format!("{name}.wasm"),
             digest: "00".into(),
             imports: vec![],
+            proofs: vec![],
         }),
         trust: Trust::Harmless,
         granted: Needs::default(),

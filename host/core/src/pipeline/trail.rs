@@ -137,12 +137,15 @@ impl Trail {
         let Some(sink) = &self.sink else {
             return Ok(());
         };
-        sink.ready().map_err(|error| {
-            ToolError::new(
-                Code::Unavailable,
-                format!("the call was not made, because it could not be recorded: {error}"),
-            )
-        })
+        sink.ready().map_err(|error| unrecorded(&error))
+    }
+
+    /// Records what a person has said on the way, before it takes effect.
+    pub(super) fn record(&self, event: &Event) -> Result<(), ToolError> {
+        let Some(sink) = &self.sink else {
+            return Ok(());
+        };
+        sink.record(event).map_err(|error| unrecorded(&error))
     }
 
     /// What is masked in everything that the call says.
@@ -276,6 +279,13 @@ fn redactor(ports: &Ports) -> (Redactor, Option<VaultError>) {
         Ok(redactor) => (redactor, None),
         Err(error) => (Redactor::new(), Some(error)),
     }
+}
+
+fn unrecorded(error: &AuditError) -> ToolError {
+    ToolError::new(
+        Code::Unavailable,
+        format!("the call was not made, because it could not be recorded: {error}"),
+    )
 }
 
 /// The arguments' size as JSON.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::call::{Call, CallContext, Observer, Parent};
+use crate::call::{Call, CallContext, Caller, Observer, Parent};
 use crate::clock::Watch;
 use crate::error::{Code, ToolError};
 use crate::limits::Limits;
@@ -59,6 +59,13 @@ impl Checked {
             observer: self.observer,
             parent: self.parent,
         }
+    }
+
+    /// The tools in the middle of whose calls it is made, the outermost first.
+    pub(super) fn callers(&self) -> &[Caller] {
+        self.parent
+            .as_ref()
+            .map_or(&[], |parent| parent.callers.as_slice())
     }
 
     /// The bounds of this call.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::config::RuleSettings;
-use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::decision::{Basis, Decision, Evaluation, Layer, Reads, Reason};
 use crate::text;
 use crate::tool::{Group, Source as ToolSource, Tool, ToolName};
 
@@ -39,6 +40,7 @@ struct Rule {
     groups: Vec<Group>,
     sources: Vec<ToolSource>,
     conditions: Vec<Condition>,
+    basis: Basis,
     examples: Vec<Value>,
     counterexamples: Vec<Value>,
 }
@@ -88,13 +90,14 @@ impl RuleBook {
         let mut allowed = false;
         let mut speak = |rule: &Rule| {
             allowed |= rule.decision == Decision::Allow;
-            evaluation.push(Reason {
+            let reason = Reason {
                 layer: Layer::ArgumentRule,
                 decision: rule.decision,
                 rule: rule.name.clone(),
                 source: rule.source.clone(),
                 text: rule.reason.clone(),
-            });
+            };
+            evaluation.push_from(reason, rule.basis.clone());
         };
         match self.judge(tool) {
             Ok(judge) => judge.judge(arguments, links, |at| {
@@ -179,6 +182,7 @@ impl Rule {
             Some(reason) => text::visible(text::prefix(reason, 500)),
             None => format!("the rule `{name}` says {}", settings.decision.as_str()),
         };
+        let conditions = condition::read(settings, budget).map_err(fault)?;
         Ok(Self {
             source: source.at(key),
             reason,
@@ -186,7 +190,8 @@ impl Rule {
             tools,
             groups: settings.groups.clone(),
             sources: settings.sources.clone(),
-            conditions: condition::read(settings, budget).map_err(fault)?,
+            basis: basis(settings, &conditions),
+            conditions,
             examples: settings.matches.clone(),
             counterexamples: settings.no_match.clone(),
             name,
@@ -238,6 +243,23 @@ impl Rule {
         (self.tools.is_empty() || among(&self.tools))
             && (self.groups.is_empty() || self.groups.contains(&tool.definition.group))
             && (self.sources.is_empty() || self.sources.contains(&tool.source))
+    }
+}
+
+/// What a remembered answer has to know of a rule. Only one that asks is answered.
+fn basis(settings: &RuleSettings, conditions: &[Condition]) -> Basis {
+    if settings.decision != Decision::Ask {
+        return Basis::default();
+    }
+    let names = conditions
+        .iter()
+        .map(|condition| condition.place.argument().map(str::to_owned));
+    // A place that begins with no name may be any argument.
+    let names: Option<Vec<String>> = names.collect();
+    let text = serde_json::to_vec(settings).unwrap_or_default();
+    Basis {
+        content: Some(format!("{:x}", Sha256::digest(text)).into()),
+        ..Basis::from(names.map_or(Reads::Everything, |names| Reads::Only(names.into())))
     }
 }
 

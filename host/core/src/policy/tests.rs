@@ -3,6 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::pipeline::tests::tool;
 use crate::tool::Group;
+use crate::tool::Trust;
 
 fn policy(config: serde_json::Value) -> Policy {
     let config: Config = serde_json::from_value(config).unwrap();

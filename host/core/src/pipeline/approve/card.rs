@@ -1,9 +1,11 @@
 //! What a person sees of a call. The tool's own words are bounded and made safe to print.
 
-use crate::approval::{Card, Fingerprint, Pattern};
-use crate::decision::{Evaluation, Layer};
+use std::sync::Arc;
+
+use crate::approval::{Always, Card, Fingerprint, Pattern};
+use crate::decision::{Evaluation, Layer, Reason};
 use crate::text;
-use crate::tool::Trust;
+use crate::tool::{Tool, Trust};
 
 use super::Ruled;
 
@@ -17,8 +19,8 @@ fn line(words: &str) -> String {
     text::visible(text::prefix(words, LINE_MAX))
 }
 
-/// What the person sees. The tool's own words are bounded and made safe to print.
-pub(super) fn card(ruled: &Ruled) -> Card {
+/// What the person sees. `plugin` has all the tools of the one that is called.
+pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
     let checked = &ruled.checked;
     let tool = &checked.tool;
     let assessment = ruled.assessment.as_ref();
@@ -27,9 +29,14 @@ pub(super) fn card(ruled: &Ruled) -> Card {
         _ => format!("call `{}`", tool.name()),
     };
     let grants = match tool.trust {
-        Trust::Untrusted => tool.definition.needs.lines(),
+        Trust::Untrusted => tool.wanted().lines(),
         Trust::Trusted | Trust::Harmless => Vec::new(),
     };
+    let trust = |reason: &Reason| reason.layer == Layer::Trust;
+    let ungranted = ruled.evaluation.asking().any(trust);
+    let changes = tool.changes.iter().filter(|_| ungranted);
+    let callers = checked.callers().iter().map(|caller| caller.tool.as_str());
+    let callers: Vec<&str> = callers.collect();
     let arguments = serde_json::to_string_pretty(&checked.arguments).unwrap_or_default();
     Card {
         fingerprint: Fingerprint::new(
@@ -38,10 +45,7 @@ pub(super) fn card(ruled: &Ruled) -> Card {
             &checked.arguments,
         ),
         tool: tool.name().to_string(),
-        caller: checked
-            .parent
-            .as_ref()
-            .map(|parent| parent.tool.to_string()),
+        caller: (!callers.is_empty()).then(|| callers.join(" → ")),
         source: tool.source,
         location: text::visible(&tool.origin.location),
         digest: tool.origin.digest.clone(),
@@ -55,10 +59,21 @@ pub(super) fn card(ruled: &Ruled) -> Card {
                 .map(|risk| line(risk))
                 .collect()
         }),
-        grants: grants.iter().map(|line| text::visible(line)).collect(),
+        grants: visible(&grants),
+        changes: changes
+            .flat_map(|changes| visible(&changes.lines))
+            .collect(),
+        proofs: match ungranted {
+            true => visible(&tool.origin.proofs),
+            false => Vec::new(),
+        },
         reasons: ruled.evaluation.reasons().to_vec(),
-        always: always(ruled),
+        always: (!super::remembered::is_asked_each_time(checked)).then(|| always(ruled, plugin)),
     }
+}
+
+fn visible(lines: &[String]) -> Vec<String> {
+    lines.iter().map(|line| text::visible(line)).collect()
 }
 
 /// Whether nothing but the missing grant is asked about.
@@ -68,13 +83,40 @@ pub(super) fn is_about_trust(evaluation: &Evaluation) -> bool {
         .all(|reason| reason.layer == Layer::Trust)
 }
 
-/// What the answer "always" stores, in words.
-fn always(ruled: &Ruled) -> String {
+/// What the answer "always" stores.
+fn always(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Always {
     let tool = &ruled.checked.tool;
     if is_about_trust(&ruled.evaluation) {
-        let plugin = text::visible(&tool.origin.plugin);
-        return format!("grant this build of `{plugin}` what all its tools need, for every call");
+        return grant(tool, plugin);
     }
-    let pattern = Pattern::of(tool, &ruled.checked.arguments);
-    format!("allow `{}` with {}", tool.name(), pattern.describe())
+    let pattern = Pattern::of(tool, &ruled.checked.arguments, &ruled.evaluation);
+    let mut text = format!("allow `{}` with {}", tool.name(), pattern.describe());
+    if let Some(parent) = &ruled.checked.parent {
+        text.push_str(&format!(", called by `{}` as here", parent.tool));
+    }
+    Always {
+        text,
+        grants: Vec::new(),
+        withheld: Vec::new(),
+    }
+}
+
+/// A grant is for the whole plugin, so all of it is shown: what each tool gets, and what none of them does.
+fn grant(tool: &Tool, plugin: &[Arc<Tool>]) -> Always {
+    let name = text::visible(&tool.origin.plugin);
+    let withheld = tool.changes.iter().flat_map(|changes| &changes.withheld);
+    let withheld: Vec<String> = withheld.map(|kind| kind.as_str().to_owned()).collect();
+    let each = plugin.iter().flat_map(|tool| {
+        let lines = tool.wanted().lines().into_iter();
+        lines.map(|line| text::visible(&format!("`{}` may {line}", tool.name())))
+    });
+    let but = match withheld.is_empty() {
+        true => String::new(),
+        false => format!(", but for {}", withheld.join(", ")),
+    };
+    Always {
+        text: format!("grant this build of `{name}` what all its tools need{but}, for every call"),
+        grants: each.collect(),
+        withheld,
+    }
 }

@@ -27,6 +27,9 @@ pub(super) fn output(output: &mut Output) -> bool {
 }
 
 pub(super) fn error(error: &mut ToolError) {
+    for line in &mut error.way_out {
+        *line = text::visible(line);
+    }
     error.message = text::sanitize(std::mem::take(&mut error.message));
     if let Some(details) = &mut error.details {
         text::escape_value(details);

@@ -4,6 +4,10 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::approval::{Fingerprint, Lease, LedgerError};
+use crate::needs::{Access, FileNeed, NeedKind};
+
+mod grants;
+mod reach;
 
 /// Answers in turn, and remembers the cards.
 #[derive(Default)]
@@ -35,6 +39,7 @@ struct Kept {
     leases: Mutex<Vec<Lease>>,
     used: AtomicUsize,
     grants: Mutex<Vec<String>>,
+    withheld: Mutex<Vec<NeedKind>>,
 }
 
 impl Ledger for Kept {
@@ -48,7 +53,8 @@ impl Ledger for Kept {
     fn used(&self, _: &Fingerprint, _: Timestamp) {
         self.used.fetch_add(1, Ordering::SeqCst);
     }
-    fn grant(&self, plugin: &[Arc<Tool>]) -> Result<(), LedgerError> {
+    fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), LedgerError> {
+        self.withheld.lock().unwrap().extend(withheld);
         let names = plugin.iter().map(|tool| tool.origin.plugin.clone());
         self.grants.lock().unwrap().extend(names);
         Ok(())
@@ -124,9 +130,25 @@ async fn once_is_once_and_a_session_lasts() {
     let events = room.audit.events.lock().unwrap();
     let answers: Vec<_> = events
         .iter()
-        .map(|event| event["answer"].as_str().unwrap())
+        .map(|event| {
+            let word = |key: &str| event[key].as_str().unwrap().to_owned();
+            [word("event"), word("answer")].join(" ")
+        })
         .collect();
-    assert_eq!(answers, ["once", "session", "session lease", "no", "no"]);
+    assert_eq!(
+        answers,
+        [
+            "call once",
+            "approval session",
+            "call session",
+            "call session lease",
+            "call no",
+            "call no"
+        ]
+    );
+    let shown = room.script.cards.lock().unwrap()[1].fingerprint.clone();
+    assert_eq!(events[1]["subject"], shown.as_str());
+    assert!(!events[1].to_string().contains("\"n\""), "no arguments");
 }
 
 #[tokio::test]
@@ -134,7 +156,11 @@ async fn always_is_kept_as_it_was_shown() {
     let room = room(vec![asking()], json!({}), vec![Answer::Always]);
     assert!(room.ok(json!({"n": 1})).await);
     assert_eq!(
-        room.script.cards.lock().unwrap()[0].always,
+        room.script.cards.lock().unwrap()[0]
+            .always
+            .as_ref()
+            .unwrap()
+            .text,
         "allow `sample` with n=1"
     );
     room.pipeline.end_session("session");
@@ -211,7 +237,11 @@ async fn edited_arguments_are_judged_like_any_others() {
     assert_eq!(cards.len(), 2, "what runs is what was shown last");
     assert!(cards[1].arguments.contains("12"));
     let events = good.audit.events.lock().unwrap();
-    assert_eq!(events[0]["bytesIn"], r#"{"n":12}"#.len());
+    assert_eq!(
+        (&events[0]["event"], &events[0]["answer"]),
+        (&json!("approval"), &json!("edit"))
+    );
+    assert_eq!(events[1]["bytesIn"], r#"{"n":12}"#.len());
 }
 
 #[tokio::test]
@@ -244,8 +274,16 @@ async fn always_for_a_missing_grant_is_a_grant() {
     assert!(room.ok(json!({"n": 2})).await, "a grant is for every call");
     assert_eq!(*room.ledger.grants.lock().unwrap(), ["sample"]);
     let cards = room.script.cards.lock().unwrap();
-    assert!(cards[0].always.starts_with("grant this build of `sample`"));
+    let always = cards[0].always.as_ref().unwrap();
+    assert!(always.text.starts_with("grant this build of `sample`"));
+    assert_eq!(always.grants, ["`sample` may call the tool `other`"]);
     assert_eq!(cards[0].grants, ["call the tool `other`"]);
+    let events = room.audit.events.lock().unwrap();
+    assert_eq!(events[0]["event"], "grant");
+    assert_eq!(
+        (&events[0]["subject"], &events[0]["detail"]),
+        (&json!("sample.wasm"), &json!("sha256 00"))
+    );
 }
 
 #[tokio::test]

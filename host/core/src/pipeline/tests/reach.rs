@@ -196,7 +196,7 @@ async fn the_words_of_strangers_are_not_mimirs() {
         }
         // A person reads what is written.
         let evaluation = bench.pipeline.explain(call("ruled", json!({}))).await;
-        assert_eq!(evaluation.unwrap().reasons()[0].text, EVIL);
+        assert_eq!(evaluation.unwrap().evaluation.reasons()[0].text, EVIL);
     }
 }
 

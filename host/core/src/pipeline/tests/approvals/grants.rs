@@ -1,0 +1,94 @@
+//! The card on which a grant is given.
+
+use super::*;
+
+/// A plugin of two tools; `changes` is what its grant says of it.
+fn plugin(changes: Option<crate::grants::Changes>) -> Vec<Tool> {
+    let mut tools = ["sample", "quiet_one"].map(|name| {
+        let mut tool = tool(name);
+        tool.trust = Trust::Untrusted;
+        tool.changes = changes.clone();
+        let mut origin = (*tool.origin).clone();
+        origin.location = "both.wasm".into();
+        origin.plugin = "both".into();
+        origin.proofs = vec!["cannot run commands".into()];
+        tool.origin = Arc::new(origin);
+        tool.definition.needs.files = vec![FileNeed {
+            path: name.into(),
+            access: Access::ReadWrite,
+            reason: format!("keeps {name}"),
+        }];
+        tool
+    });
+    tools[1].definition.needs.tools = vec!["other".into()];
+    tools.into()
+}
+
+fn widened(withheld: Vec<NeedKind>) -> Option<crate::grants::Changes> {
+    Some(crate::grants::Changes {
+        lines: vec!["now `sample` may read and write `sample`".into()],
+        withheld,
+    })
+}
+
+#[tokio::test]
+async fn a_grant_shows_all_that_it_gives() {
+    let room = room(plugin(None), json!({}), vec![Answer::Always]);
+    assert!(room.ok(json!({})).await);
+    let cards = room.script.cards.lock().unwrap();
+    assert_eq!(cards[0].grants, ["read and write `sample` — keeps sample"]);
+    assert_eq!(cards[0].proofs, ["cannot run commands"]);
+    let mut shown = cards[0].always.clone().unwrap().grants;
+    shown.sort();
+    assert_eq!(
+        shown,
+        [
+            "`quiet_one` may call the tool `other`",
+            "`quiet_one` may read and write `quiet_one` — keeps quiet_one",
+            "`sample` may read and write `sample` — keeps sample",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_was_withheld_stays_withheld() {
+    let room = room(
+        plugin(widened(vec![NeedKind::Files])),
+        json!({}),
+        vec![Answer::Always],
+    );
+    assert!(room.ok(json!({})).await);
+    assert_eq!(*room.ledger.withheld.lock().unwrap(), [NeedKind::Files]);
+    let cards = room.script.cards.lock().unwrap();
+    let always = cards[0].always.as_ref().unwrap();
+    assert!(cards[0].grants.is_empty());
+    assert_eq!(always.grants, ["`quiet_one` may call the tool `other`"]);
+    assert_eq!(always.withheld, ["files"]);
+    assert!(always.text.contains("but for files"), "{always:?}");
+    let events = room.audit.events.lock().unwrap();
+    assert_eq!(events[0]["detail"], "sha256 00, without files");
+}
+
+#[tokio::test]
+async fn a_widening_is_answered_by_somebody_who_has_seen_it() {
+    for (changes, runs) in [
+        (None, true),
+        (Some(crate::grants::Changes::default()), true),
+        (widened(vec![]), false),
+    ] {
+        let bench = bench(plugin(changes), json!({}), Answer::Beforehand);
+        let outcome = bench.pipeline.call(call("sample", json!({}))).await;
+        assert_eq!(outcome.is_ok(), runs);
+        if let Err(error) = outcome.result() {
+            assert_eq!(error.code, Code::ApprovalDenied);
+            assert!(error.way_out[0].contains("mimir tools trust sample"));
+        }
+    }
+    let room = room(plugin(widened(vec![])), json!({}), vec![Answer::Once]);
+    assert!(room.ok(json!({})).await);
+    let cards = room.script.cards.lock().unwrap();
+    assert_eq!(
+        cards[0].changes,
+        ["now `sample` may read and write `sample`"]
+    );
+}

@@ -1,0 +1,130 @@
+//! How far one answer reaches, and what a refusal tells to whom.
+
+use super::*;
+
+#[tokio::test]
+async fn what_a_caller_may_do_is_asked_of_each_caller() {
+    let nesting = |name| {
+        let nested = Fake {
+            nested: Some("sample"),
+            ..Fake::default()
+        };
+        let mut outer = with(name, nested);
+        outer.trust = Trust::Trusted;
+        outer.granted.tools = vec!["sample".into()];
+        outer
+    };
+    let room = room(
+        vec![asking(), nesting("outer"), nesting("another")],
+        json!({}),
+        vec![Answer::Always, Answer::Always],
+    );
+    assert!(room.ok(json!({})).await);
+    let call = |tool: &'static str| room.pipeline.call(call(tool, json!({})));
+    assert!(call("outer").await.is_ok());
+    assert_eq!(
+        room.asked(),
+        2,
+        "a yes to one's own call is none to a plugin's"
+    );
+    {
+        let cards = room.script.cards.lock().unwrap();
+        assert_eq!(cards[1].caller.as_deref(), Some("outer"));
+        let always = cards[1].always.as_ref().unwrap();
+        assert!(
+            always.text.ends_with("called by `outer` as here"),
+            "{always:?}"
+        );
+    }
+    assert!(call("outer").await.is_ok() && room.ok(json!({})).await);
+    assert_eq!(room.asked(), 2);
+    assert!(!call("another").await.is_ok());
+    assert_eq!(room.asked(), 3, "nor one plugin's for another");
+}
+
+#[tokio::test]
+async fn what_takes_something_away_is_asked_about_each_time() {
+    let mut delete = asking();
+    delete.definition.name = ToolName::new("delete_file").unwrap();
+    let mut stranger = delete.clone();
+    delete.source = Source::BuiltIn;
+    let delete = room(
+        vec![delete],
+        json!({}),
+        vec![Answer::Always, Answer::Session],
+    );
+    async fn ask(room: &Room) -> Outcome {
+        room.pipeline.call(call("delete_file", json!({}))).await
+    }
+    assert!(ask(&delete).await.is_ok() && ask(&delete).await.is_ok());
+    assert!(!ask(&delete).await.is_ok(), "nothing was remembered");
+    assert_eq!(delete.script.cards.lock().unwrap()[0].always, None);
+    assert!(delete.ledger.leases.lock().unwrap().is_empty());
+    stranger.source = Source::Custom;
+    let stranger = room(vec![stranger], json!({}), vec![Answer::Always]);
+    assert!(ask(&stranger).await.is_ok() && ask(&stranger).await.is_ok());
+}
+
+#[tokio::test]
+async fn an_answer_is_to_the_rule_that_asked() {
+    let asked = |value: i64| {
+        let rules = json!([{"when": {"n": {"max": value}}, "decision": "ask"}]);
+        let config =
+            json!({"tools": {"sample": {"approval": "allow"}}, "policy": {"rules": rules}});
+        serde_json::from_value::<Config>(config).unwrap()
+    };
+    let world = |config: &Config| World {
+        registry: Registry::new(vec![tool("sample")], vec![]),
+        policy: Policy::new(config, "config.yml").unwrap(),
+    };
+    let room = room(vec![], json!({}), vec![Answer::Always]);
+    room.pipeline.replace(world(&asked(5)));
+    assert!(room.ok(json!({"n": 1})).await);
+    assert!(room.ok(json!({"n": 1})).await, "the same rule");
+    room.pipeline.replace(world(&asked(6)));
+    assert!(!room.ok(json!({"n": 1})).await, "another rule in its place");
+}
+
+#[tokio::test]
+async fn the_way_out_is_for_the_person() {
+    for (answer, config) in [
+        (
+            Answer::Nobody {
+                way_out: "Say `--approve always`.".into(),
+            },
+            json!({}),
+        ),
+        (Answer::No, json!({"policy": {"deny": ["sample"]}})),
+    ] {
+        let room = room(vec![asking()], config, vec![answer]);
+        let outcome = room.pipeline.call(call("sample", json!({}))).await;
+        let error = outcome.result().unwrap_err();
+        assert!(!error.way_out.is_empty(), "{error}");
+        let model = serde_json::to_string(&outcome).unwrap();
+        for words in [
+            "--approve",
+            ".mimir/config.yml",
+            "mimir policy",
+            "take it out",
+        ] {
+            assert!(!model.contains(words), "{model}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_explanation_names_the_answer_that_counts() {
+    let room = room(vec![asking()], json!({}), vec![Answer::Always]);
+    let explain = |n| room.pipeline.explain(call("sample", json!({ "n": n })));
+    assert_eq!(explain(1).await.unwrap().lease, None);
+    assert!(room.ok(json!({"n": 1})).await);
+    let kept = room.ledger.leases.lock().unwrap()[0].id.clone();
+    assert_eq!(explain(1).await.unwrap().lease.unwrap().id, kept);
+    assert_eq!(explain(2).await.unwrap().lease, None);
+    assert!(explain(2).await.unwrap().way_out[0].contains("tools.sample.approval"));
+    assert_eq!(
+        room.ledger.used.load(Ordering::SeqCst),
+        0,
+        "nothing was used"
+    );
+}

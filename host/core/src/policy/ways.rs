@@ -1,0 +1,166 @@
+//! What would let a call through that is asked about or denied: the exact command or line, for the person who
+//! may give or write it. No model reads this.
+
+use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::tool::Tool;
+
+/// Where a person writes what holds in a workspace, and what puts it in force.
+const HERE: &str = "in .mimir/config.yml, and then `mimir policy accept`";
+
+/// One line for each rule that stands in the way; all of them have to be followed.
+pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
+    let decision = evaluation.decision();
+    if decision == Decision::Allow {
+        return Vec::new();
+    }
+    let mut ways = Vec::new();
+    let reasons = evaluation.reasons().iter();
+    for reason in reasons.filter(|reason| reason.decision == decision) {
+        let waiting = evaluation.withheld().next();
+        let way = match (reason.layer, waiting) {
+            // A person has written already what is to hold in place of the tool's own word.
+            (Layer::ToolDefault | Layer::Assessor, Some(waiting)) => format!(
+                "`mimir policy accept` puts {} in force",
+                named(&waiting.rule, &waiting.source)
+            ),
+            _ => way(reason, tool),
+        };
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    ways.iter().map(|way| crate::text::visible(way)).collect()
+}
+
+fn way(reason: &Reason, tool: &Tool) -> String {
+    let name = tool.name();
+    let rule = named(&reason.rule, &reason.source);
+    let denies = reason.decision == Decision::Deny;
+    match reason.layer {
+        Layer::TeamPolicy => format!("whoever keeps your team's policy can change {rule}"),
+        Layer::Trust => {
+            let changes = tool.changes.iter().flat_map(|changes| &changes.lines);
+            let changes: Vec<&str> = changes.map(String::as_str).collect();
+            let changes = match changes.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", changes.join("; ")),
+            };
+            format!("`mimir tools trust {name}` shows what it needs{changes}, and grants it")
+        }
+        Layer::ToolDefault | Layer::Assessor => format!("`tools.{name}.approval: allow` {HERE}"),
+        Layer::ToolPolicy => listed(reason, tool, &rule),
+        Layer::Commands if reason.rule.ends_with("mode: allowlist") && denies => format!(
+            "a pattern for the command in `execApprovals.approvals` lets it run: see {rule}"
+        ),
+        Layer::Commands if reason.rule.ends_with("mode: allowlist") => format!(
+            "a pattern with `addedBy: user` in `execApprovals.approvals` lets one plain command run, and only `mode: full` one that does more: see {rule}"
+        ),
+        Layer::Taint if reason.rule.ends_with("untrusted content") => format!(
+            "a new session has read nothing of strangers; in every session, `tools.{name}.labels.acceptsUntrusted: true` {HERE}"
+        ),
+        Layer::Taint => "a new session has read nothing sensitive".to_owned(),
+        Layer::Enabled
+        | Layer::ToolApproval
+        | Layer::Commands
+        | Layer::ArgumentRule
+        | Layer::Danger
+        | Layer::Condition => format!("change or remove {rule}"),
+    }
+}
+
+/// The way out of the lists: off the one that denies, onto the one that leaves it out.
+fn listed(reason: &Reason, tool: &Tool, rule: &str) -> String {
+    let group = tool.definition.group.as_str();
+    match reason.rule.split(':').next().unwrap_or_default() {
+        "policy.allow" => format!("add `{}` to {rule}", tool.name()),
+        "policy.groups.allow" => format!("add `{group}` to {rule}"),
+        "policy.groups.deny" => format!("take `{group}` out of {rule}"),
+        _ => format!("take it out of {rule}"),
+    }
+}
+
+/// A rule and where it stands.
+fn named(rule: &str, source: &str) -> String {
+    match source {
+        "" => format!("`{rule}`"),
+        source => format!("`{rule}` ({source})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::pipeline::tests::tool;
+    use crate::policy::{Links, Policy, own_word};
+    use serde_json::{Value, json};
+
+    /// The ways of a call of `sample` under these settings.
+    fn out(config: Value, accepted: bool) -> Vec<String> {
+        let config: Config = serde_json::from_value(config).unwrap();
+        let mut policy = Policy::new(&config, "config.yml").unwrap();
+        if !accepted {
+            policy = policy.unaccepted();
+        }
+        let mut sample = tool("sample");
+        sample.definition.approval = Decision::Ask;
+        let mut evaluation = Evaluation::default();
+        if !policy.evaluate(&sample, &json!({"n": 1}), &Links::none(), &mut evaluation) {
+            own_word(&sample, None, &mut evaluation);
+        }
+        ways(&evaluation, &sample)
+    }
+
+    #[test]
+    fn each_rule_that_stands_in_the_way_is_named_with_what_changes_it() {
+        let set =
+            "`tools.sample.approval: allow` in .mimir/config.yml, and then `mimir policy accept`";
+        let rule = json!([{"when": {"n": {"min": 0}}, "decision": "ask"}]);
+        for (config, way) in [
+            (json!({}), set),
+            (
+                json!({"tools": {"sample": {"approval": "allow", "rules": rule}}}),
+                "change or remove `tools.sample.rules[0]` (config.yml)",
+            ),
+            (
+                json!({"tools": {"sample": {"approval": {"level": "allow", "dangerPatterns": ["n"]}}}}),
+                "change or remove `tools.sample.approval.dangerPatterns[0]` (config.yml)",
+            ),
+            (
+                json!({"tools": {"sample": {"approval": "deny"}}}),
+                "change or remove `tools.sample.approval: deny` (config.yml)",
+            ),
+            (
+                json!({"tools": {"sample": {"enabled": false}}}),
+                "change or remove `tools.sample.enabled: false` (config.yml)",
+            ),
+            (
+                json!({"policy": {"deny": ["sample"]}}),
+                "take it out of `policy.deny: [sample]` (config.yml)",
+            ),
+            (
+                json!({"policy": {"allow": ["other"]}}),
+                "add `sample` to `policy.allow: [other]` (config.yml)",
+            ),
+            (
+                json!({"policy": {"groups": {"deny": ["system"]}}}),
+                "take `system` out of `policy.groups.deny: [system]` (config.yml)",
+            ),
+        ] {
+            assert_eq!(out(config.clone(), true), [way], "{config}");
+        }
+        let both = json!({"policy": {"rules": rule}});
+        assert_eq!(
+            out(both, true),
+            ["change or remove `policy.rules[0]` (config.yml)", set]
+        );
+    }
+
+    #[test]
+    fn what_waits_for_a_person_is_named() {
+        assert_eq!(
+            out(json!({"tools": {"sample": {"approval": "allow"}}}), false),
+            ["`mimir policy accept` puts `tools.sample.approval: allow` (config.yml) in force"]
+        );
+    }
+}
