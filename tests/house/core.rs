@@ -11,7 +11,7 @@ const AMBIENT: [(&str, &str); 10] = [
     ("SystemTime::now", "the Clock port"),
     ("Instant::now", "the Clock port"),
     ("tokio::time", "the Clock port"),
-    ("std::net", "no sockets"),
+    ("std::net", "no sockets; core::net has addresses"),
     ("tokio::net", "no sockets"),
     ("std::process::Command", "no programs"),
     ("std::env::var", "settings come in as values"),

@@ -60,6 +60,12 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("reqwest", &["mimir-net"]),
     ("hyper", &["mimir-net"]),
     ("hickory", &["mimir-net"]),
+    ("rustls", &["mimir-net"]),
+    ("tokio-rustls", &["mimir-net"]),
+    ("ring", &["mimir-net"]),
+    ("flate2", &["mimir-net"]),
+    ("brotli", &["mimir-net"]),
+    ("ruzstd", &["mimir-net"]),
     ("bollard", &["mimir-process"]),
     ("landlock", &["mimir-process"]),
     ("seccomp", &["mimir-process"]),
@@ -98,6 +104,7 @@ const CORE: &[&str] = &[
     "tokio",
     "tracing",
     "unicode-normalization",
+    "url",
 ];
 
 /// What core may not even reach through others.
@@ -105,6 +112,7 @@ const NEVER_IN_CORE: &[&str] = &[
     "wasmtime",
     "hyper",
     "reqwest",
+    "rustls",
     "clap",
     "crossterm",
     "cap-std",

@@ -7,8 +7,9 @@ use super::schema;
 const TEMPLATE: &str = include_str!("../../host/cli/src/commands/config.template.yml");
 
 /// Blocks that are there once, and elsewhere by their names.
-const SAME: [(&str, &str); 2] = [
+const SAME: [(&str, &str); 3] = [
     ("tools.*.limits", "limits"),
+    ("tools.*.network", "network"),
     ("tools.*.rules[]", "policy.rules[]"),
 ];
 

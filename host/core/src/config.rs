@@ -16,12 +16,14 @@ mod commands;
 mod labels;
 mod limits;
 mod lowering;
+mod network;
 mod rules;
 
 pub use approval::{ApprovalBlock, ApprovalDefaults, ApprovalSetting, Conditions};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
 pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
 pub use limits::{LimitSettings, OutOfRange};
+pub use network::{FixedHosts, NetworkSettings};
 pub use rules::{MatcherSettings, RuleSettings};
 
 /// `.mimir/config.yml`.
@@ -41,6 +43,8 @@ pub struct Config {
     /// Secrets that are taken from variables of the host, by name. Those of a project count once a person has
     /// accepted its file.
     pub secrets: BTreeMap<String, SecretSettings>,
+    /// What tools reach over the network. A tool's own block replaces it key by key.
+    pub network: NetworkSettings,
     /// Bounds of every call.
     pub limits: LimitSettings,
     /// How a person is asked.
@@ -169,6 +173,8 @@ pub struct ToolSettings {
     pub redaction: RedactionSettings,
     /// What the audit log keeps of its calls.
     pub audit: ToolAudit,
+    /// What it reaches over the network, in place of what all tools reach.
+    pub network: NetworkSettings,
     /// Bounds of its calls.
     pub limits: LimitSettings,
 }

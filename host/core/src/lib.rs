@@ -19,6 +19,7 @@ pub mod grants;
 pub mod limits;
 pub mod names;
 pub mod needs;
+pub mod network;
 pub mod outcome;
 pub mod paths;
 pub mod pipeline;

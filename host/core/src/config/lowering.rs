@@ -18,10 +18,14 @@ impl Config {
             if tool.limits.raises(base) {
                 keys.push(format!("tools.{name}.limits"));
             }
+            let place = format!("tools.{name}.network");
+            let base = below.tool_network(name);
+            tool.network.lowering(&place, &base, &mut keys);
         }
         let allowed = self.approval.tools.iter();
         let allowed = allowed.filter(|(_, decision)| **decision == Decision::Allow);
         keys.extend(allowed.map(|(name, _)| format!("approval.tools.{name}: allow")));
+        self.network.lowering("network", &below.network, &mut keys);
         rules("policy.rules", &self.policy.rules, &mut keys);
         match self.exec_approvals.mode {
             Some(ExecMode::Full) => keys.push("execApprovals.mode: full".to_owned()),
@@ -49,8 +53,10 @@ impl Config {
         for (name, tool) in &mut self.tools.each {
             let limits = tool.limits.over(self.limits.over(base));
             tool.limits = LimitSettings::from(limits.tightest(below.tool_limits(name)));
+            tool.network.within(below.tool_network(name));
         }
         self.limits = LimitSettings::from(self.limits.over(base).tightest(base));
+        self.network.within(below.network.clone());
         self.tools.auto_load_custom_tools &= below.tools.auto_load_custom_tools;
         self.tools.max_execution_time = match (
             self.tools.max_execution_time,
@@ -190,6 +196,35 @@ mod tests {
             (json!({"approvals": {"leaseDays": 900}}), "approvals"),
             (json!({"audit": {"logArgs": true}}), "audit"),
             (json!({"secrets": {"KEY": {"env": "HOME"}}}), "secrets.KEY"),
+            (json!({"network": {"mode": "any"}}), "network.mode: any"),
+            (
+                json!({"network": {"allowedHosts": ["a.example"]}}),
+                "network.allowedHosts: [a.example]",
+            ),
+            (
+                json!({"network": {"blockedPorts": [25]}}),
+                "network.blockedPorts",
+            ),
+            (
+                json!({"network": {"blockPrivateIPs": false}}),
+                "network.blockPrivateIPs: false",
+            ),
+            (
+                json!({"network": {"blockMetadataEndpoints": false}}),
+                "network.blockMetadataEndpoints: false",
+            ),
+            (
+                json!({"network": {"hosts": {"a.example": "10.0.0.1"}}}),
+                "network.hosts: [a.example]",
+            ),
+            (
+                json!({"network": {"extraRoots": ["ca.pem"]}}),
+                "network.extraRoots: [ca.pem]",
+            ),
+            (
+                json!({"tools": {"a": {"network": {"mode": "any"}}}}),
+                "tools.a.network.mode: any",
+            ),
         ] {
             assert_eq!(config(file.clone()).lowering(&below), [key], "{file}");
         }
@@ -201,6 +236,7 @@ mod tests {
             }},
             "policy": {"deny": ["b"], "allow": ["a"]}, "execApprovals": {"mode": "deny"},
             "limits": {"fuel": 5, "timeMs": 900},
+            "network": {"mode": "none", "allowedHosts": [], "blockPrivateIPs": true},
         }));
         assert_eq!(strict.lowering(&below), Vec::<String>::new());
     }

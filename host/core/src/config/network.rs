@@ -1,0 +1,375 @@
+//! What tools reach over the network, as a settings file has it.
+
+use core::net::IpAddr;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de};
+
+use super::Config;
+use crate::network::{Host, HostPattern, Mode, NetworkPolicy, Rules};
+
+/// What may be reached; what is not set keeps its default, and in the block of a tool what all tools have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct NetworkSettings {
+    /// `none`, `allowlist` or `any`: which hosts are reached at all.
+    pub mode: Option<Mode>,
+    /// Hosts that are reached; addresses of this machine and its networks only where they are named as such.
+    pub allowed_hosts: Option<Vec<HostPattern>>,
+    /// Ports that are never reached, in place of the well-known ones.
+    pub blocked_ports: Option<Vec<u16>>,
+    /// Whether addresses of this machine and the networks round it are out of reach for names that lead to them.
+    #[serde(rename = "blockPrivateIPs")]
+    pub block_private_ips: Option<bool>,
+    /// Whether the metadata services of clouds are out of reach, also where private addresses are not.
+    pub block_metadata_endpoints: Option<bool>,
+    /// Names with the addresses that they are taken for, as in a hosts file.
+    pub hosts: FixedHosts,
+    /// PEM files of certificates that are trusted beside those of the platform.
+    pub extra_roots: Vec<String>,
+    /// What these settings are held within, because nobody has accepted the file.
+    #[serde(skip)]
+    cap: Option<Box<NetworkSettings>>,
+}
+
+/// Names, each with one address or several.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FixedHosts(pub BTreeMap<Host, Vec<IpAddr>>);
+
+impl NetworkSettings {
+    /// These settings, and `base` where nothing is set.
+    #[must_use]
+    pub fn over(&self, base: &Self) -> Self {
+        let mut hosts = base.hosts.clone();
+        hosts.0.extend(self.hosts.0.clone());
+        let mut extra_roots = base.extra_roots.clone();
+        let new = self.extra_roots.iter();
+        extra_roots.extend(new.filter(|root| !base.extra_roots.contains(root)).cloned());
+        Self {
+            mode: self.mode.or(base.mode),
+            allowed_hosts: self.allowed_hosts.clone().or(base.allowed_hosts.clone()),
+            blocked_ports: self.blocked_ports.clone().or(base.blocked_ports.clone()),
+            block_private_ips: self.block_private_ips.or(base.block_private_ips),
+            block_metadata_endpoints: self
+                .block_metadata_endpoints
+                .or(base.block_metadata_endpoints),
+            hosts,
+            extra_roots,
+            cap: self.cap.clone().or(base.cap.clone()),
+        }
+    }
+
+    /// The policy that they state; `at` is the key of the block, for messages.
+    pub fn policy(&self, at: &str) -> NetworkPolicy {
+        let mut own = self.rules(at);
+        let Some(cap) = &self.cap else {
+            return NetworkPolicy::new(own);
+        };
+        // Where a name leads is not for a file to say that nobody has accepted.
+        own.hosts
+            .retain(|name, to| cap.hosts.0.get(name) == Some(to));
+        NetworkPolicy::new(own).within(cap.policy(at))
+    }
+
+    /// The PEM files that count.
+    pub fn roots(&self) -> Vec<&str> {
+        let within = |root: &&str| {
+            let cap = self.cap.as_ref();
+            cap.is_none_or(|cap| cap.roots().contains(root))
+        };
+        self.extra_roots
+            .iter()
+            .map(String::as_str)
+            .filter(within)
+            .collect()
+    }
+
+    fn rules(&self, at: &str) -> Rules {
+        let base = Rules::default();
+        let allowed = self.allowed_hosts.iter().flatten().cloned();
+        Rules {
+            at: at.to_owned(),
+            mode: self.mode.unwrap_or(base.mode),
+            allowed: allowed.map(Into::into).collect(),
+            blocked_ports: self.blocked_ports.clone().unwrap_or(base.blocked_ports),
+            block_private: self.block_private_ips.unwrap_or(base.block_private),
+            block_metadata: self.block_metadata_endpoints.unwrap_or(base.block_metadata),
+            hosts: self.hosts.0.clone(),
+        }
+    }
+
+    /// Holds these settings within others.
+    pub(super) fn within(&mut self, cap: Self) {
+        self.cap = Some(Box::new(cap));
+    }
+
+    /// The keys that let more than `below` does.
+    pub(super) fn lowering(&self, place: &str, below: &Self, keys: &mut Vec<String>) {
+        let base = below.rules(place);
+        if let Some(mode) = self.mode.filter(|mode| *mode > base.mode) {
+            let word = if mode == Mode::Any {
+                "any"
+            } else {
+                "allowlist"
+            };
+            keys.push(format!("{place}.mode: {word}"));
+        }
+        let known = |host: &&HostPattern| base.allowed.iter().any(|entry| entry.pattern == **host);
+        let hosts = self.allowed_hosts.iter().flatten();
+        push(
+            place,
+            "allowedHosts",
+            hosts.filter(|host| !known(host)),
+            keys,
+        );
+        if let Some(ports) = &self.blocked_ports
+            && base.blocked_ports.iter().any(|port| !ports.contains(port))
+        {
+            keys.push(format!("{place}.blockedPorts"));
+        }
+        if self.block_private_ips == Some(false) && base.block_private {
+            keys.push(format!("{place}.blockPrivateIPs: false"));
+        }
+        if self.block_metadata_endpoints == Some(false) && base.block_metadata {
+            keys.push(format!("{place}.blockMetadataEndpoints: false"));
+        }
+        let fixed = self.hosts.0.iter();
+        let fixed = fixed.filter(|(name, to)| base.hosts.get(name) != Some(to));
+        push(place, "hosts", fixed.map(|(name, _)| name), keys);
+        let roots = self.extra_roots.iter();
+        let roots = roots.filter(|root| !below.extra_roots.contains(root));
+        push(place, "extraRoots", roots, keys);
+    }
+}
+
+fn push<T: ToString>(
+    place: &str,
+    key: &str,
+    items: impl Iterator<Item = T>,
+    keys: &mut Vec<String>,
+) {
+    let items: Vec<_> = items.map(|item| item.to_string()).collect();
+    if !items.is_empty() {
+        keys.push(format!("{place}.{key}: [{}]", items.join(", ")));
+    }
+}
+
+impl Config {
+    /// What a tool may reach, or all tools without a block of their own.
+    pub fn network(&self, tool: Option<&str>) -> NetworkPolicy {
+        match tool.filter(|name| self.tools.each.contains_key(*name)) {
+            Some(name) => self
+                .tool_network(name)
+                .policy(&format!("tools.{name}.network")),
+            None => self.network.policy("network"),
+        }
+    }
+
+    /// The settings of a tool over those of all tools.
+    pub fn tool_network(&self, name: &str) -> NetworkSettings {
+        let tool = self.tools.each.get(name);
+        tool.map_or_else(
+            || self.network.clone(),
+            |tool| tool.network.over(&self.network),
+        )
+    }
+}
+
+/// One address or several, as they are written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "an IP address, or a list of them")]
+#[schemars(with = "Written")]
+enum Addresses {
+    One(IpAddr),
+    Several(Vec<IpAddr>),
+}
+
+/// The same for the schema.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "its schema is all that it is for")]
+enum Written {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for FixedHosts {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut fixed = BTreeMap::new();
+        for (name, addresses) in BTreeMap::<String, Addresses>::deserialize(from)? {
+            let bad = |why: &str| {
+                let name = crate::text::visible(crate::text::prefix(&name, 100));
+                de::Error::custom(format!("hosts: `{name}` {why}"))
+            };
+            let host = Host::parse(&name).map_err(|e| bad(&e.to_string()))?;
+            if matches!(host, Host::Ip(_)) || name.contains('*') {
+                return Err(bad("is not the name of one host"));
+            }
+            if host.is_localhost() {
+                return Err(bad("is always loopback"));
+            }
+            let addresses = match addresses {
+                Addresses::One(address) => vec![address.to_canonical()],
+                Addresses::Several(several) if several.is_empty() => {
+                    return Err(bad("has no address"));
+                }
+                Addresses::Several(several) => several.iter().map(IpAddr::to_canonical).collect(),
+            };
+            if fixed.insert(host, addresses).is_some() {
+                return Err(bad("is there twice"));
+            }
+        }
+        Ok(Self(fixed))
+    }
+}
+
+impl JsonSchema for FixedHosts {
+    fn schema_name() -> Cow<'static, str> {
+        "FixedHosts".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        BTreeMap::<String, Written>::json_schema(generator)
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{BLOCKED_PORTS, Target, Verdict};
+    use serde_json::{Value, json};
+
+    fn config(value: Value) -> Config {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn says(policy: &NetworkPolicy, url: &str) -> &'static str {
+        match policy.judge(&Target::parse(url).unwrap(), "GET") {
+            Verdict::Allowed(_) => "allowed",
+            Verdict::Unlisted(_) => "unlisted",
+            Verdict::Refused(_) => "refused",
+        }
+    }
+
+    #[test]
+    fn the_seeds_block_is_read() {
+        let config = config(json!({"network": {
+            "mode": "allowlist", "allowedHosts": ["*.github.com", "127.0.0.1"], "blockedPorts": [22, 23, 25, 3389],
+            "blockPrivateIPs": true, "blockMetadataEndpoints": true,
+            "hosts": {"App.Example": "10.0.0.1", "two.example": ["10.0.0.2", "::ffff:10.0.0.3"]},
+        }}));
+        let policy = config.network(None);
+        assert_eq!(says(&policy, "https://api.github.com/"), "allowed");
+        assert_eq!(says(&policy, "https://github.com/"), "unlisted");
+        assert_eq!(says(&policy, "https://api.github.com:22/"), "refused");
+        assert_eq!(says(&policy, "http://127.0.0.1:8080/"), "allowed");
+        assert_eq!(says(&policy, "http://10.0.0.1/"), "refused");
+        let two = policy.addresses(&Target::parse("http://two.example/").unwrap());
+        assert_eq!(
+            two,
+            Some(vec![
+                "10.0.0.2".parse().unwrap(),
+                "10.0.0.3".parse().unwrap()
+            ])
+        );
+    }
+
+    #[test]
+    fn a_tools_block_replaces_the_common_one_key_by_key() {
+        let config = config(json!({
+            "network": {"mode": "none", "allowedHosts": ["a.example"], "extraRoots": ["one.pem"]},
+            "tools": {"fetch": {"network": {"mode": "allowlist", "extraRoots": ["two.pem"]}}, "other": {}},
+        }));
+        assert_eq!(
+            says(&config.network(Some("fetch")), "https://a.example/"),
+            "allowed"
+        );
+        assert_eq!(
+            says(&config.network(Some("other")), "https://a.example/"),
+            "refused"
+        );
+        assert_eq!(
+            says(&config.network(Some("none")), "https://a.example/"),
+            "refused"
+        );
+        assert_eq!(config.tool_network("fetch").roots(), ["one.pem", "two.pem"]);
+    }
+
+    #[test]
+    fn what_nobody_has_accepted_only_forbids() {
+        let below = config(json!({"network": {"allowedHosts": ["a.example", "b.example"]}}));
+        let mut file = config(json!({
+            "network": {"mode": "any", "allowedHosts": ["b.example", "127.0.0.1"], "blockPrivateIPs": false,
+                "blockedPorts": [443], "hosts": {"b.example": "127.0.0.1"}, "extraRoots": ["evil.pem"]},
+            "tools": {"fetch": {"network": {"mode": "any"}}, "quiet": {"network": {"mode": "none"}}},
+        }));
+        file.within(&below);
+        let all = file.network(None);
+        assert_eq!(says(&all, "http://a.example/"), "allowed");
+        assert_eq!(says(&all, "https://a.example/"), "refused", "its port");
+        assert_eq!(says(&all, "http://c.example/"), "unlisted");
+        assert_eq!(says(&all, "http://127.0.0.1/"), "refused");
+        let fixed = all.addresses(&Target::parse("http://b.example/").unwrap());
+        assert_eq!(fixed, None, "nobody else has fixed it there");
+        assert_eq!(
+            says(&file.network(Some("fetch")), "http://c.example/"),
+            "unlisted"
+        );
+        assert_eq!(
+            says(&file.network(Some("quiet")), "http://a.example/"),
+            "refused"
+        );
+        assert_eq!(file.tool_network("fetch").roots(), [""; 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_the_reason() {
+        for (block, words) in [
+            (json!({"mode": "all"}), "unknown variant `all`"),
+            (json!({"allowedHosts": ["*"]}), "mode: any"),
+            (json!({"allowedHosts": ["https://a.example/x"]}), "no path"),
+            (json!({"blockedPorts": [65536]}), "65536"),
+            (
+                json!({"blockPrivateIps": true}),
+                "unknown field `blockPrivateIps`",
+            ),
+            (
+                json!({"hosts": {"127.1": "10.0.0.1"}}),
+                "not the name of one host",
+            ),
+            (
+                json!({"hosts": {"*.a.example": "10.0.0.1"}}),
+                "not the name of one host",
+            ),
+            (
+                json!({"hosts": {"localhost": "10.0.0.1"}}),
+                "always loopback",
+            ),
+            (
+                json!({"hosts": {"a.example": "b.example"}}),
+                "an IP address",
+            ),
+            (json!({"hosts": {"a.example": []}}), "no address"),
+            (
+                json!({"hosts": {"a.example": "::1", "A.example": "::1"}}),
+                "twice",
+            ),
+            (json!({"cap": {}}), "unknown field `cap`"),
+        ] {
+            let error = serde_json::from_value::<NetworkSettings>(block.clone()).unwrap_err();
+            assert!(error.to_string().contains(words), "{block}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_default_list_of_ports_stands_until_it_is_replaced() {
+        let policy = NetworkSettings::default().rules("network");
+        assert_eq!(policy.blocked_ports, BLOCKED_PORTS);
+    }
+}

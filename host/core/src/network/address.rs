@@ -1,0 +1,150 @@
+//! What kind of address an address is, seen through all that wraps one IPv4 address in an IPv6 address.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::cidr::Cidr;
+use super::metadata;
+use super::table::{GLOBAL_V6, NAT64, Range, UNALLOCATED, V4, V6};
+
+/// How far an address leads. In the order of strictness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reach {
+    /// A host of the internet.
+    Public,
+    /// This machine or a network round it. `blockPrivateIPs` is about these.
+    Local,
+    /// No host at all, or one that no setting opens: multicast, reserved, documentation, tunnels.
+    Never,
+}
+
+/// What is known of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Class {
+    /// How far it leads.
+    pub reach: Reach,
+    /// What the registry calls it.
+    pub name: &'static str,
+    /// Which document says so.
+    pub source: &'static str,
+    /// Whose metadata it leads to. `blockMetadataEndpoints` is about these.
+    pub metadata: Option<&'static str>,
+    /// The IPv4 address that it wraps.
+    pub wraps: Option<Ipv4Addr>,
+}
+
+/// The class of an address in none of the tables.
+const PUBLIC: Class = Class {
+    reach: Reach::Public,
+    name: "public",
+    source: "IANA",
+    metadata: None,
+    wraps: None,
+};
+
+/// Says what kind of address it is. Of an address and those that it wraps, the strictest kind counts, and metadata
+/// behind any of them is metadata.
+///
+/// ```
+/// use mimir_core::network::{Reach, classify};
+///
+/// let nat64 = classify("64:ff9b::a9fe:a9fe".parse()?);
+/// assert_eq!(nat64.reach, Reach::Local);
+/// assert!(nat64.metadata.is_some());
+/// assert_eq!(classify("8.8.8.8".parse()?).reach, Reach::Public);
+/// # Ok::<(), core::net::AddrParseError>(())
+/// ```
+pub fn classify(address: IpAddr) -> Class {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => class4(v4),
+        IpAddr::V6(v6) => class6(v6),
+    }
+}
+
+fn class4(address: Ipv4Addr) -> Class {
+    let line = V4.iter().find(|line| line.range.contains(address.into()));
+    Class {
+        metadata: metadata::address(address.into()),
+        ..line.map_or(PUBLIC, Class::of)
+    }
+}
+
+fn class6(address: Ipv6Addr) -> Class {
+    let line = V6.iter().find(|line| line.range.contains(address.into()));
+    let unallocated = || {
+        let known = GLOBAL_V6.contains(address.into()) || NAT64.contains(address.into());
+        (!known).then_some(&UNALLOCATED)
+    };
+    let mut class = Class {
+        metadata: metadata::address(metadata::without_zone(address).into()),
+        ..line.or_else(unallocated).map_or(PUBLIC, Class::of)
+    };
+    for inner in wrapped(address).into_iter().flatten() {
+        let inside = class4(inner);
+        class.metadata = class.metadata.or(inside.metadata);
+        if inside.reach > class.reach {
+            (class.reach, class.name, class.source) = (inside.reach, inside.name, inside.source);
+        }
+        class.wraps = class.wraps.or(Some(inner));
+    }
+    class
+}
+
+impl Class {
+    fn of(line: &Range) -> Self {
+        Self {
+            reach: line.reach,
+            name: line.name,
+            source: line.source,
+            ..PUBLIC
+        }
+    }
+}
+
+const COMPATIBLE: Cidr = Cidr::v6([0; 8], 96);
+const TRANSLATED: Cidr = Cidr::v6([0, 0, 0, 0, 0xffff, 0, 0, 0], 96);
+const NAT64_LOCAL: Cidr = Cidr::v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48);
+const SIX_TO_FOUR: Cidr = Cidr::v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16);
+const TEREDO: Cidr = Cidr::v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32);
+
+/// The IPv4 addresses that packets to this address would be unwrapped to; some forms carry two.
+fn wrapped(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
+    let octets = address.octets();
+    let at = |from: usize| {
+        let part = octets.get(from..from + 4)?;
+        <[u8; 4]>::try_from(part).ok().map(Ipv4Addr::from)
+    };
+    let is = |range: Cidr| range.contains(address.into());
+    if is(COMPATIBLE) {
+        // `::` and `::1` are no IPv4 addresses.
+        return [(address.to_bits() > 1).then(|| at(12)).flatten(), None];
+    }
+    if is(TRANSLATED) || is(NAT64) {
+        return [at(12), None];
+    }
+    if is(NAT64_LOCAL) {
+        // RFC 6052 section 2.2: under a prefix of 48 bits the address goes round octet 8; a longer prefix may be cut
+        // from this one, and then it stands at the end.
+        let [_, _, _, _, _, _, a, b, _, c, d, ..] = octets;
+        // Of the two places, the one that is not used is empty.
+        let both = [Some(Ipv4Addr::new(a, b, c, d)), at(12)];
+        return both.map(|inner| inner.filter(|inner| inner.octets().first() != Some(&0)));
+    }
+    if is(SIX_TO_FOUR) {
+        return [at(2), None];
+    }
+    if is(TEREDO) {
+        // RFC 4380 section 4: the server, and the client with all bits turned.
+        return [
+            at(4),
+            at(12).map(|client| Ipv4Addr::from_bits(!client.to_bits())),
+        ];
+    }
+    // RFC 5214 section 6.1: ISATAP, under any prefix.
+    match address.segments() {
+        [_, _, _, _, 0 | 0x200, 0x5efe, _, _] => [at(12), None],
+        _ => [None, None],
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! A host as it stands in a URL or in the settings: a name or an address, in one spelling.
+
+use core::net::IpAddr;
+use std::fmt;
+
+/// A name in lower-case ASCII without a dot at its end, or an address. Equal hosts are equal values.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Host {
+    /// A name, as it is sent to a resolver.
+    Name(Box<str>),
+    /// An address. One that only wraps an IPv4 address (`::ffff:a.b.c.d`) is that IPv4 address.
+    Ip(IpAddr),
+}
+
+/// A text that is no host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// Not a name by the rules of internationalised names, and not an address.
+    #[error("it is neither a name nor an address")]
+    Invalid,
+    /// A label between two dots is empty or too long, or all of it is.
+    #[error("a name has labels of 1 to 63 characters, and at most 253 in all")]
+    Length,
+}
+
+/// RFC 1035 section 2.3.4, without the dot of the root.
+const NAME_LONGEST: usize = 253;
+/// RFC 1035 section 2.3.4.
+const LABEL_LONGEST: usize = 63;
+
+impl Host {
+    /// Reads a host in any spelling that a browser would take: IPv4 with decimal, octal, hexadecimal or missing
+    /// parts, IPv6 in brackets, names in any case and script, percent-encoded.
+    pub fn parse(text: &str) -> Result<Self, HostError> {
+        match url::Host::parse(text).map_err(|_| HostError::Invalid)? {
+            url::Host::Domain(name) => Self::name(&name),
+            url::Host::Ipv4(address) => Ok(Self::ip(address.into())),
+            url::Host::Ipv6(address) => Ok(Self::ip(address.into())),
+        }
+    }
+
+    /// What a URL parser has read.
+    pub(super) fn of(host: &url::Host<&str>) -> Result<Self, HostError> {
+        match host {
+            url::Host::Domain(name) => Self::name(name),
+            url::Host::Ipv4(address) => Ok(Self::ip((*address).into())),
+            url::Host::Ipv6(address) => Ok(Self::ip((*address).into())),
+        }
+    }
+
+    fn ip(address: IpAddr) -> Self {
+        Self::Ip(address.to_canonical())
+    }
+
+    fn name(name: &str) -> Result<Self, HostError> {
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let fits = |label: &str| (1..=LABEL_LONGEST).contains(&label.len());
+        if name.len() > NAME_LONGEST || !name.split('.').all(fits) {
+            return Err(HostError::Length);
+        }
+        Ok(Self::Name(name.into()))
+    }
+
+    /// Whether it is `localhost` or a name below it, which RFC 6761 keeps for loopback.
+    pub fn is_localhost(&self) -> bool {
+        match self {
+            Self::Name(name) => &**name == "localhost" || name.ends_with(".localhost"),
+            Self::Ip(_) => false,
+        }
+    }
+
+    /// The address, if it is one.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Name(_) => None,
+            Self::Ip(address) => Some(*address),
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Ip(IpAddr::V4(address)) => address.fmt(f),
+            Self::Ip(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_is_one_host() {
+        for (text, host) in [
+            ("127.0.0.1", "127.0.0.1"),
+            ("127.1", "127.0.0.1"),
+            ("2130706433", "127.0.0.1"),
+            ("0x7f000001", "127.0.0.1"),
+            ("0X7F.1", "127.0.0.1"),
+            ("0177.0.0.1", "127.0.0.1"),
+            ("0177.0x0.1", "127.0.0.1"),
+            ("127.0.0.1.", "127.0.0.1"),
+            ("%31%32%37.0.0.1", "127.0.0.1"),
+            ("１２７.０.０.１", "127.0.0.1"),
+            ("１２７。０。０。１", "127.0.0.1"),
+            ("127｡0．0。1", "127.0.0.1"),
+            ("①②⑦.⓪.⓪.①", "127.0.0.1"),
+            ("0", "0.0.0.0"),
+            ("0xa9fea9fe", "169.254.169.254"),
+            ("0251.0376.0251.0376", "169.254.169.254"),
+            ("[::1]", "[::1]"),
+            ("[0:0:0:0:0:0:0:1]", "[::1]"),
+            ("[::ffff:127.0.0.1]", "127.0.0.1"),
+            ("[::ffff:7f00:1]", "127.0.0.1"),
+            ("[0:0:0:0:0:FFFF:7F00:0001]", "127.0.0.1"),
+            ("EXAMPLE.com", "example.com"),
+            ("example.com.", "example.com"),
+            ("ｅｘａｍｐｌｅ。com", "example.com"),
+            ("LOCALHOST.", "localhost"),
+            ("ⓛocalhost", "localhost"),
+            ("bücher.example", "xn--bcher-kva.example"),
+            ("BÜCHER.example", "xn--bcher-kva.example"),
+            ("faß.example", "xn--fa-hia.example"),
+            ("exa\u{ad}mple.com", "example.com"),
+        ] {
+            assert_eq!(
+                Host::parse(text).map(|h| h.to_string()).as_deref(),
+                Ok(host),
+                "{text}"
+            );
+        }
+        let long = "a.".repeat(127) + "com";
+        let label = "a".repeat(64) + ".com";
+        for text in [
+            "",
+            ".",
+            "a..b",
+            ".a",
+            "a b",
+            "a@b",
+            "a/b",
+            "a\\b",
+            "256.1.1.1",
+            "1.2.3.4.5",
+            "0x1ffffffff",
+            "[::1",
+            "[::1%25eth0]",
+            "a\r\nb",
+            "a%00b",
+            "xn--a",
+            "example.com..",
+            &long,
+            &label,
+        ] {
+            assert!(Host::parse(text).is_err(), "{text}");
+        }
+    }
+}

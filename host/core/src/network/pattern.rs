@@ -1,0 +1,251 @@
+//! Patterns of hosts, as settings and needs write them.
+
+use core::net::IpAddr;
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de};
+
+use super::cidr::Cidr;
+use super::host::{Host, HostError};
+use super::target::{Scheme, Target};
+
+/// One of these, read once and compared as a type, never as text:
+///
+/// | pattern | means |
+/// |---|---|
+/// | `example.com` | this name, on every port, by http or https |
+/// | `*.example.com` | every name below it, however deep; **not** `example.com` itself |
+/// | `example.com:8443` | this name on this port |
+/// | `https://example.com` | this name by https on its default port, 443; `https://example.com:8443` on another |
+/// | `192.0.2.1`, `[2001:db8::1]` | this address, in a URL that names it as an address |
+/// | `10.0.0.0/8`, `[fd00::]/8` | every address of the range, likewise; `10.0.0.0/8:8080` on one port |
+///
+/// Names are read as in a URL: case, a dot at the end, full-width letters and the script do not matter
+/// (`BÜCHER.example` is `xn--bcher-kva.example`), and neither does the spelling of an address (`0x7f.1` is
+/// `127.0.0.1`). A pattern of addresses never speaks of a name that leads to them.
+///
+/// ```
+/// use mimir_core::network::{HostPattern, Target};
+///
+/// let below: HostPattern = "*.Example.com".parse()?;
+/// assert!(below.matches(&Target::parse("https://api.example.com/v1")?));
+/// assert!(!below.matches(&Target::parse("https://example.com/")?));
+/// assert!(!below.matches(&Target::parse("https://badexample.com/")?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HostPattern {
+    scheme: Option<Scheme>,
+    hosts: Hosts,
+    port: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Hosts {
+    Exactly(Host),
+    /// With the dot before it.
+    Below(Box<str>),
+    Range(Cidr),
+}
+
+/// A text that is no pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{pattern}` is no host pattern: {fault}")]
+pub struct PatternError {
+    pattern: String,
+    fault: Fault,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Fault {
+    #[error("{0}")]
+    Host(#[from] HostError),
+    #[error("requests go by http or https")]
+    Scheme,
+    #[error("a port is a number from 1 to 65535")]
+    Port,
+    #[error("an IPv6 address stands in brackets, as in [::1] or [::1]:8080")]
+    Brackets,
+    #[error("a pattern ends with the host or its port; it has no path, user or query")]
+    Path,
+    #[error("a range is written as 10.0.0.0/8 or [fd00::]/8")]
+    Range,
+    #[error("the range of this address is written {0}")]
+    Loose(Cidr),
+    #[error("a star stands at the beginning, before a dot and a name, as in *.example.com")]
+    Star,
+    #[error("every host is `mode: any`")]
+    Everything,
+}
+
+impl HostPattern {
+    /// Whether a request there is one that it means.
+    pub fn matches(&self, target: &Target) -> bool {
+        self.scheme.is_none_or(|scheme| scheme == target.scheme())
+            && self.port.is_none_or(|port| port == target.port())
+            && match (&self.hosts, target.host()) {
+                (Hosts::Exactly(ours), host) => ours == host,
+                (Hosts::Below(suffix), Host::Name(name)) => name.ends_with(&**suffix),
+                (Hosts::Range(range), Host::Ip(address)) => range.contains(*address),
+                (Hosts::Below(_), Host::Ip(_)) | (Hosts::Range(_), Host::Name(_)) => false,
+            }
+    }
+
+    fn read(text: &str) -> Result<Self, Fault> {
+        let (scheme, rest) = match text.split_once("://") {
+            Some((scheme, rest)) => (Some(Scheme::parse(scheme).ok_or(Fault::Scheme)?), rest),
+            None => (None, text),
+        };
+        if rest.contains(['@', '?', '#', '\\']) {
+            return Err(Fault::Path);
+        }
+        let (hosts, port) = match rest.split_once('/') {
+            Some((address, tail)) => range(address, tail)?,
+            None => {
+                let (host, port) = split_port(rest)?;
+                (hosts(host)?, port)
+            }
+        };
+        // `https://example.com` is that origin, and an origin has one port.
+        let port = port.or(scheme.map(Scheme::default_port));
+        Ok(Self {
+            scheme,
+            hosts,
+            port,
+        })
+    }
+}
+
+fn hosts(text: &str) -> Result<Hosts, Fault> {
+    if text == "*" {
+        return Err(Fault::Everything);
+    }
+    let (star, name) = match text.strip_prefix("*.") {
+        Some(name) => (true, name),
+        None => (false, text),
+    };
+    if name.contains('*') {
+        return Err(Fault::Star);
+    }
+    match (star, Host::parse(name)?) {
+        (true, Host::Name(name)) => Ok(Hosts::Below(format!(".{name}").into())),
+        (true, Host::Ip(_)) => Err(Fault::Star),
+        (false, host) => Ok(Hosts::Exactly(host)),
+    }
+}
+
+/// A host and its port.
+fn split_port(text: &str) -> Result<(&str, Option<u16>), Fault> {
+    let end = match text.starts_with('[') {
+        true => text.find(']').map(|at| at + 1).ok_or(Fault::Brackets)?,
+        false => text.find(':').unwrap_or(text.len()),
+    };
+    let (host, tail) = text.split_at(end);
+    match tail.strip_prefix(':') {
+        Some(more) if more.contains(':') => Err(Fault::Brackets),
+        Some(port) => Ok((host, Some(read_port(port)?))),
+        None if tail.is_empty() => Ok((host, None)),
+        None => Err(Fault::Brackets),
+    }
+}
+
+fn read_port(text: &str) -> Result<u16, Fault> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse() {
+        Ok(port) if digits && port > 0 => Ok(port),
+        _ => Err(Fault::Port),
+    }
+}
+
+/// What stands on both sides of a slash.
+fn range(address: &str, tail: &str) -> Result<(Hosts, Option<u16>), Fault> {
+    let inner = address
+        .strip_prefix('[')
+        .and_then(|inner| inner.strip_suffix(']'));
+    let Ok(address) = inner.unwrap_or(address).parse::<IpAddr>() else {
+        return Err(
+            match tail.bytes().all(|byte| byte.is_ascii_digit()) && !tail.is_empty() {
+                true => Fault::Range,
+                false => Fault::Path,
+            },
+        );
+    };
+    let (prefix, port) = match tail.split_once(':') {
+        Some((prefix, port)) => (prefix, Some(read_port(port)?)),
+        None => (tail, None),
+    };
+    if !prefix.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Fault::Range);
+    }
+    let prefix = prefix.parse().map_err(|_| Fault::Range)?;
+    let range = Cidr::new(address, prefix).ok_or(Fault::Range)?;
+    if range.address() != address {
+        return Err(Fault::Loose(range));
+    }
+    Ok((Hosts::Range(range), port))
+}
+
+impl FromStr for HostPattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, PatternError> {
+        Self::read(text).map_err(|fault| PatternError {
+            pattern: crate::text::visible(crate::text::prefix(text, 100)),
+            fault,
+        })
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(scheme) = self.scheme {
+            write!(f, "{}://", scheme.as_str())?;
+        }
+        match &self.hosts {
+            Hosts::Exactly(host) => host.fmt(f)?,
+            Hosts::Below(suffix) => write!(f, "*{suffix}")?,
+            Hosts::Range(range) if range.address().is_ipv6() => {
+                let text = range.to_string();
+                let (address, prefix) = text.split_once('/').unwrap_or((&text, ""));
+                write!(f, "[{address}]/{prefix}")?;
+            }
+            Hosts::Range(range) => range.fmt(f)?,
+        }
+        match self.port {
+            Some(port) if self.scheme.map(Scheme::default_port) != Some(port) => {
+                write!(f, ":{port}")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for HostPattern {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(from)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for HostPattern {
+    fn schema_name() -> Cow<'static, str> {
+        "HostPattern".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "example.com, *.example.com, example.com:8443, https://example.com, 192.0.2.1, [2001:db8::1] or 10.0.0.0/8",
+        })
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,341 @@
+//! The policy: what may be sent where, judged before anything is looked up, and once more for every address.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::address::{Class, Reach, classify};
+use super::host::Host;
+use super::metadata;
+use super::pattern::{HostPattern, PatternError};
+use super::ports::BLOCKED_PORTS;
+use super::target::Target;
+use super::verdict::{Refusal, Verdict};
+use crate::needs::HostNeed;
+
+/// Which hosts may be reached at all. In the order of strictness, the strictest first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize, Serialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// None.
+    None,
+    /// Those of `allowedHosts`; a person is asked about others.
+    #[default]
+    Allowlist,
+    /// Every one that no other key blocks.
+    Any,
+}
+
+/// What one file, block or grant says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// What stands before its keys in messages, such as `network` or `tools.web_fetch.network`.
+    pub at: String,
+    /// Which hosts may be reached at all.
+    pub mode: Mode,
+    /// The hosts of the list.
+    pub allowed: Vec<Entry>,
+    /// Ports that are never reached.
+    pub blocked_ports: Vec<u16>,
+    /// Whether addresses of this machine and of the networks round it are out of reach, unless they are named.
+    pub block_private: bool,
+    /// Whether what hands out credentials in a cloud is out of reach, also when it is named.
+    pub block_metadata: bool,
+    /// Names with the addresses that they are taken for, without asking anybody.
+    pub hosts: BTreeMap<Host, Vec<IpAddr>>,
+}
+
+/// A line of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Where.
+    pub pattern: HostPattern,
+    /// With which methods; `None` means all of them.
+    pub methods: Option<Vec<String>>,
+}
+
+impl From<HostPattern> for Entry {
+    fn from(pattern: HostPattern) -> Self {
+        Self {
+            pattern,
+            methods: None,
+        }
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            at: "network".to_owned(),
+            mode: Mode::default(),
+            allowed: Vec::new(),
+            blocked_ports: BLOCKED_PORTS.to_vec(),
+            block_private: true,
+            block_metadata: true,
+            hosts: BTreeMap::new(),
+        }
+    }
+}
+
+/// Rules, and those that stand over them. Each judges by itself, and the strictest wins.
+///
+/// An address of this machine or of a network round it is reached only where one of these holds:
+/// - the URL names it as an address, and an entry of `allowedHosts` names that address or a range that holds it;
+/// - the URL names `localhost`, and an entry of `allowedHosts` names that too: it is always loopback, never looked up;
+/// - the URL names a host whose entry of `hosts` has that very address;
+/// - `blockPrivateIPs` is false.
+///
+/// So a name that merely leads there stays refused, also when the name is allowed. Metadata services stay refused in
+/// all of these cases, unless `blockMetadataEndpoints` is false as well; and what is no host at all (multicast,
+/// reserved, documentation, old tunnels) always does.
+///
+/// ```
+/// use mimir_core::network::{NetworkPolicy, Rules, Target, Verdict};
+///
+/// let rules = Rules {
+///     allowed: vec!["*.example.com".parse::<mimir_core::network::HostPattern>()?.into()],
+///     ..Rules::default()
+/// };
+/// let policy = NetworkPolicy::new(rules);
+/// let target = Target::parse("https://api.example.com/")?;
+/// assert!(policy.judge(&target, "GET").is_allowed());
+/// assert!(policy.judge_address(&target, "93.184.215.14".parse()?).is_ok());
+/// assert!(policy.judge_address(&target, "10.0.0.1".parse()?).is_err());
+/// assert!(matches!(policy.judge(&Target::parse("https://else.example/")?, "GET"), Verdict::Unlisted(_)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkPolicy {
+    own: Rules,
+    above: Vec<Rules>,
+}
+
+impl Default for NetworkPolicy {
+    fn default() -> Self {
+        Self::new(Rules::default())
+    }
+}
+
+impl NetworkPolicy {
+    /// The policy of these rules alone.
+    pub fn new(own: Rules) -> Self {
+        Self {
+            own,
+            above: Vec::new(),
+        }
+    }
+
+    /// Lets nothing beyond what a tool asked for and was granted: hosts and methods. About ports and addresses it says
+    /// nothing, so it is for [`Self::within`].
+    pub fn only(at: impl Into<String>, needs: &[HostNeed]) -> Result<Self, PatternError> {
+        let allowed = needs.iter().map(Entry::of).collect::<Result<_, _>>()?;
+        Ok(Self::new(Rules {
+            at: at.into(),
+            allowed,
+            blocked_ports: Vec::new(),
+            block_private: false,
+            block_metadata: false,
+            ..Rules::default()
+        }))
+    }
+
+    /// The same policy held within another: what either forbids is forbidden.
+    #[must_use]
+    pub fn within(mut self, cap: Self) -> Self {
+        self.above.push(cap.own);
+        self.above.extend(cap.above);
+        self
+    }
+
+    /// The same policy with more on its own list, such as what a person has granted. The rules above it are as they
+    /// were.
+    #[must_use]
+    pub fn with_allowed(mut self, entries: impl IntoIterator<Item = Entry>) -> Self {
+        self.own.allowed.extend(entries);
+        self
+    }
+
+    fn layers(&self) -> impl DoubleEndedIterator<Item = &Rules> {
+        std::iter::once(&self.own).chain(&self.above)
+    }
+
+    /// Judges a request by its URL and its method, before anything is looked up.
+    pub fn judge(&self, target: &Target, method: &str) -> Verdict<'_> {
+        let known = self.addresses(target);
+        let mut verdict = Verdict::Allowed(None);
+        for rules in self.layers() {
+            let says = rules.judge(target, method);
+            verdict = match (verdict, says) {
+                (Verdict::Allowed(None), says) => says,
+                (verdict, says) => verdict.strictest(says),
+            };
+        }
+        // What will be connected to is known already: who asks hears at once.
+        let bad = known
+            .iter()
+            .flatten()
+            .find_map(|address| self.judge_address(target, *address).err());
+        match bad {
+            Some(refusal) => verdict.strictest(Verdict::Refused(refusal)),
+            None => verdict,
+        }
+    }
+
+    /// Judges an address that the host of `target` leads to. Of several, every one must pass.
+    pub fn judge_address(&self, target: &Target, address: IpAddr) -> Result<(), Refusal> {
+        let class = classify(address);
+        if class.reach == Reach::Public && class.metadata.is_none() {
+            return Ok(());
+        }
+        self.layers()
+            .try_for_each(|rules| rules.judge_address(target, address, class))
+    }
+
+    /// The addresses of a host that nobody needs to be asked for: it is one, it is `localhost`, or an entry of `hosts`
+    /// says so. Of several entries, that of the topmost rules.
+    pub fn addresses(&self, target: &Target) -> Option<Vec<IpAddr>> {
+        if let Host::Ip(address) = target.host() {
+            return Some(vec![*address]);
+        }
+        if target.host().is_localhost() {
+            // RFC 6761 section 6.3.
+            return Some(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        }
+        self.layers()
+            .rev()
+            .find_map(|rules| rules.hosts.get(target.host()).cloned())
+    }
+}
+
+impl Entry {
+    /// The entry of a granted need.
+    pub fn of(need: &HostNeed) -> Result<Self, PatternError> {
+        Ok(Self {
+            pattern: need.host.parse()?,
+            methods: Some(need.methods.clone()),
+        })
+    }
+
+    fn has(&self, method: &str) -> bool {
+        let methods = self.methods.as_ref();
+        methods.is_none_or(|methods| methods.iter().any(|one| one == method))
+    }
+}
+
+impl Rules {
+    fn refusal(&self, key: &str, reason: String, remedy: impl Into<String>) -> Refusal {
+        Refusal {
+            rule: format!("{}.{key}", self.at),
+            reason,
+            remedy: remedy.into(),
+        }
+    }
+
+    fn judge(&self, target: &Target, method: &str) -> Verdict<'_> {
+        if self.mode == Mode::None {
+            let reason = format!(
+                "`{}` is not reached: there is no network here",
+                target.host()
+            );
+            let remedy = format!("set `{}.mode: allowlist` and name the host", self.at);
+            return Verdict::Refused(self.refusal("mode: none", reason, remedy));
+        }
+        let port = target.port();
+        if self.blocked_ports.contains(&port) {
+            let reason = format!("port {port} is blocked");
+            let remedy = format!("take it out of `{}.blockedPorts`", self.at);
+            return Verdict::Refused(self.refusal("blockedPorts", reason, remedy));
+        }
+        if self.block_metadata
+            && let Some(whose) = metadata::host(target.host())
+        {
+            return Verdict::Refused(self.metadata(&target.host().to_string(), whose));
+        }
+        let mut named = self
+            .allowed
+            .iter()
+            .filter(|entry| entry.pattern.matches(target));
+        let allows = named.clone().find(|entry| entry.has(method));
+        match (allows, self.mode) {
+            (Some(entry), _) => Verdict::Allowed(Some(&entry.pattern)),
+            (None, Mode::Any) => Verdict::Allowed(None),
+            (None, _) if named.next().is_some() => {
+                let reason = format!("{method} is not among the methods for `{}`", target.host());
+                let remedy = "use a method that was granted, or ask for this one";
+                Verdict::Unlisted(self.refusal("allowedHosts", reason, remedy))
+            }
+            (None, _) => {
+                let reason = format!("`{}` is not among the allowed hosts", target.origin());
+                let remedy = format!("add `{}` to `{}.allowedHosts`", target.host(), self.at);
+                Verdict::Unlisted(self.refusal("allowedHosts", reason, remedy))
+            }
+        }
+    }
+
+    fn judge_address(&self, target: &Target, address: IpAddr, class: Class) -> Result<(), Refusal> {
+        let shown = match target.host() {
+            Host::Ip(_) => format!("`{address}`"),
+            Host::Name(name) => format!("`{name}` leads to {address}, which"),
+        };
+        if let Some(whose) = class.metadata.filter(|_| self.block_metadata) {
+            return Err(self.metadata(&target.host().to_string(), whose));
+        }
+        let (name, source) = (class.name, class.source);
+        match class.reach {
+            Reach::Public => Ok(()),
+            Reach::Never => Err(Refusal {
+                rule: format!("{source}, {name}"),
+                reason: format!("{shown} is no address of a host"),
+                remedy: String::new(),
+            }),
+            Reach::Local if !self.block_private || self.names(target, address) => Ok(()),
+            Reach::Local => {
+                let remedy = match target.host() {
+                    Host::Name(name) if !target.host().is_localhost() => {
+                        format!(
+                            "fix it by `{}.hosts: {{{name}: {address}}}` if that is meant",
+                            self.at
+                        )
+                    }
+                    host => format!(
+                        "add `{host}` to `{}.allowedHosts` if that is meant",
+                        self.at
+                    ),
+                };
+                let reason =
+                    format!("{shown} is not an address of the internet ({name}, {source})");
+                Err(self.refusal("blockPrivateIPs", reason, remedy))
+            }
+        }
+    }
+
+    /// Whether these rules name this very address, and do not just let a name that leads to it.
+    fn names(&self, target: &Target, address: IpAddr) -> bool {
+        let listed = || {
+            self.allowed
+                .iter()
+                .any(|entry| entry.pattern.matches(target))
+        };
+        match target.host() {
+            Host::Ip(_) => listed(),
+            host if host.is_localhost() => address.to_canonical().is_loopback() && listed(),
+            host => self
+                .hosts
+                .get(host)
+                .is_some_and(|fixed| fixed.contains(&address)),
+        }
+    }
+
+    fn metadata(&self, host: &str, whose: &str) -> Refusal {
+        let reason = format!("`{host}` is {whose}, which hands out credentials");
+        let remedy = format!("only `{}.blockMetadataEndpoints: false` opens it", self.at);
+        self.refusal("blockMetadataEndpoints", reason, remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,338 @@
+use super::*;
+
+fn target(url: &str) -> Target {
+    Target::parse(url).unwrap_or_else(|e| panic!("{url}: {e}"))
+}
+
+fn rules(mode: Mode, allowed: &[&str]) -> Rules {
+    let entry = |text: &&str| Entry::from(text.parse::<HostPattern>().unwrap());
+    Rules {
+        mode,
+        allowed: allowed.iter().map(entry).collect(),
+        ..Rules::default()
+    }
+}
+
+fn policy(mode: Mode, allowed: &[&str]) -> NetworkPolicy {
+    NetworkPolicy::new(rules(mode, allowed))
+}
+
+/// The rule that refuses it, `unlisted` or nothing.
+fn says(policy: &NetworkPolicy, url: &str) -> String {
+    match policy.judge(&target(url), "GET") {
+        Verdict::Allowed(_) => String::new(),
+        Verdict::Unlisted(_) => "unlisted".to_owned(),
+        Verdict::Refused(refusal) => refusal.rule,
+    }
+}
+
+fn leads(policy: &NetworkPolicy, url: &str, address: &str) -> String {
+    let judged = policy.judge_address(&target(url), address.parse().unwrap());
+    judged
+        .err()
+        .map_or_else(String::new, |refusal| refusal.rule)
+}
+
+#[test]
+fn the_mode_says_which_hosts_are_reached_at_all() {
+    let list = ["example.com"];
+    for (mode, named, other) in [
+        (Mode::None, "network.mode: none", "network.mode: none"),
+        (Mode::Allowlist, "", "unlisted"),
+        (Mode::Any, "", ""),
+    ] {
+        assert_eq!(says(&policy(mode, &list), "https://example.com/"), named);
+        assert_eq!(says(&policy(mode, &list), "https://else.example/"), other);
+    }
+    assert_eq!(
+        says(&NetworkPolicy::default(), "https://example.com/"),
+        "unlisted"
+    );
+}
+
+#[test]
+fn ports_are_blocked_whatever_is_listed() {
+    for mode in [Mode::Allowlist, Mode::Any] {
+        let policy = policy(mode, &["example.com", "example.com:25"]);
+        for port in [22, 23, 25, 3389, 6379] {
+            let url = format!("http://example.com:{port}/");
+            assert_eq!(says(&policy, &url), "network.blockedPorts", "{port}");
+        }
+    }
+    let mut open = rules(Mode::Any, &[]);
+    open.blocked_ports = vec![443];
+    let open = NetworkPolicy::new(open);
+    assert_eq!(says(&open, "http://example.com:25/"), "");
+    assert_eq!(says(&open, "https://example.com/"), "network.blockedPorts");
+}
+
+#[test]
+fn a_private_address_must_be_named() {
+    let private = "network.blockPrivateIPs";
+    for mode in [Mode::Allowlist, Mode::Any] {
+        let none = policy(mode, &["app.example", "*.example"]);
+        for url in [
+            "http://127.0.0.1/",
+            "http://0x7f.1/",
+            "http://[::1]/",
+            "http://10.0.0.1/",
+            "http://localhost/",
+            "http://a.localhost/",
+        ] {
+            assert_eq!(says(&none, url), private, "{url}");
+        }
+        // A name that leads there is refused, listed or not.
+        assert_eq!(leads(&none, "http://app.example/", "10.0.0.1"), private);
+        assert_eq!(
+            leads(&none, "http://app.example/", "::ffff:10.0.0.1"),
+            private
+        );
+        assert_eq!(leads(&none, "http://app.example/", "93.184.215.14"), "");
+
+        let named = policy(
+            mode,
+            &[
+                "127.0.0.1",
+                "10.0.0.0/8",
+                "[::1]:8080",
+                "localhost",
+                "app.example",
+            ],
+        );
+        for url in [
+            "http://127.0.0.1/",
+            "http://2130706433/",
+            "http://10.1.2.3/",
+            "http://[::1]:8080/",
+            "http://localhost:99/",
+        ] {
+            assert_eq!(says(&named, url), "", "{url}");
+        }
+        for url in [
+            "http://127.0.0.2/",
+            "http://192.168.0.1/",
+            "http://[::1]/",
+            "http://a.localhost/",
+        ] {
+            assert_eq!(says(&named, url), private, "{url}");
+        }
+        // Ranges of addresses are no word about names.
+        assert_eq!(leads(&named, "http://app.example/", "10.0.0.1"), private);
+        // And `localhost` is loopback.
+        assert_eq!(leads(&named, "http://localhost/", "10.0.0.1"), private);
+    }
+}
+
+#[test]
+fn a_name_may_be_fixed_to_an_address() {
+    let mut rules = rules(Mode::Allowlist, &["app.example"]);
+    rules.hosts.insert(
+        Host::parse("app.example").unwrap(),
+        vec!["10.0.0.1".parse().unwrap()],
+    );
+    rules.hosts.insert(
+        Host::parse("meta.example").unwrap(),
+        vec!["169.254.169.254".parse().unwrap()],
+    );
+    let policy = NetworkPolicy::new(rules);
+    assert_eq!(says(&policy, "http://app.example/"), "");
+    assert_eq!(
+        policy.addresses(&target("http://APP.example./")),
+        Some(vec!["10.0.0.1".parse().unwrap()])
+    );
+    assert_eq!(leads(&policy, "http://app.example/", "10.0.0.1"), "");
+    assert_eq!(
+        leads(&policy, "http://app.example/", "10.0.0.2"),
+        "network.blockPrivateIPs"
+    );
+    assert_eq!(
+        says(&policy, "http://meta.example/"),
+        "network.blockMetadataEndpoints"
+    );
+    // Who stands above has fixed nothing.
+    let capped = policy.within(NetworkPolicy::new(super::Rules {
+        at: "team".to_owned(),
+        mode: Mode::Any,
+        ..Rules::default()
+    }));
+    assert_eq!(says(&capped, "http://app.example/"), "team.blockPrivateIPs");
+}
+
+#[test]
+fn metadata_stays_blocked_when_private_addresses_are_not() {
+    let urls = [
+        "http://169.254.169.254/",
+        "http://0xa9fea9fe/",
+        "http://[fd00:ec2::254]/",
+        "http://168.63.129.16/",
+        "http://metadata.google.internal/",
+        "http://METADATA.google.internal./",
+    ];
+    let mut open = rules(Mode::Any, &["169.254.0.0/16", "metadata.google.internal"]);
+    open.block_private = false;
+    let mut policy = NetworkPolicy::new(open);
+    for url in urls {
+        assert_eq!(
+            says(&policy, url),
+            "network.blockMetadataEndpoints",
+            "{url}"
+        );
+    }
+    assert_eq!(
+        leads(&policy, "http://app.example/", "64:ff9b::a9fe:a9fe"),
+        "network.blockMetadataEndpoints"
+    );
+    assert_eq!(says(&policy, "http://10.0.0.1/"), "");
+    assert_eq!(leads(&policy, "http://app.example/", "10.0.0.1"), "");
+    policy.own.block_metadata = false;
+    for url in urls {
+        assert_eq!(says(&policy, url), "", "{url}");
+    }
+    policy.own.block_private = true;
+    policy.own.allowed.clear();
+    assert_eq!(
+        says(&policy, "http://169.254.169.254/"),
+        "network.blockPrivateIPs"
+    );
+}
+
+#[test]
+fn what_is_no_host_is_never_reached() {
+    let mut open = rules(Mode::Any, &["0.0.0.0", "224.0.0.0/4", "[::]"]);
+    (open.block_private, open.block_metadata) = (false, false);
+    let policy = NetworkPolicy::new(open);
+    for url in [
+        "http://0/",
+        "http://224.0.0.1/",
+        "http://255.255.255.255/",
+        "http://[::]/",
+        "http://[2002:7f00:1::]/",
+        "http://192.0.2.1/",
+    ] {
+        assert!(
+            says(&policy, url).starts_with("RFC "),
+            "{url}: {}",
+            says(&policy, url)
+        );
+    }
+}
+
+#[test]
+fn the_strictest_of_all_layers_wins() {
+    let team = |mode, allowed: &[&str]| {
+        NetworkPolicy::new(Rules {
+            at: "team".to_owned(),
+            ..rules(mode, allowed)
+        })
+    };
+    let any = policy(Mode::Any, &[]);
+    assert_eq!(
+        says(
+            &any.clone().within(team(Mode::None, &[])),
+            "https://a.example/"
+        ),
+        "team.mode: none"
+    );
+    assert_eq!(
+        says(
+            &any.clone().within(team(Mode::Allowlist, &["*.example"])),
+            "https://a.example/"
+        ),
+        ""
+    );
+    assert_eq!(
+        says(
+            &any.clone().within(team(Mode::Allowlist, &["*.example"])),
+            "https://a.test/"
+        ),
+        "unlisted"
+    );
+    assert_eq!(
+        says(
+            &policy(Mode::None, &[]).within(team(Mode::Any, &[])),
+            "https://a.example/"
+        ),
+        "network.mode: none"
+    );
+    // Neither list widens the other.
+    let both = policy(Mode::Allowlist, &["*.example"])
+        .within(team(Mode::Allowlist, &["a.example", "b.test"]));
+    for (url, expected) in [
+        ("https://a.example/", ""),
+        ("https://b.example/", "unlisted"),
+        ("https://b.test/", "unlisted"),
+    ] {
+        assert_eq!(says(&both, url), expected, "{url}");
+    }
+    // A private address must be named in all of them.
+    let own = policy(Mode::Any, &["127.0.0.1"]);
+    assert_eq!(
+        says(
+            &own.clone().within(team(Mode::Any, &[])),
+            "http://127.0.0.1/"
+        ),
+        "team.blockPrivateIPs"
+    );
+    assert_eq!(
+        says(
+            &own.within(team(Mode::Any, &["127.0.0.0/8"])),
+            "http://127.0.0.1/"
+        ),
+        ""
+    );
+}
+
+#[test]
+fn a_need_is_a_host_and_its_methods() {
+    let needs = [HostNeed {
+        host: "api.example:8080".to_owned(),
+        methods: vec!["GET".to_owned(), "POST".to_owned()],
+        reason: String::new(),
+    }];
+    let granted = NetworkPolicy::only("granted", &needs).unwrap();
+    let entries = needs.iter().map(|need| Entry::of(need).unwrap());
+    let policy = NetworkPolicy::default()
+        .with_allowed(entries)
+        .within(granted);
+    let says = |url, method| policy.judge(&target(url), method).is_allowed();
+    assert!(says("http://api.example:8080/", "GET"));
+    assert!(says("http://api.example:8080/", "POST"));
+    assert!(!says("http://api.example:8080/", "DELETE"));
+    assert!(
+        !says("http://api.example:8080/", "get"),
+        "methods are what they are"
+    );
+    assert!(!says("http://api.example/", "GET"));
+    assert!(
+        NetworkPolicy::only(
+            "granted",
+            &[HostNeed {
+                host: "*".to_owned(),
+                ..needs[0].clone()
+            }]
+        )
+        .is_err()
+    );
+}
+
+#[test]
+fn a_refusal_says_the_way_out() {
+    let policy = policy(Mode::Allowlist, &[]);
+    for (url, words) in [
+        (
+            "https://a.example/x?token=1",
+            "add `a.example` to `network.allowedHosts`",
+        ),
+        (
+            "http://localhost/",
+            "add `localhost` to `network.allowedHosts`",
+        ),
+        ("http://a.example:22/", "`network.blockedPorts`"),
+        ("http://169.254.169.254/", "blockMetadataEndpoints: false"),
+    ] {
+        let verdict = policy.judge(&target(url), "GET");
+        let text = verdict.refusal().unwrap().to_string();
+        assert!(text.contains(words), "{text}");
+        assert!(!text.contains("token"), "{text}");
+    }
+}

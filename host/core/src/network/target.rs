@@ -1,0 +1,316 @@
+//! Where a request goes: a URL that was read once and is in one spelling.
+
+use std::fmt;
+
+use url::Url;
+
+use super::host::{Host, HostError};
+
+/// How a request is carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// In the clear.
+    Http,
+    /// Over TLS.
+    Https,
+}
+
+impl Scheme {
+    /// Its spelling in a URL.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The port of a URL that names none.
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        [Self::Http, Self::Https]
+            .into_iter()
+            .find(|scheme| text.eq_ignore_ascii_case(scheme.as_str()))
+    }
+}
+
+/// Scheme, host and port: what credentials are bound to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// How.
+    pub scheme: Scheme,
+    /// Who.
+    pub host: Host,
+    /// At which door.
+    pub port: u16,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme.as_str(), self.host)?;
+        if self.port != self.scheme.default_port() {
+            write!(f, ":{}", self.port)?;
+        }
+        Ok(())
+    }
+}
+
+/// A text that is no URL that a request can be sent to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// It does not begin with a scheme.
+    #[error("the URL is not absolute; begin it with https://")]
+    Relative,
+    /// A scheme that nothing is sent by.
+    #[error("`{0}` URLs cannot be requested; use http or https")]
+    Scheme(String),
+    /// A name or password in the URL.
+    #[error("the URL has a user name or password before its host; put credentials into a header")]
+    Userinfo,
+    /// Characters that readers of URLs disagree about.
+    #[error(
+        "the URL has a backslash, a control character or a space at an end; write it without, or percent-encoded"
+    )]
+    Ambiguous,
+    /// What stands for the host is none.
+    #[error("the URL names no valid host: {0}")]
+    Host(#[from] HostError),
+    /// Anything else.
+    #[error("the URL is not valid: {0}")]
+    Invalid(String),
+    /// More than a server would take.
+    #[error("the URL is longer than {LONGEST} characters; send the data in the body")]
+    Long,
+}
+
+/// Servers take lines of about 8 KB.
+const LONGEST: usize = 8 << 10;
+
+/// Where a request goes. Made only from a text that every reader understands the same way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    url: Url,
+    origin: Origin,
+}
+
+impl Target {
+    /// Reads an absolute `http` or `https` URL.
+    ///
+    /// ```
+    /// use mimir_core::network::{Target, UrlError};
+    ///
+    /// let target = Target::parse("HTTP://0x7F.1:8080/a/../b#c")?;
+    /// assert_eq!(target.to_string(), "http://127.0.0.1:8080/b");
+    /// assert_eq!(Target::parse("https://safe.example@evil.example/"), Err(UrlError::Userinfo));
+    /// # Ok::<(), UrlError>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        check(text)?;
+        Self::of(Url::parse(text).map_err(fault)?)
+    }
+
+    /// Reads a URL that may be relative to this one, such as the `Location` of a redirect.
+    pub fn join(&self, text: &str) -> Result<Self, UrlError> {
+        check(text)?;
+        Self::of(self.url.join(text).map_err(fault)?)
+    }
+
+    fn of(mut url: Url) -> Result<Self, UrlError> {
+        let Some(scheme) = Scheme::parse(url.scheme()) else {
+            return Err(UrlError::Scheme(crate::text::visible(url.scheme())));
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(UrlError::Userinfo);
+        }
+        let host = match url.host() {
+            Some(host) => Host::of(&host)?,
+            None => return Err(UrlError::Host(HostError::Invalid)),
+        };
+        if let Host::Name(name) = &host
+            && url.host_str() != Some(name)
+        {
+            // The dot at the end: in `Host` and for TLS the name has none.
+            url.set_host(Some(name)).map_err(fault)?;
+        }
+        url.set_fragment(None);
+        let port = url.port().unwrap_or(scheme.default_port());
+        let origin = Origin { scheme, host, port };
+        Ok(Self { url, origin })
+    }
+
+    /// The URL, normalised, without a fragment.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Scheme, host and port.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// How.
+    pub fn scheme(&self) -> Scheme {
+        self.origin.scheme
+    }
+
+    /// Who.
+    pub fn host(&self) -> &Host {
+        &self.origin.host
+    }
+
+    /// At which door.
+    pub fn port(&self) -> u16 {
+        self.origin.port
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.url.fmt(f)
+    }
+}
+
+/// Refuses what a browser would quietly repair: others read it as something else.
+fn check(text: &str) -> Result<(), UrlError> {
+    if text.len() > LONGEST {
+        return Err(UrlError::Long);
+    }
+    let path = text.split(['?', '#']).next().unwrap_or(text);
+    let odd = text.bytes().any(|byte| byte.is_ascii_control());
+    if odd || path.contains('\\') || text.starts_with(' ') || text.ends_with(' ') {
+        return Err(UrlError::Ambiguous);
+    }
+    Ok(())
+}
+
+fn fault(error: url::ParseError) -> UrlError {
+    match error {
+        url::ParseError::RelativeUrlWithoutBase => UrlError::Relative,
+        url::ParseError::EmptyHost
+        | url::ParseError::IdnaError
+        | url::ParseError::InvalidIpv4Address
+        | url::ParseError::InvalidIpv6Address
+        | url::ParseError::InvalidDomainCharacter => UrlError::Host(HostError::Invalid),
+        other => UrlError::Invalid(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_in_one_spelling() {
+        for (text, same) in [
+            ("https://Example.COM.", "https://example.com/"),
+            (
+                "https://example.com:443/a b?c d#e",
+                "https://example.com/a%20b?c%20d",
+            ),
+            ("http:example.com", "http://example.com/"),
+            ("http://example.com:080/", "http://example.com/"),
+            ("http://[::FFFF:10.0.0.1]/", "http://[::ffff:a00:1]/"),
+            ("http://@example.com/", "http://example.com/"),
+            (
+                "http://example.com?http://evil.example/",
+                "http://example.com/?http://evil.example/",
+            ),
+            ("http://example.com#@evil.example/", "http://example.com/"),
+            ("http://example.com/?a\\b", "http://example.com/?a\\b"),
+        ] {
+            assert_eq!(
+                Target::parse(text).map(|t| t.to_string()).as_deref(),
+                Ok(same),
+                "{text}"
+            );
+        }
+        let mapped = Target::parse("http://[::ffff:10.0.0.1]/").unwrap();
+        assert_eq!(mapped.host().to_string(), "10.0.0.1");
+    }
+
+    #[test]
+    fn what_is_read_in_two_ways_is_refused() {
+        for text in [
+            "http://example.com\\@evil.example/",
+            "http:\\\\evil.example\\",
+            "http://example.com/a\\b",
+            "http://exam\nple.com/",
+            "http://example.com/\r\nHost: evil.example",
+            "\thttp://example.com/",
+            " http://example.com/",
+            "http://example.com/ ",
+        ] {
+            assert_eq!(Target::parse(text), Err(UrlError::Ambiguous), "{text}");
+        }
+        for text in [
+            "http://a@b/",
+            "http://a:b@c/",
+            "http://:b@c/",
+            "http://example.com%40@evil.example/",
+        ] {
+            assert_eq!(Target::parse(text), Err(UrlError::Userinfo), "{text}");
+        }
+        for text in [
+            "file:///etc/passwd",
+            "ftp://a/",
+            "gopher://a/",
+            "javascript:1",
+            "data:,x",
+            "ws://a/",
+            "unix:/x",
+        ] {
+            assert!(
+                matches!(Target::parse(text), Err(UrlError::Scheme(_))),
+                "{text}"
+            );
+        }
+        for text in ["example.com", "/path", "//example.com/", ""] {
+            assert_eq!(Target::parse(text), Err(UrlError::Relative), "{text}");
+        }
+        for text in [
+            "http://",
+            "http:///",
+            "http://a..b/",
+            "http://1.2.3.256/",
+            "http://[::1/",
+            "http://a%00b/",
+            "http://[fe80::1%25eth0]/",
+        ] {
+            assert!(
+                matches!(
+                    Target::parse(text),
+                    Err(UrlError::Host(_) | UrlError::Invalid(_))
+                ),
+                "{text}"
+            );
+        }
+        assert!(matches!(
+            Target::parse("http://a:65536/"),
+            Err(UrlError::Invalid(_))
+        ));
+        assert_eq!(
+            Target::parse(&format!("http://a/{}", "x".repeat(LONGEST))),
+            Err(UrlError::Long)
+        );
+    }
+
+    #[test]
+    fn a_redirect_is_read_as_strictly() {
+        let base = Target::parse("https://example.com/a/b").unwrap();
+        assert_eq!(
+            base.join("../c").unwrap().to_string(),
+            "https://example.com/c"
+        );
+        assert_eq!(
+            base.join("//other.example").unwrap().host().to_string(),
+            "other.example"
+        );
+        assert_eq!(base.join("\\\\evil.example"), Err(UrlError::Ambiguous));
+        assert_eq!(base.join("//u:p@other.example"), Err(UrlError::Userinfo));
+    }
+}
