@@ -32,6 +32,76 @@ const SHOWN: &[(&str, &str, &str)] = &[
         "host/core/src/audit/tests/together.rs",
         "only_fsync_waits_for_the_disk",
     ),
+    (
+        "network.mode",
+        "host/net/tests/keys.rs",
+        "mode_says_whether_there_is_a_network",
+    ),
+    (
+        "network.allowedHosts",
+        "host/net/tests/keys.rs",
+        "allowed_hosts_are_reached",
+    ),
+    (
+        "network.blockedPorts",
+        "host/net/tests/keys.rs",
+        "blocked_ports_are_not",
+    ),
+    (
+        "network.blockPrivateIPs",
+        "host/net/tests/keys.rs",
+        "private_addresses_are_reached_by_names_where_that_is_set",
+    ),
+    (
+        "network.blockMetadataEndpoints",
+        "host/net/tests/keys.rs",
+        "metadata_is_looked_for_where_that_is_set",
+    ),
+    (
+        "network.hosts.*",
+        "host/net/tests/keys.rs",
+        "hosts_have_the_addresses_that_are_set",
+    ),
+    (
+        "network.extraRoots",
+        "host/net/tests/keys.rs",
+        "extra_roots_are_trusted",
+    ),
+    (
+        "tools.*.network.mode",
+        "host/net/tests/keys.rs",
+        "mode_says_whether_there_is_a_network",
+    ),
+    (
+        "tools.*.network.allowedHosts",
+        "host/net/tests/keys.rs",
+        "allowed_hosts_are_reached",
+    ),
+    (
+        "tools.*.network.blockedPorts",
+        "host/net/tests/keys.rs",
+        "blocked_ports_are_not",
+    ),
+    (
+        "tools.*.network.blockPrivateIPs",
+        "host/net/tests/keys.rs",
+        "private_addresses_are_reached_by_names_where_that_is_set",
+    ),
+    (
+        "tools.*.network.blockMetadataEndpoints",
+        "host/net/tests/keys.rs",
+        "metadata_is_looked_for_where_that_is_set",
+    ),
+    (
+        "tools.*.network.hosts.*",
+        "host/net/tests/keys.rs",
+        "hosts_have_the_addresses_that_are_set",
+    ),
+    (
+        "tools.*.network.extraRoots",
+        "host/net/tests/keys.rs",
+        "extra_roots_are_trusted",
+    ),
 ];
 
 pub fn keys() -> impl Iterator<Item = &'static str> {

@@ -1,0 +1,44 @@
+//! The port to the effect gate: who is asked before a request leaves, with what it really is.
+
+use http::Method;
+use mimir_core::ToolError;
+use mimir_core::backend::BoxFuture;
+use mimir_core::network::{Target, Verdict};
+
+/// A request that is about to be sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// Where it goes, after all redirects so far.
+    pub target: &'a Target,
+    /// The method that will be on the wire.
+    pub method: &'a Method,
+    /// How many redirects led here.
+    pub hop: usize,
+    /// What the policy says: allowed, or on no list. What it refuses is asked of nobody.
+    pub verdict: &'a Verdict<'a>,
+}
+
+/// A yes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permit {
+    /// As far as the policy lets it: what is on no list stays refused.
+    Listed,
+    /// Also if it is on no list, this time.
+    Unlisted,
+}
+
+/// Asked once for every hop, before its name is looked up. The clock of the request stands still meanwhile.
+pub trait Authorize: Send + Sync {
+    /// Lets it or says why not.
+    fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>>;
+}
+
+/// No gate: the policy alone decides. For the host's own requests.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PolicyAlone;
+
+impl Authorize for PolicyAlone {
+    fn authorize<'a>(&'a self, _: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
+        Box::pin(std::future::ready(Ok(Permit::Listed)))
+    }
+}

@@ -1,0 +1,316 @@
+//! The client: one request, judged, authorised, sent and watched.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::HeaderMap;
+use http::{Method, Request, Response};
+use http_body::Body as HttpBody;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client as Pool;
+use hyper_util::client::legacy::connect::capture_connection;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use mimir_core::network::{NetworkPolicy, Target, Verdict};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use crate::authorize::{Ask, Authorize};
+use crate::body::{Body, BoxError, Upload, Watch, allowed};
+use crate::connector::Connector;
+use crate::error::{Error, Stage};
+use crate::failure;
+use crate::guard::{Guard, Snapshot};
+use crate::headers;
+use crate::limits::Limits;
+use crate::resolver::{Resolver, System};
+use crate::secrets::{Swap, Swapped};
+use crate::tls::{Roots, Tls};
+use crate::uri::wire;
+
+/// Connections of one origin that wait for the next request, and for how long. A tool that sends one request after the
+/// other needs one; more would keep servers busy for nothing.
+const IDLE: usize = 8;
+/// See [`IDLE`]. Shorter than what servers wait as a rule.
+const IDLE_TIME: Duration = Duration::from_secs(30);
+
+/// Sends requests under the policy of one [`Guard`]. Connections are kept and used again by this client and its clones,
+/// and by no other: give each tool a client of its own.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    authorize: Arc<dyn Authorize>,
+    swap: Option<Arc<dyn Swap>>,
+    limits: Limits,
+}
+
+struct Shared {
+    guard: Arc<Guard>,
+    resolver: Arc<dyn Resolver>,
+    tls: Arc<Tls>,
+    limits: Limits,
+    slots: Arc<Semaphore>,
+    /// The connections, and under which policy they were made.
+    pool: Mutex<Option<(u64, Pool<Connector, Upload>)>>,
+}
+
+/// One hop of a request.
+pub(crate) struct Hop {
+    pub(crate) target: Target,
+    pub(crate) method: Method,
+    pub(crate) headers: HeaderMap,
+    pub(crate) number: usize,
+}
+
+/// What a hop came to.
+pub(crate) struct Sent {
+    pub(crate) response: Response<Body>,
+    pub(crate) swapped: Swapped,
+}
+
+impl Client {
+    /// A client under the policy of `guard`, that asks `authorize` before each request. The addresses come from
+    /// `resolver`, or from the system.
+    pub fn new(
+        guard: Arc<Guard>,
+        authorize: Arc<dyn Authorize>,
+        roots: Roots,
+        limits: Limits,
+        resolver: Option<Arc<dyn Resolver>>,
+    ) -> Self {
+        let shared = Shared {
+            guard,
+            resolver: resolver.unwrap_or_else(|| Arc::new(System)),
+            tls: Arc::new(Tls::new(roots)),
+            limits,
+            slots: Arc::new(Semaphore::new(Limits::CONCURRENT)),
+            pool: Mutex::new(None),
+        };
+        Self {
+            shared: Arc::new(shared),
+            authorize,
+            swap: None,
+            limits,
+        }
+    }
+
+    /// The same client, with the same connections, for one call: asking somebody else.
+    #[must_use]
+    pub fn authorized_by(mut self, authorize: Arc<dyn Authorize>) -> Self {
+        self.authorize = authorize;
+        self
+    }
+
+    /// The same client, with the same connections, that puts secrets in.
+    #[must_use]
+    pub fn with_secrets(mut self, swap: Arc<dyn Swap>) -> Self {
+        self.swap = Some(swap);
+        self
+    }
+
+    /// The same client, with the same connections, within tighter limits.
+    #[must_use]
+    pub fn within(mut self, limits: Limits) -> Self {
+        self.limits = self.limits.tightest(limits);
+        self
+    }
+
+    /// The limits of its requests.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Sends one request and gives the answer as it comes in, whatever its status: redirects are not followed and
+    /// nothing is unpacked. This is what a guest's own HTTP client is built on.
+    pub async fn send<B>(&self, request: Request<B>) -> Result<Response<Body>, Error>
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let (parts, body) = request.into_parts();
+        let hop = Hop {
+            target: Target::parse(&parts.uri.to_string())?,
+            method: parts.method,
+            headers: parts.headers,
+            number: 0,
+        };
+        let body = Box::pin(body.map_err(Into::into));
+        let upload = Upload::stream(body, self.limits.upload_bytes);
+        Ok(self.hop(hop, upload, self.limits.whole).await?.response)
+    }
+
+    /// Judges, authorises and sends one hop, which has `left` of the time.
+    pub(crate) async fn hop(
+        &self,
+        hop: Hop,
+        mut upload: Upload,
+        left: Duration,
+    ) -> Result<Sent, Error> {
+        headers::check(&hop.method, &hop.headers)?;
+        upload.announce(headers::content_length(&hop.headers)?)?;
+        let Hop {
+            target,
+            method,
+            mut headers,
+            number,
+        } = hop;
+        let before = self.shared.guard.current();
+        let verdict = before.policy.judge(&target, method.as_str());
+        if let Verdict::Refused(refusal) = verdict {
+            return Err(Error::Blocked(refusal));
+        }
+        let ask = Ask {
+            target: &target,
+            method: &method,
+            hop: number,
+            verdict: &verdict,
+        };
+        let permit = self.authorize.authorize(ask).await.map_err(Error::Denied)?;
+        // A person may have thought for an hour: what holds now is what counts.
+        let now = self.shared.guard.current();
+        let verdict = match now.generation == before.generation {
+            true => verdict,
+            false => now.policy.judge(&target, method.as_str()),
+        };
+        allowed(verdict, permit)?;
+
+        let deadline = Instant::now() + left;
+        let slot = self.slot().await?;
+        let swapped = match &self.swap {
+            Some(swap) => Swapped::into_headers(&**swap, target.origin(), &mut headers),
+            None => Swapped::default(),
+        };
+        let mut request = Request::new(upload);
+        *request.uri_mut() = wire(&target)?;
+        request.method_mut().clone_from(&method);
+        *request.headers_mut() = headers;
+
+        let answer = self.exchange(&now, request, left).await?;
+        let watch = Watch {
+            limit: self.limits.body_bytes,
+            between: self.limits.between_bytes,
+            whole: self.limits.whole,
+            deadline,
+            guard: Arc::clone(&self.shared.guard),
+            generation: now.generation,
+            target,
+            method,
+            permit,
+            slot: Some(slot),
+        };
+        let mut response = answer.map(|inner| Body::new(inner, watch));
+        hide(response.headers_mut());
+        Ok(Sent { response, swapped })
+    }
+
+    /// Puts a request on the wire and waits for the head of its answer.
+    async fn exchange(
+        &self,
+        now: &Snapshot,
+        mut request: Request<Upload>,
+        left: Duration,
+    ) -> Result<Response<Incoming>, Error> {
+        let start = Instant::now();
+        let (deadline, whole) = (start + left, self.limits.whole);
+        let late = |stage, after| match Instant::now() >= deadline {
+            true => timed_out(Stage::Whole, whole),
+            false => timed_out(stage, after),
+        };
+        // The connector has the client's own limit, and says which step took too long.
+        let connect = match self.limits.connect < self.shared.limits.connect {
+            true => self.limits.connect.min(left),
+            false => left,
+        };
+        let mut connected = capture_connection(&mut request);
+        let sending = self.shared.pool(now).request(request);
+        tokio::pin!(sending);
+        let early = tokio::select! {
+            biased;
+            answer = &mut sending => Some(answer),
+            () = async { drop(connected.wait_for_connection_metadata().await) } => None,
+            () = sleep_until(start + connect) => return Err(late(Stage::Connect, self.limits.connect)),
+        };
+        let answer = match early {
+            Some(answer) => answer,
+            None => {
+                let first_byte = self.limits.first_byte;
+                let until = deadline.min(Instant::now() + first_byte);
+                let answer = timeout_at(until, sending).await;
+                answer.map_err(|_| late(Stage::Headers, first_byte))?
+            }
+        };
+        answer.map_err(|e| failure::of_client(&e, self.shared.limits.header_bytes))
+    }
+
+    /// Waits until fewer requests than the most are open.
+    async fn slot(&self) -> Result<OwnedSemaphorePermit, Error> {
+        let slots = Arc::clone(&self.shared.slots);
+        let slot = timeout(self.limits.connect, slots.acquire_owned()).await;
+        match slot {
+            Ok(Ok(slot)) => Ok(slot),
+            Ok(Err(_)) | Err(_) => Err(Error::TooMany(Limits::CONCURRENT)),
+        }
+    }
+}
+
+fn timed_out(stage: Stage, after: Duration) -> Error {
+    Error::Timeout { stage, after }
+}
+
+/// What a `Debug` of an answer does not show.
+fn hide(headers: &mut HeaderMap) {
+    if let http::header::Entry::Occupied(mut cookies) = headers.entry(http::header::SET_COOKIE) {
+        cookies
+            .iter_mut()
+            .for_each(|cookie| cookie.set_sensitive(true));
+    }
+}
+
+impl Shared {
+    /// The connections that were made under this policy. Those of another are let go: idle ones close at once, and none
+    /// gets a further request.
+    fn pool(&self, now: &Snapshot) -> Pool<Connector, Upload> {
+        let mut kept = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some((generation, pool)) if *generation == now.generation => pool.clone(),
+            // A request that was judged before the policy changed; its connection is not kept.
+            Some((generation, _)) if *generation > now.generation => self.new_pool(&now.policy),
+            _ => {
+                let pool = self.new_pool(&now.policy);
+                *kept = Some((now.generation, pool.clone()));
+                pool
+            }
+        }
+    }
+
+    fn new_pool(&self, policy: &Arc<NetworkPolicy>) -> Pool<Connector, Upload> {
+        let connector = Connector {
+            policy: Arc::clone(policy),
+            resolver: Arc::clone(&self.resolver),
+            tls: Arc::clone(&self.tls),
+            limit: self.limits.connect,
+        };
+        let head = self.limits.header_bytes;
+        Pool::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIME)
+            .pool_max_idle_per_host(IDLE)
+            .http1_max_buf_size(usize::try_from(head).unwrap_or(usize::MAX).max(HTTP1_LEAST))
+            .http2_max_header_list_size(head)
+            .build(connector)
+    }
+}
+
+/// hyper takes no smaller buffer.
+const HTTP1_LEAST: usize = 8192;
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

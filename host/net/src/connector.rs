@@ -1,0 +1,80 @@
+//! The one place where connections are made: name, judgement of every address, TCP, TLS.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use mimir_core::network::{NetworkPolicy, Scheme, Target};
+use tokio::time::{Instant, timeout_at};
+use tower_service::Service;
+
+use crate::dial::dial;
+use crate::error::{Error, Stage};
+use crate::resolver::{self, Resolver};
+use crate::stream::Stream;
+use crate::tls::Tls;
+
+/// Makes connections under one policy. hyper asks it whenever its pool has none for an origin; there is no other way to
+/// a socket, so no address goes unjudged, also where the URL names one.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    pub(crate) policy: Arc<NetworkPolicy>,
+    pub(crate) resolver: Arc<dyn Resolver>,
+    pub(crate) tls: Arc<Tls>,
+    pub(crate) limit: Duration,
+}
+
+impl Connector {
+    async fn connect(self, uri: Uri) -> Result<Stream, Error> {
+        let target = Target::parse(&uri.to_string())?;
+        let deadline = Instant::now() + self.limit;
+        let late = |stage| Error::Timeout {
+            stage,
+            after: self.limit,
+        };
+        let addresses =
+            resolver::addresses(&*self.resolver, &self.policy, &target, self.limit).await?;
+        let stream = timeout_at(deadline, dial(&addresses)).await;
+        let stream = stream
+            .map_err(|_| late(Stage::Connect))?
+            .map_err(|error| unreachable(&target, &error))?;
+        match target.scheme() {
+            Scheme::Http => Ok(Stream::Plain(TokioIo::new(stream))),
+            Scheme::Https => {
+                let stream = timeout_at(deadline, self.tls.connect(&target, stream)).await;
+                let stream = stream.map_err(|_| late(Stage::Tls))??;
+                Ok(Stream::Tls(Box::new(TokioIo::new(stream))))
+            }
+        }
+    }
+}
+
+fn unreachable(target: &Target, error: &io::Error) -> Error {
+    let origin = target.origin().to_string();
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Error::Refused { origin },
+        _ => Error::Unreachable {
+            origin,
+            why: error.to_string(),
+        },
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Stream, Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        Box::pin(self.clone().connect(uri))
+    }
+}

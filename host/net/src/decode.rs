@@ -1,0 +1,175 @@
+//! Packed bodies, unpacked within bounds: by what comes out, and by how that compares to what went in.
+
+use std::io::{self, Read};
+
+use bytes::buf::Reader;
+use bytes::{Buf, Bytes, BytesMut};
+use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use http::header::{CONTENT_ENCODING, HeaderMap};
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+
+use crate::error::Error;
+use crate::limits::Limits;
+
+/// What a server is told when the caller has said nothing.
+pub(crate) const ACCEPT: &str = "gzip, deflate, br, zstd";
+
+/// How much is unpacked before others get their turn.
+const STEP: usize = 64 << 10;
+
+/// RFC 9659: who unpacks content need not have more than this at hand, and who packs it must not ask for more.
+const ZSTD_WINDOW: u64 = 8 << 20;
+
+/// Unpacks a body as its headers say.
+pub(crate) async fn unpack(
+    packed: Bytes,
+    headers: &HeaderMap,
+    limits: Limits,
+) -> Result<Bytes, Error> {
+    let Some(mut source) = source(&packed, headers)? else {
+        return Ok(packed);
+    };
+    let most = limits.body_bytes;
+    let suspicious = limits
+        .ratio
+        .saturating_mul(packed.len() as u64)
+        .max(Limits::RATIO_FROM);
+    let mut whole = BytesMut::new();
+    let mut part = vec![0; STEP];
+    loop {
+        let count = source.read(&mut part).map_err(|error| fault(&error))?;
+        let Some(new) = part.get(..count).filter(|new| !new.is_empty()) else {
+            return Ok(whole.freeze());
+        };
+        let size = (whole.len() + new.len()) as u64;
+        if size > suspicious {
+            return Err(Error::Bomb {
+                ratio: limits.ratio,
+            });
+        }
+        if size > most {
+            return Err(Error::TooLarge {
+                what: "the unpacked answer",
+                limit: most,
+            });
+        }
+        whole.extend_from_slice(new);
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The reader that unpacks it; `None` where nothing is packed.
+fn source(packed: &Bytes, headers: &HeaderMap) -> Result<Option<Box<dyn Read + Send>>, Error> {
+    let values = headers.get_all(CONTENT_ENCODING).iter();
+    let words = values.flat_map(|value| value.to_str().unwrap_or("?").split(','));
+    let named: Vec<String> = words.map(|word| word.trim().to_ascii_lowercase()).collect();
+    let mut codings = named
+        .iter()
+        .filter(|word| !word.is_empty() && *word != "identity");
+    let Some(coding) = codings.next() else {
+        return Ok(None);
+    };
+    if packed.is_empty() {
+        return Ok(None);
+    }
+    if codings.next().is_some() {
+        return Err(Error::Encoding("it is packed more than once".to_owned()));
+    }
+    let input = packed.clone().reader();
+    Ok(Some(match coding.as_str() {
+        "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(input)),
+        // Half of the world sends this without the frame that RFC 9110 section 8.4.1.2 asks for.
+        "deflate" if has_zlib_header(packed) => Box::new(ZlibDecoder::new(input)),
+        "deflate" => Box::new(DeflateDecoder::new(input)),
+        // RFC 7932 section 9.1 has no such window; the library knows an extension where it means up to a gigabyte.
+        "br" if packed.first().is_some_and(|first| first & 0x7f == 0x11) => {
+            return Err(Error::Encoding("its window is too large".to_owned()));
+        }
+        "br" => Box::new(brotli_decompressor::Decompressor::new(input, STEP)),
+        "zstd" => Box::new(Zstd::new(input)),
+        other => {
+            let other = mimir_core::text::visible(mimir_core::text::prefix(other, 40));
+            return Err(Error::Encoding(format!("`{other}` is not known")));
+        }
+    }))
+}
+
+/// RFC 1950 section 2.2.
+fn has_zlib_header(packed: &[u8]) -> bool {
+    match packed {
+        [method, flags, ..] => {
+            method & 0x0f == 8 && (u16::from(*method) << 8 | u16::from(*flags)).is_multiple_of(31)
+        }
+        _ => false,
+    }
+}
+
+fn fault(error: &io::Error) -> Error {
+    Error::Encoding(match error.kind() {
+        io::ErrorKind::UnexpectedEof => "it ends too early".to_owned(),
+        _ => mimir_core::text::visible(mimir_core::text::prefix(&error.to_string(), 200)),
+    })
+}
+
+/// Frames of zstd, one after the other; the library reads one.
+struct Zstd {
+    input: Option<Reader<Bytes>>,
+    frame: Option<StreamingDecoder<Reader<Bytes>, FrameDecoder>>,
+}
+
+impl Zstd {
+    fn new(input: Reader<Bytes>) -> Self {
+        Self {
+            input: Some(input),
+            frame: None,
+        }
+    }
+
+    /// Begins the next frame; `false` at the end.
+    fn next(&mut self) -> io::Result<bool> {
+        let mut input = match self.frame.take() {
+            Some(frame) => frame.into_inner(),
+            None => self.input.take().unwrap_or_else(|| Bytes::new().reader()),
+        };
+        while input.get_ref().has_remaining() {
+            if let Some(length) = skippable(input.get_ref()) {
+                let rest = input.get_mut();
+                rest.advance(length.min(rest.remaining()));
+                continue;
+            }
+            let frame = StreamingDecoder::new_with_max_window_size(input, ZSTD_WINDOW);
+            self.frame = Some(frame.map_err(io::Error::other)?);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+/// How long the frame is that begins here, if it is one to be passed over; RFC 8878 section 3.1.2.
+fn skippable(rest: &[u8]) -> Option<usize> {
+    let (head, _) = rest.split_first_chunk::<8>()?;
+    let [0x50..=0x5f, 0x2a, 0x4d, 0x18, length @ ..] = *head else {
+        return None;
+    };
+    let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+    Some(length.saturating_add(head.len()))
+}
+
+impl Read for Zstd {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(frame) = &mut self.frame {
+                let count = frame.read(buffer)?;
+                if count > 0 {
+                    return Ok(count);
+                }
+            }
+            if !self.next()? {
+                return Ok(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

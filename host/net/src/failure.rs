@@ -1,0 +1,43 @@
+//! What hyper reports, as errors of ours.
+
+use std::error::Error as StdError;
+
+use crate::error::Error;
+
+/// A request that got no answer.
+pub(crate) fn of_client(error: &hyper_util::client::legacy::Error, header_limit: u32) -> Error {
+    if let Some(ours) = Error::within(error) {
+        return ours;
+    }
+    let source = error.source();
+    match source.and_then(|source| source.downcast_ref::<hyper::Error>()) {
+        Some(inner) if inner.is_parse_too_large() => Error::TooLarge {
+            what: "the head of the answer",
+            limit: header_limit.into(),
+        },
+        Some(inner) => of_exchange(inner),
+        None => Error::Protocol(reason(error)),
+    }
+}
+
+/// An exchange that broke.
+pub(crate) fn of_exchange(error: &hyper::Error) -> Error {
+    if let Some(ours) = Error::within(error) {
+        return ours;
+    }
+    let why = if error.is_incomplete_message() || error.is_canceled() {
+        "the connection closed before the answer was complete".to_owned()
+    } else {
+        reason(error)
+    };
+    Error::Protocol(why)
+}
+
+/// The innermost words: those round it say only which part of hyper has seen it.
+fn reason(error: &(dyn StdError + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    mimir_core::text::visible(mimir_core::text::prefix(&innermost.to_string(), 200))
+}

@@ -1,0 +1,146 @@
+//! A whole exchange: redirects followed, the body unpacked and in one piece. For what the host itself fetches.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Request, StatusCode};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use mimir_core::network::Target;
+use tokio::time::Instant;
+
+use crate::body::{Body, Upload};
+use crate::client::{Client, Hop, Sent};
+use crate::decode;
+use crate::error::{Error, Stage};
+use crate::redirect;
+
+/// An answer, whatever its status.
+#[derive(Clone)]
+pub struct Fetched {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers, as they came.
+    pub headers: HeaderMap,
+    /// Its body, unpacked.
+    pub body: Bytes,
+    /// What came after the body.
+    pub trailers: Option<HeaderMap>,
+    /// Where it came from, after all redirects.
+    pub target: Target,
+    /// How many redirects there were.
+    pub redirects: usize,
+}
+
+impl fmt::Debug for Fetched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetched")
+            .field("status", &self.status)
+            .field("origin", &self.target.origin().to_string())
+            .field("bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Sends a request, follows redirects, each judged and authorised like the first, and gives the whole answer.
+    pub async fn fetch(&self, request: Request<Bytes>) -> Result<Fetched, Error> {
+        let (parts, body) = request.into_parts();
+        let mut headers = parts.headers;
+        headers
+            .entry(header::ACCEPT_ENCODING)
+            .or_insert(HeaderValue::from_static(decode::ACCEPT));
+        let mut request = redirect::Request {
+            target: Target::parse(&parts.uri.to_string())?,
+            method: parts.method,
+            headers,
+            has_body: !body.is_empty(),
+        };
+        let mut left = self.limits().whole;
+        for number in 0..=self.limits().redirects {
+            let hop = Hop {
+                target: request.target.clone(),
+                method: request.method.clone(),
+                headers: request.headers.clone(),
+                number,
+            };
+            let bytes = if request.has_body {
+                body.clone()
+            } else {
+                Bytes::new()
+            };
+            let upload = Upload::full(bytes, self.limits().upload_bytes);
+            let (sent, spent) = self.timed(hop, upload, left).await?;
+            let (parts, answer) = sent.response.into_parts();
+            let next =
+                redirect::location(&request.target, parts.status, &parts.headers, &sent.swapped)?;
+            let Some(target) = next else {
+                let (body, trailers) = self.whole(answer, &parts.headers).await?;
+                return Ok(Fetched {
+                    status: parts.status,
+                    headers: parts.headers,
+                    body,
+                    trailers,
+                    target: request.target,
+                    redirects: number,
+                });
+            };
+            left = left.saturating_sub(spent);
+            request.turn(target, parts.status, &sent.swapped);
+        }
+        Err(Error::TooManyRedirects(self.limits().redirects))
+    }
+
+    /// One hop, and how long the machine was at it.
+    async fn timed(
+        &self,
+        hop: Hop,
+        upload: Upload,
+        left: Duration,
+    ) -> Result<(Sent, Duration), Error> {
+        if left.is_zero() {
+            return Err(Error::Timeout {
+                stage: Stage::Whole,
+                after: self.limits().whole,
+            });
+        }
+        let sent = self.hop(hop, upload, left).await?;
+        let spent = left.saturating_sub(sent.response.body().left());
+        Ok((sent, spent))
+    }
+
+    /// The whole body of an answer.
+    async fn whole(
+        &self,
+        mut body: Body,
+        headers: &HeaderMap,
+    ) -> Result<(Bytes, Option<HeaderMap>), Error> {
+        let limit = self.limits().body_bytes;
+        // What is too large is not even begun.
+        if body.size_hint().lower() > limit {
+            return Err(Error::TooLarge {
+                what: "the answer's body",
+                limit,
+            });
+        }
+        let mut whole = BytesMut::new();
+        let mut trailers = None;
+        while let Some(frame) = body.frame().await {
+            match frame?.into_data() {
+                Ok(data) => whole.extend_from_slice(&data),
+                Err(frame) => trailers = frame.into_trailers().ok(),
+            }
+        }
+        let unpacked = decode::unpack(whole.freeze(), headers, self.limits()).await?;
+        Ok((unpacked, trailers))
+    }
+}
+
+impl Body {
+    /// How much of the time is left.
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline().saturating_duration_since(Instant::now())
+    }
+}

@@ -1,0 +1,97 @@
+//! Which headers a caller may set, and headers from plain texts.
+
+use http::Method;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+use crate::error::Error;
+use crate::limits::Limits;
+
+/// What belongs to the connection or says where the request goes. HTTP's hop-by-hop headers (RFC 9110 section 7.6.1),
+/// `Host`, and those of proxies, of which there is none.
+const FORBIDDEN: [HeaderName; 14] = [
+    header::CONNECTION,
+    header::HOST,
+    HeaderName::from_static("http2-settings"),
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    // A front and a back that disagree about the method or the path are a way past rules over both.
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-http-method"),
+    HeaderName::from_static("x-method-override"),
+    HeaderName::from_static("x-original-url"),
+    HeaderName::from_static("x-rewrite-url"),
+];
+
+/// Bytes of all headers of a request; servers take less.
+const BYTES: usize = 64 << 10;
+
+/// Headers from plain texts, such as the arguments of a call. A name or value that would break out of its line is
+/// refused.
+///
+/// ```
+/// use mimir_net::headers;
+///
+/// assert!(headers::parse([("Accept", "text/html")]).is_ok());
+/// let broken = headers::parse([("Accept", "text/html\r\nHost: evil.example")]);
+/// assert_eq!(broken.unwrap_err().kind(), "invalid-header");
+/// ```
+pub fn parse<'a>(
+    headers: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<HeaderMap, Error> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let shown = || mimir_core::text::visible(mimir_core::text::prefix(name, 100));
+        let bad = || Error::InvalidHeader(shown());
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+        let value = HeaderValue::from_str(value).map_err(|_| bad())?;
+        map.try_append(name, value).map_err(|_| too_many())?;
+    }
+    Ok(map)
+}
+
+/// Checks what a caller has set, before anything is sent or asked.
+pub(crate) fn check(method: &Method, headers: &HeaderMap) -> Result<(), Error> {
+    // CONNECT makes a tunnel past every check; TRACE and TRACK echo what the caller may not see.
+    if *method == Method::CONNECT || *method == Method::TRACE || method.as_str() == "TRACK" {
+        return Err(Error::Method(method.to_string()));
+    }
+    let mut bytes = 0;
+    for (name, value) in headers {
+        let te = *name == header::TE && value != "trailers";
+        if te || FORBIDDEN.contains(name) {
+            return Err(Error::ForbiddenHeader(name.to_string()));
+        }
+        // As much as RFC 7541 section 4.1 counts.
+        bytes += name.as_str().len() + value.len() + 32;
+    }
+    if headers.len() > Limits::HEADERS {
+        return Err(too_many());
+    }
+    if bytes > BYTES {
+        let (what, limit) = ("all the request's headers together", BYTES as u64);
+        return Err(Error::TooLarge { what, limit });
+    }
+    Ok(())
+}
+
+fn too_many() -> Error {
+    Error::InvalidRequest(format!("it has more than {} headers", Limits::HEADERS))
+}
+
+/// The length that the caller announces for the body.
+pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Error> {
+    let mut all = headers.get_all(header::CONTENT_LENGTH).iter();
+    let Some(first) = all.next() else {
+        return Ok(None);
+    };
+    let text = first.to_str().unwrap_or_default();
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse() {
+        Ok(length) if digits && all.next().is_none() => Ok(Some(length)),
+        _ => Err(Error::InvalidHeader("content-length".to_owned())),
+    }
+}

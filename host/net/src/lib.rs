@@ -1,0 +1,61 @@
+//! The one way out: what leaves the machine over a network goes through [`Client`], and nothing else here opens a socket.
+//!
+//! The order of a request, each step before the next: URL, scheme and method; port and host by the policy; whoever is to
+//! be asked ([`Authorize`]); the name, looked up once ([`Resolver`]); *every* address that came back; a connection to an
+//! address that was judged, with the name kept for TLS and `Host`; secrets in place of their placeholders ([`Swap`]).
+//! [`Client::fetch`] takes each redirect the same way again.
+//!
+//! What to reach is judged by [`mimir_core::network`]; this crate sees to it that nothing else is reached: not by an
+//! address in the URL, a second lookup, a redirect, a proxy of the environment (there is none), or a connection that was
+//! opened under a policy which no longer holds ([`Guard`]).
+//!
+//! Never here: which tool may reach what, how a person is asked, where secrets are kept, cookies, caches, and HTML.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use mimir_core::network::{HostPattern, NetworkPolicy, Rules};
+//! use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
+//!
+//! let rules = Rules { allowed: vec!["*.example.com".parse::<HostPattern>()?.into()], ..Rules::default() };
+//! let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
+//! let client = Client::new(guard, Arc::new(PolicyAlone), Roots::default(), Limits::default(), None);
+//!
+//! let request = http::Request::get("http://169.254.169.254/latest/meta-data").body(bytes::Bytes::new())?;
+//! let error = client.fetch(request).await.unwrap_err();
+//! assert_eq!((error.kind(), error.code().as_str()), ("blocked", "POLICY_DENIED"));
+//! # Ok(())
+//! # }
+//! ```
+
+mod authorize;
+mod body;
+mod client;
+mod connector;
+mod decode;
+mod dial;
+mod error;
+mod failure;
+mod fetch;
+mod guard;
+pub mod headers;
+mod limits;
+mod redirect;
+mod resolver;
+mod secrets;
+mod stream;
+mod tls;
+mod uri;
+
+pub use authorize::{Ask, Authorize, Permit, PolicyAlone};
+pub use body::Body;
+pub use client::Client;
+pub use error::{Error, Stage};
+pub use fetch::Fetched;
+pub use guard::Guard;
+pub use limits::Limits;
+pub use resolver::{Resolver, System};
+pub use secrets::Swap;
+pub use tls::Roots;
+pub use uri::uri;

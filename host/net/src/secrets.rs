@@ -1,0 +1,75 @@
+//! Where a placeholder becomes the secret that it stands for: after every judgement, just before the wire.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use mimir_core::network::Origin;
+
+/// Knows the secrets, and in which header of which host each may stand.
+pub trait Swap: Send + Sync {
+    /// The value to send in place of `value`, if this header to this origin is one that a secret is declared for and
+    /// `value` holds its placeholder. Whether a secret may go in the clear is to be judged here too: by the origin.
+    fn swap(&self, origin: &Origin, name: &HeaderName, value: &HeaderValue) -> Option<HeaderValue>;
+}
+
+/// What was swapped in for one hop.
+#[derive(Default)]
+pub(crate) struct Swapped {
+    /// The headers that carry a secret now.
+    pub(crate) names: Vec<HeaderName>,
+    values: Vec<HeaderValue>,
+}
+
+/// A shorter word of a header is no secret that could be told from chance: `Bearer` is one.
+const SECRET_SHORTEST: usize = 8;
+
+impl Swapped {
+    /// Puts the secrets in.
+    pub(crate) fn into_headers(swap: &dyn Swap, origin: &Origin, headers: &mut HeaderMap) -> Self {
+        let mut swapped = Self::default();
+        for (name, value) in headers.iter_mut() {
+            if let Some(mut secret) = swap.swap(origin, name, value) {
+                secret.set_sensitive(true);
+                value.clone_from(&secret);
+                swapped.names.push(name.clone());
+                swapped.values.push(secret);
+            }
+        }
+        swapped
+    }
+
+    /// Whether a text that the server has sent holds one of the secrets, as it is or percent-encoded.
+    pub(crate) fn shows_in(&self, text: &str) -> bool {
+        if self.values.is_empty() {
+            return false;
+        }
+        let plain = percent_decoded(text);
+        self.values.iter().any(|value| {
+            let words = value.as_bytes().split(|byte| byte.is_ascii_whitespace());
+            words
+                .filter(|word| word.len() >= SECRET_SHORTEST)
+                .any(|word| holds(text.as_bytes(), word) || holds(&plain, word))
+        })
+    }
+}
+
+fn holds(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}
+
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let digit = |at: usize| tail.get(at).and_then(|d| char::from(*d).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                decoded.push(u8::try_from(high << 4 | low).unwrap_or_default());
+                rest = tail.get(2..).unwrap_or_default();
+            }
+            _ => {
+                decoded.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    decoded
+}

@@ -1,0 +1,154 @@
+//! TLS: whom to trust, and how a certificate's faults are told apart.
+//!
+//! The roots are the platform's, read as certificates and judged by rustls itself. The platform's own verifier is not
+//! asked: on Windows and macOS it fetches missing certificates from addresses that stand in the certificate, past every
+//! rule of this crate.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use mimir_core::network::{Host, Target};
+
+use crate::error::Error;
+use crate::stream::H2;
+
+/// Whom to trust. Read once and shared; each client has sessions of its own.
+#[derive(Debug, Clone, Default)]
+pub struct Roots {
+    extra: Vec<CertificateDer<'static>>,
+}
+
+/// The platform's roots, read when the first TLS connection is made: parsing them takes milliseconds.
+static PLATFORM: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "a root certificate of the platform cannot be read");
+    }
+    found.certs
+});
+
+impl Roots {
+    /// The platform's roots and those of these PEM files, which are `network.extraRoots`.
+    pub fn with_extra(files: &[PathBuf]) -> Result<Self, Error> {
+        let mut extra = Vec::new();
+        for file in files {
+            let fault = |why: String| Error::Roots {
+                path: mimir_core::text::visible(&file.display().to_string()),
+                why,
+            };
+            let before = extra.len();
+            let read = CertificateDer::pem_file_iter(file);
+            for certificate in read.map_err(|e| fault(format!("cannot be read: {e}")))? {
+                let certificate = certificate.map_err(|e| fault(format!("is no PEM: {e}")))?;
+                let usable = RootCertStore::empty().add(certificate.clone());
+                usable.map_err(|e| fault(format!("has a certificate that cannot be used: {e}")))?;
+                extra.push(certificate);
+            }
+            if extra.len() == before {
+                return Err(fault("has no certificate in it".to_owned()));
+            }
+        }
+        Ok(Self { extra })
+    }
+
+    fn config(&self) -> Result<ClientConfig, rustls::Error> {
+        let mut store = RootCertStore::empty();
+        // Platforms have some that are older than the rules; the others count.
+        store.add_parsable_certificates(PLATFORM.iter().cloned());
+        store.add_parsable_certificates(self.extra.iter().cloned());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(store)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+/// The TLS side of one client: its sessions are nobody else's.
+pub(crate) struct Tls {
+    roots: Roots,
+    config: OnceCell<Arc<ClientConfig>>,
+}
+
+impl Tls {
+    pub(crate) fn new(roots: Roots) -> Self {
+        Self {
+            roots,
+            config: OnceCell::new(),
+        }
+    }
+
+    /// Agrees on TLS with the host that the URL names, whatever address it has.
+    pub(crate) async fn connect(
+        &self,
+        target: &Target,
+        stream: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, Error> {
+        let host = target.host().to_string();
+        let failed = |why: String| Error::Tls {
+            host: host.clone(),
+            why,
+        };
+        let config = self.config.get_or_try_init(|| async {
+            let roots = self.roots.clone();
+            let made = tokio::task::spawn_blocking(move || roots.config()).await;
+            let made = made.map_err(|e| failed(e.to_string()))?;
+            made.map(Arc::new).map_err(|e| failed(e.to_string()))
+        });
+        let connector = TlsConnector::from(Arc::clone(config.await?));
+        let name = match target.host() {
+            Host::Ip(address) => ServerName::from(*address),
+            Host::Name(name) => ServerName::try_from(name.to_string())
+                .map_err(|_| failed("its name can stand in no certificate".to_owned()))?,
+        };
+        let connected = connector.connect(name, stream).await;
+        connected.map_err(|error| fault(&host, &error))
+    }
+}
+
+/// Tells who a certificate is for, whether it is trusted, and everything else apart.
+fn fault(host: &str, error: &io::Error) -> Error {
+    let host = host.to_owned();
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let why = match inner {
+        Some(rustls::Error::InvalidCertificate(fault)) => match fault {
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                return Error::CertificateName { host };
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired",
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "it is not valid yet"
+            }
+            CertificateError::UnknownIssuer => "nobody whom this machine trusts has signed it",
+            CertificateError::BadSignature => "its signature is not that of its authority",
+            CertificateError::Revoked => "it was revoked",
+            other => {
+                let why = format!("{other:?}");
+                return Error::Certificate { host, why };
+            }
+        },
+        Some(other) => {
+            let why = other.to_string();
+            return Error::Tls { host, why };
+        }
+        None => {
+            let why = error.to_string();
+            return Error::Tls { host, why };
+        }
+    };
+    Error::Certificate {
+        host,
+        why: why.to_owned(),
+    }
+}

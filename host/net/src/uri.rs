@@ -1,0 +1,36 @@
+//! URLs as hyper takes them.
+
+use http::Uri;
+use mimir_core::network::Target;
+
+use crate::error::Error;
+
+/// The URL that a text means, for a request: read as [`Target::parse`] reads it, and as strictly.
+///
+/// ```
+/// assert_eq!(mimir_net::uri("HTTPS://BÜCHER.example/a b")?, "https://xn--bcher-kva.example/a%20b");
+/// assert_eq!(mimir_net::uri("file:///etc/passwd").unwrap_err().kind(), "unsupported-scheme");
+/// # Ok::<(), mimir_net::Error>(())
+/// ```
+pub fn uri(text: &str) -> Result<Uri, Error> {
+    wire(&Target::parse(text)?)
+}
+
+/// The URL as hyper sends it. What a URL may hold and a request line may not is percent-encoded.
+pub(crate) fn wire(target: &Target) -> Result<Uri, Error> {
+    let text = target.url().as_str();
+    if let Ok(uri) = Uri::try_from(text) {
+        return Ok(uri);
+    }
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | ..=b' ' | 0x7f.. => {
+                encoded.push_str(&format!("%{byte:02X}"));
+            }
+            _ => encoded.push(char::from(byte)),
+        }
+    }
+    Uri::try_from(encoded)
+        .map_err(|_| Error::InvalidRequest("its URL has characters that cannot be sent".to_owned()))
+}

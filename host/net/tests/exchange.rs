@@ -1,0 +1,276 @@
+//! Exchanges that go well, and those that the network breaks.
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http::header::HeaderValue;
+use http::{HeaderMap, Request, Response, Version};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use mimir_core::Code;
+use mimir_core::network::NetworkPolicy;
+use mimir_net::{Error, Guard, Limits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::kit::{
+    Authority, Names, Site, answer, client, client_of, fetch, fixed, get, guarded, lax,
+};
+
+fn trailer(name: &'static str, value: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(
+        http::HeaderName::from_static(name),
+        HeaderValue::from_static(value),
+    )])
+}
+
+/// Sends the parts of the request back, one by one as they come, with a trailer of its own.
+async fn echo(request: Request<hyper::body::Incoming>) -> crate::kit::Answer {
+    let version = match request.version() {
+        Version::HTTP_2 => "2",
+        _ => "1.1",
+    };
+    let frames = request
+        .into_body()
+        .into_data_stream()
+        .map(|part| Ok(Frame::data(part.unwrap())));
+    let end = stream::once(async { Ok(Frame::trailers(trailer("x-sum", "42"))) });
+    let mut answer = Response::new(StreamBody::new(frames.chain(end)).boxed_unsync());
+    answer
+        .headers_mut()
+        .insert("x-version", HeaderValue::from_static(version));
+    answer
+        .headers_mut()
+        .insert("trailer", HeaderValue::from_static("x-sum"));
+    answer
+}
+
+/// Both ways at once: the first part is back before the second is sent.
+#[tokio::test]
+async fn bodies_stream_both_ways_with_trailers_by_both_protocols() {
+    let authority = Authority::new();
+    for (protocols, version) in [
+        (&["h2", "http/1.1"][..], "2"),
+        (&["http/1.1"], "1.1"),
+        (&[], "1.1"),
+    ] {
+        let site = Site::https(authority.server(&["safe.example"], protocols), echo).await;
+        let guard = Guard::new(NetworkPolicy::new(fixed(lax(), "safe.example")));
+        let client = guarded(
+            guard.into(),
+            &Names::none(),
+            Limits::default(),
+            authority.roots(),
+        );
+        let (send, parts) = futures::channel::mpsc::unbounded::<Result<Frame<Bytes>, Error>>();
+        send.unbounded_send(Ok(Frame::data(Bytes::from("one"))))
+            .unwrap();
+        let mut request = Request::post(site.named("https://safe.example", "/"))
+            .body(StreamBody::new(parts))
+            .unwrap();
+        request
+            .headers_mut()
+            .insert("te", HeaderValue::from_static("trailers"));
+        let answer = client.send(request).await.unwrap();
+        assert_eq!(answer.headers()["x-version"], version);
+        let mut body = answer.into_body();
+        assert_eq!(
+            body.frame().await.unwrap().unwrap().into_data().unwrap(),
+            "one"
+        );
+        send.unbounded_send(Ok(Frame::data(Bytes::from("two"))))
+            .unwrap();
+        assert_eq!(
+            body.frame().await.unwrap().unwrap().into_data().unwrap(),
+            "two"
+        );
+        drop(send);
+        let end = body.frame().await.unwrap().unwrap();
+        assert_eq!(end.into_trailers().unwrap()["x-sum"], "42");
+        assert!(body.frame().await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn trailers_of_a_request_arrive() {
+    let site = Site::http(|request| async move {
+        let whole = request.into_body().collect().await.unwrap();
+        let arrived = whole
+            .trailers()
+            .is_some_and(|trailers| trailers["x-sum"] == "7");
+        crate::kit::text(if arrived { "arrived" } else { "lost" })
+    })
+    .await;
+    let frames = [
+        Frame::data(Bytes::from("data")),
+        Frame::trailers(trailer("x-sum", "7")),
+    ];
+    let body = StreamBody::new(stream::iter(frames.map(Ok::<_, Error>)));
+    let mut request = Request::post(site.url("/")).body(body).unwrap();
+    request
+        .headers_mut()
+        .insert("trailer", HeaderValue::from_static("x-sum"));
+    let answer = client(lax()).send(request).await.unwrap();
+    assert_eq!(
+        answer.into_body().collect().await.unwrap().to_bytes(),
+        "arrived"
+    );
+}
+
+/// Requests of one client share one connection by HTTP/2, and one after the other by HTTP/1.1.
+#[tokio::test]
+async fn connections_are_used_again() {
+    let authority = Authority::new();
+    for protocols in [&["h2"][..], &["http/1.1"]] {
+        let site = Site::https(authority.server(&["safe.example"], protocols), echo).await;
+        let guard = Guard::new(NetworkPolicy::new(fixed(lax(), "safe.example")));
+        let client = guarded(
+            guard.into(),
+            &Names::none(),
+            Limits::default(),
+            authority.roots(),
+        );
+        for _ in 0..5 {
+            let request = Request::post(site.named("https://safe.example", "/"))
+                .body(Bytes::from("x"))
+                .unwrap();
+            assert_eq!(client.fetch(request).await.unwrap().body, "x");
+        }
+        assert_eq!(site.connections(), 1, "{protocols:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_whole_answer_is_unpacked_and_its_headers_are_as_they_came() {
+    let site = Site::says(|head| {
+        assert!(
+            head.contains("accept-encoding: gzip, deflate, br, zstd"),
+            "{head}"
+        );
+        answer(
+            "200 OK",
+            "content-encoding: identity\r\nx-one: 1\r\nx-one: 2\r\n",
+            "hello",
+        )
+    })
+    .await;
+    let fetched = fetch(&client(lax()), &site.url("/")).await.unwrap();
+    assert_eq!(fetched.body, "hello");
+    assert_eq!(fetched.headers.get_all("x-one").iter().count(), 2);
+}
+
+#[tokio::test]
+async fn a_port_where_nobody_listens_refuses() {
+    let site = Site::says(|_| String::new()).await;
+    let (url, address) = (site.url("/path?token=hidden"), site.address);
+    drop(site);
+    // The task that accepts goes away when the runtime gets to it.
+    while tokio::net::TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let error = fetch(&client(lax()), &url).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.code()),
+        ("connection-refused", Code::Network)
+    );
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+    assert!(!error.to_string().contains("hidden"), "{error}");
+}
+
+/// A machine without a network: what its resolver and its routes say.
+#[tokio::test]
+async fn no_network_says_so() {
+    let names = Names::none();
+    let error = fetch(
+        &client_of(lax(), &names, Limits::default()),
+        "http://a.example/",
+    )
+    .await
+    .unwrap_err();
+    assert_eq!((error.kind(), error.code()), ("dns-failed", Code::Network));
+    assert!(
+        error
+            .to_string()
+            .contains("check its spelling and the network"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_http_says_so() {
+    for said in [
+        "",
+        "SSH-2.0-OpenSSH_9.9\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort",
+        "HTTP/1.1 abc\r\n\r\n",
+        "\0\0\0\0",
+    ] {
+        let site = Site::of(move |mut stream| async move {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(said.as_bytes()).await;
+        })
+        .await;
+        let error = fetch(&client(lax()), &site.url("/")).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.code()),
+            ("protocol-error", Code::Network),
+            "{said:?}: {error}"
+        );
+    }
+}
+
+/// Two lengths, or a length and chunks: two readers would see two answers.
+#[tokio::test]
+async fn an_answer_of_two_lengths_is_not_read() {
+    let said = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello!";
+    let site = Site::says(move |_| said.to_owned()).await;
+    assert_eq!(
+        fetch(&client(lax()), &site.url("/"))
+            .await
+            .unwrap_err()
+            .kind(),
+        "protocol-error"
+    );
+}
+
+/// Variables of the environment name a proxy, and nobody asks it. In a process of its own, since a variable is
+/// everybody's.
+#[test]
+fn proxies_of_the_environment_are_ignored() {
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    proxy.set_nonblocking(true).unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    for variable in [
+        "HTTP_PROXY",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "all_proxy",
+    ] {
+        again.env(variable, &url);
+    }
+    let output = again
+        .args(["--exact", "exchange::a_direct_request", "--ignored"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
+    assert!(proxy.accept().is_err(), "somebody asked the proxy");
+}
+
+#[tokio::test]
+#[ignore = "run by `proxies_of_the_environment_are_ignored`"]
+async fn a_direct_request() {
+    assert!(std::env::var("HTTP_PROXY").is_ok());
+    let site = Site::says(|_| answer("200 OK", "", "direct")).await;
+    let answer = client(lax())
+        .send(get(&site.url("/")).map(Full::new))
+        .await
+        .unwrap();
+    assert_eq!(
+        answer.into_body().collect().await.unwrap().to_bytes(),
+        "direct"
+    );
+}

@@ -1,0 +1,148 @@
+//! The port to the effect gate: asked for every hop, with what is really sent, before a name is looked up.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use mimir_core::backend::BoxFuture;
+use mimir_core::{Code, ToolError};
+use mimir_net::{Ask, Authorize, Limits, Permit};
+
+use crate::kit::{Names, Site, answer, client, client_of, fetch, get, kind, lax, listed};
+
+/// Keeps what it is asked and answers what the test likes.
+struct Gate {
+    asked: Mutex<Vec<String>>,
+    answer: fn(&Ask<'_>) -> Result<Permit, ToolError>,
+    thinks: Duration,
+}
+
+impl Gate {
+    fn of(answer: fn(&Ask<'_>) -> Result<Permit, ToolError>) -> Arc<Self> {
+        Self::slow(answer, Duration::ZERO)
+    }
+
+    fn slow(answer: fn(&Ask<'_>) -> Result<Permit, ToolError>, thinks: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            asked: Mutex::default(),
+            answer,
+            thinks,
+        })
+    }
+}
+
+impl Authorize for Gate {
+    fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
+        let line = format!(
+            "{} {} {} {}",
+            ask.hop,
+            ask.method,
+            ask.target,
+            ask.verdict.is_allowed()
+        );
+        self.asked.lock().unwrap().push(line);
+        let answer = (self.answer)(&ask);
+        Box::pin(async move {
+            tokio::time::sleep(self.thinks).await;
+            answer
+        })
+    }
+}
+
+#[tokio::test]
+async fn every_hop_is_asked_about_as_it_is() {
+    let site = Site::says(|head| match head.starts_with("POST /form ") {
+        true => answer("303 See Other", "location: /done?id=1\r\n", ""),
+        false => answer("200 OK", "", "done"),
+    })
+    .await;
+    let gate = Gate::of(|_| Ok(Permit::Listed));
+    let client = client(lax()).authorized_by(gate.clone());
+    let request = Request::post(site.url("/form"))
+        .body(Bytes::from("x"))
+        .unwrap();
+    client.fetch(request).await.unwrap();
+    let (first, second) = (site.url("/form"), site.url("/done?id=1"));
+    let asked = gate.asked.lock().unwrap().clone();
+    assert_eq!(
+        asked,
+        [
+            format!("0 POST {first} true"),
+            format!("1 GET {second} true")
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_no_is_the_callers_error_and_nothing_is_looked_up() {
+    let names = Names::of(&[("app.example", "127.0.0.1")]);
+    let refuse = |ask: &Ask<'_>| {
+        Err(ToolError::new(
+            Code::ApprovalDenied,
+            format!("no {}", ask.method),
+        ))
+    };
+    let client = client_of(lax(), &names, Limits::default()).authorized_by(Gate::of(refuse));
+    let error = fetch(&client, "http://app.example/").await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.code()),
+        ("denied", Code::ApprovalDenied)
+    );
+    assert_eq!(
+        ToolError::from(error),
+        ToolError::new(Code::ApprovalDenied, "no GET")
+    );
+    assert_eq!(names.asked(), [""; 0]);
+}
+
+/// A person may let what is on no list. What the policy refuses is not even asked about, and no yes opens addresses.
+#[tokio::test]
+async fn a_yes_goes_as_far_as_the_policy_lets_it() {
+    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let names = Names::of(&[
+        ("app.example", "127.0.0.1"),
+        ("public.example", "127.0.0.1"),
+    ]);
+    let mut rules = listed(&["listed.example"]);
+    rules.block_private = false;
+    let url = site.named("http://app.example", "/");
+    for (permit, answer, kind_then) in [
+        (
+            Permit::Listed,
+            (|_| Ok(Permit::Listed)) as fn(&Ask<'_>) -> _,
+            "blocked",
+        ),
+        (Permit::Unlisted, |_| Ok(Permit::Unlisted), ""),
+    ] {
+        let gate = Gate::of(answer);
+        let client =
+            client_of(rules.clone(), &names, Limits::default()).authorized_by(gate.clone());
+        assert_eq!(kind(&client, &url).await, kind_then, "{permit:?}");
+        assert_eq!(*gate.asked.lock().unwrap(), [format!("0 GET {url} false")]);
+        assert_eq!(kind(&client, "http://app.example:25/").await, "blocked");
+        assert_eq!(kind(&client, "http://169.254.169.254/").await, "blocked");
+        assert_eq!(
+            gate.asked.lock().unwrap().len(),
+            1,
+            "nobody is asked what cannot be"
+        );
+    }
+    rules.block_private = true;
+    let client = client_of(rules, &names, Limits::default())
+        .authorized_by(Gate::of(|_| Ok(Permit::Unlisted)));
+    assert_eq!(kind(&client, &url).await, "blocked-address");
+    assert_eq!(site.connections(), 1);
+}
+
+#[tokio::test]
+async fn the_clock_stands_still_while_somebody_thinks() {
+    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let limits = Limits {
+        whole: Duration::from_millis(250),
+        ..Limits::default()
+    };
+    let gate = Gate::slow(|_| Ok(Permit::Listed), Duration::from_millis(400));
+    let client = client_of(lax(), &Names::none(), limits).authorized_by(gate);
+    assert!(client.fetch(get(&site.url("/"))).await.is_ok());
+}

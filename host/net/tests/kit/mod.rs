@@ -1,0 +1,80 @@
+//! Servers, names and clients of the tests.
+
+mod certificates;
+mod names;
+mod site;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Request;
+use mimir_core::network::{Entry, Host, HostPattern, Mode, NetworkPolicy, Rules};
+use mimir_net::{Client, Error, Fetched, Guard, Limits, PolicyAlone, Roots};
+
+pub use certificates::Authority;
+pub use names::Names;
+pub use site::{Answer, Site, answer, text};
+
+/// A list with these hosts on it, and otherwise the defaults.
+pub fn listed(hosts: &[&str]) -> Rules {
+    let entry = |host: &&str| Entry::from(host.parse::<HostPattern>().unwrap());
+    Rules {
+        allowed: hosts.iter().map(entry).collect(),
+        ..Rules::default()
+    }
+}
+
+/// Every host, by names that lead to loopback too: for tests about something else.
+pub fn lax() -> Rules {
+    Rules {
+        mode: Mode::Any,
+        block_private: false,
+        ..Rules::default()
+    }
+}
+
+/// The rules, with this name fixed to loopback.
+pub fn fixed(mut rules: Rules, name: &str) -> Rules {
+    let loopback: IpAddr = [127, 0, 0, 1].into();
+    rules
+        .hosts
+        .insert(Host::parse(name).unwrap(), vec![loopback]);
+    rules
+}
+
+/// A client without a gate, whose names have the addresses that `names` says.
+pub fn client_of(rules: Rules, names: &Arc<Names>, limits: Limits) -> Client {
+    let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
+    guarded(guard, names, limits, Roots::default())
+}
+
+/// The same, under a guard of the test's own.
+pub fn guarded(guard: Arc<Guard>, names: &Arc<Names>, limits: Limits, roots: Roots) -> Client {
+    let names = Arc::clone(names) as Arc<dyn mimir_net::Resolver>;
+    Client::new(guard, Arc::new(PolicyAlone), roots, limits, Some(names))
+}
+
+/// A client without names.
+pub fn client(rules: Rules) -> Client {
+    client_of(rules, &Names::none(), Limits::default())
+}
+
+/// A request without a body.
+pub fn get(url: &str) -> Request<Bytes> {
+    Request::get(url).body(Bytes::new()).unwrap()
+}
+
+/// Fetches what a text means.
+pub async fn fetch(client: &Client, url: &str) -> Result<Fetched, Error> {
+    let request = Request::get(mimir_net::uri(url)?).body(Bytes::new());
+    client.fetch(request.unwrap()).await
+}
+
+/// What kind of failure it came to.
+pub async fn kind(client: &Client, url: &str) -> &'static str {
+    match fetch(client, url).await {
+        Ok(_) => "",
+        Err(error) => error.kind(),
+    }
+}

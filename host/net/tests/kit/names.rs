@@ -1,0 +1,54 @@
+//! A resolver that answers what a test likes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use mimir_core::backend::BoxFuture;
+use mimir_net::Resolver;
+
+/// Names, each with its answers one after the other; the last one stays.
+#[derive(Default)]
+pub struct Names {
+    answers: Mutex<BTreeMap<String, Vec<Vec<IpAddr>>>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Names {
+    /// No names at all.
+    pub fn none() -> Arc<Self> {
+        Self::of(&[])
+    }
+
+    /// These names: answers are parted by `;`, the addresses of one by spaces.
+    pub fn of(names: &[(&str, &str)]) -> Arc<Self> {
+        let address = |text: &str| text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+        let answer = |text: &str| text.split_whitespace().map(address).collect();
+        let answers = names
+            .iter()
+            .map(|(name, answers)| ((*name).to_owned(), answers.split(';').map(answer).collect()));
+        Arc::new(Self {
+            answers: Mutex::new(answers.collect()),
+            asked: Mutex::default(),
+        })
+    }
+
+    /// Every name that was looked up.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Resolver for Names {
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        self.asked.lock().unwrap().push(name.to_owned());
+        let mut all = self.answers.lock().unwrap();
+        let answer = match all.get_mut(name) {
+            Some(answers) if answers.len() > 1 => Ok(answers.remove(0)),
+            Some(answers) => Ok(answers[0].clone()),
+            None => Err(io::Error::other("no such host")),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}

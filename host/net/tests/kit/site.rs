@@ -1,0 +1,190 @@
+//! Servers on loopback.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ServerConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+/// A server that stops with the test.
+pub struct Site {
+    pub address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    heads: Arc<Mutex<Vec<String>>>,
+    accepting: JoinHandle<()>,
+}
+
+pub type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+/// An answer with a text.
+pub fn text(body: &'static str) -> Answer {
+    Response::new(Full::from(body).boxed_unsync())
+}
+
+/// The bytes of a plain answer, with more header lines if wanted; each ends with CRLF.
+pub fn answer(status: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}\r\n{body}")
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Site {
+    /// A server that does with each connection what the test says.
+    pub async fn of<F: Future<Output = ()> + Send + 'static>(
+        handle: impl Fn(TcpStream) -> F + Send + 'static,
+    ) -> Self {
+        Self::logging(move |stream, _| handle(stream)).await
+    }
+
+    async fn logging<F: Future<Output = ()> + Send + 'static>(
+        handle: impl Fn(TcpStream, Arc<Mutex<Vec<String>>>) -> F + Send + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let (count, log) = (Arc::clone(&connections), Arc::clone(&heads));
+        let accepting = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(handle(stream, Arc::clone(&log)));
+            }
+        });
+        Self {
+            address,
+            connections,
+            heads,
+            accepting,
+        }
+    }
+
+    /// A server that answers each request with the bytes that `answer` makes of its head. Requests have no bodies
+    /// here, or short ones.
+    pub async fn says(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        let answer = Arc::new(answer);
+        Self::logging(move |mut stream, log| {
+            let answer = Arc::clone(&answer);
+            async move {
+                while let Some(head) = head(&mut stream).await {
+                    log.lock().unwrap().push(head.clone());
+                    if stream.write_all(answer(&head).as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    /// A server of hyper's, in the clear.
+    pub async fn http<F: Future<Output = Answer> + Send + 'static>(
+        handle: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    ) -> Self {
+        Self::of(move |stream| {
+            let handle = handle.clone();
+            async move {
+                let service = service_fn(move |request| {
+                    let answering = handle(request);
+                    async move { Ok::<_, Infallible>(answering.await) }
+                });
+                let serving = hyper::server::conn::http1::Builder::new();
+                let _ = serving
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
+            }
+        })
+        .await
+    }
+
+    /// A server of hyper's over TLS, by the protocol that was agreed on.
+    pub async fn https<F: Future<Output = Answer> + Send + 'static>(
+        config: Arc<ServerConfig>,
+        handle: impl Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    ) -> Self {
+        let acceptor = TlsAcceptor::from(config);
+        Self::of(move |stream| {
+            let (handle, acceptor) = (handle.clone(), acceptor.clone());
+            async move {
+                let Ok(stream) = acceptor.accept(stream).await else {
+                    return;
+                };
+                let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                let service = service_fn(move |request| {
+                    let answering = handle(request);
+                    async move { Ok::<_, Infallible>(answering.await) }
+                });
+                let stream = TokioIo::new(stream);
+                if h2 {
+                    let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                    let _ = serving.serve_connection(stream, service).await;
+                } else {
+                    let serving = hyper::server::conn::http1::Builder::new();
+                    let _ = serving.serve_connection(stream, service).await;
+                }
+            }
+        })
+        .await
+    }
+
+    /// How many connections there were.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// The heads of all requests, of a server that keeps them.
+    pub fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
+    }
+
+    /// A URL of it, by its address.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// A URL of it, by a name.
+    pub fn named(&self, origin: &str, path: &str) -> String {
+        format!("{origin}:{}{path}", self.address.port())
+    }
+}
+
+/// The next request of a connection: its head, and the body in it if there is a short one.
+async fn head(stream: &mut TcpStream) -> Option<String> {
+    let mut read = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        let count = stream
+            .read(&mut part)
+            .await
+            .ok()
+            .filter(|count| *count > 0)?;
+        read.extend_from_slice(&part[..count]);
+        let text = String::from_utf8_lossy(&read).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "));
+        if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+            return Some(text);
+        }
+    }
+}

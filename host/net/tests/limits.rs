@@ -1,0 +1,291 @@
+//! Servers that never stop, and what stops them.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use mimir_core::Code;
+use mimir_net::{Client, Error, Fetched, Limits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::kit::{Names, Site, answer, client, client_of, fetch, get, lax};
+
+const SHORT: Duration = Duration::from_millis(200);
+
+/// Longer than any of these tests waits, far shorter than what would be waited without the limit.
+const SOON: Duration = Duration::from_secs(5);
+
+fn within(limits: Limits) -> Client {
+    client_of(lax(), &Names::none(), limits)
+}
+
+fn failed(fetched: Result<Fetched, Error>) -> (&'static str, Code) {
+    let error = fetched.unwrap_err();
+    assert!(
+        error.to_string().contains("limit") || error.to_string().contains("ask for"),
+        "{error}"
+    );
+    (error.kind(), error.code())
+}
+
+/// A server that says `begin` and then `again` for ever, with a rest in between.
+async fn endless(begin: &'static [u8], again: &'static [u8], rest: Duration) -> Site {
+    Site::of(move |mut stream: TcpStream| async move {
+        let _ = stream.read(&mut [0; 4096]).await;
+        if stream.write_all(begin).await.is_err() {
+            return;
+        }
+        while stream.write_all(again).await.is_ok() {
+            if !rest.is_zero() {
+                tokio::time::sleep(rest).await;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_body_that_drips_ends_with_the_whole_time() {
+    let begin = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
+    let site = endless(begin, b"x", Duration::from_millis(20)).await;
+    let started = Instant::now();
+    let limits = Limits {
+        whole: SHORT,
+        ..Limits::default()
+    };
+    assert_eq!(
+        failed(fetch(&within(limits), &site.url("/")).await),
+        ("timeout-whole", Code::Timeout)
+    );
+    assert!(started.elapsed() < SOON);
+}
+
+#[tokio::test]
+async fn a_body_that_stands_still_ends_sooner() {
+    let begin = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nx";
+    let site = endless(begin, b"", Duration::from_secs(60)).await;
+    let limits = Limits {
+        between_bytes: SHORT,
+        ..Limits::default()
+    };
+    let started = Instant::now();
+    assert_eq!(
+        failed(fetch(&within(limits), &site.url("/")).await),
+        ("timeout-body", Code::Timeout)
+    );
+    assert!(started.elapsed() < SOON);
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_left() {
+    let silent = endless(b"", b"", Duration::from_secs(60)).await;
+    let drip = endless(b"HTTP/1.1 200 OK\r\nx: ", b"y", Duration::from_millis(20)).await;
+    let interim = endless(
+        b"",
+        b"HTTP/1.1 103 Early Hints\r\n\r\n",
+        Duration::from_millis(20),
+    )
+    .await;
+    for site in [silent, drip, interim] {
+        let limits = Limits {
+            connect: SHORT,
+            first_byte: SHORT,
+            ..Limits::default()
+        };
+        let started = Instant::now();
+        assert_eq!(
+            failed(fetch(&within(limits), &site.url("/")).await),
+            ("timeout-headers", Code::Timeout)
+        );
+        assert!(started.elapsed() < SOON);
+    }
+}
+
+#[tokio::test]
+async fn headers_end() {
+    let large = endless(
+        b"HTTP/1.1 200 OK\r\n",
+        b"x-more: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n",
+        Duration::ZERO,
+    )
+    .await;
+    let one = endless(b"HTTP/1.1 200 OK\r\nx: ", &[b'y'; 4096], Duration::ZERO).await;
+    for site in [large, one] {
+        let error = fetch(&within(Limits::default()), &site.url("/"))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.code()),
+            ("too-large", Code::LimitExceeded),
+            "{error}"
+        );
+    }
+    // Not many bytes, and too many all the same.
+    let site = Site::says(|_| answer("200 OK", &"a: b\r\n".repeat(200), "")).await;
+    let error = fetch(&within(Limits::default()), &site.url("/"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), "too-large", "{error}");
+}
+
+#[tokio::test]
+async fn bodies_end() {
+    let limits = Limits {
+        body_bytes: 100_000,
+        ..Limits::default()
+    };
+    // One that says so, one that says another length, one that says none.
+    let honest = Site::says(|_| answer("200 OK", "", &"x".repeat(100_001))).await;
+    let chunked = endless(
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"10\r\n0123456789abcdef\r\n",
+        Duration::ZERO,
+    )
+    .await;
+    let to_the_end = endless(b"HTTP/1.1 200 OK\r\n\r\n", &[b'y'; 4096], Duration::ZERO).await;
+    for site in [&honest, &chunked, &to_the_end] {
+        assert_eq!(
+            failed(fetch(&within(limits), &site.url("/")).await),
+            ("too-large", Code::LimitExceeded)
+        );
+        // The same as it streams.
+        let mut body = within(limits)
+            .send(get(&site.url("/")).map(Full::new))
+            .await
+            .unwrap()
+            .into_body();
+        let mut received = 0;
+        let error = loop {
+            match body.frame().await.unwrap() {
+                Ok(frame) => received += frame.into_data().unwrap().len(),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), "too-large");
+        assert!(received <= 100_000, "{received}");
+        assert!(body.frame().await.is_none(), "it is over");
+    }
+    let exact = Site::says(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
+    assert_eq!(
+        fetch(&within(limits), &exact.url("/"))
+            .await
+            .unwrap()
+            .body
+            .len(),
+        100_000
+    );
+}
+
+#[tokio::test]
+async fn a_gzip_bomb_does_not_go_off() {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    packed.write_all(&vec![0; 64 << 20]).unwrap();
+    let packed = packed.finish().unwrap();
+    assert!(packed.len() < 100_000);
+    let site = Site::of(move |mut stream: TcpStream| {
+        let packed = packed.clone();
+        async move {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let length = packed.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {length}\r\n\r\n"
+            );
+            let _ = stream.write_all(head.as_bytes()).await;
+            let _ = stream.write_all(&packed).await;
+        }
+    })
+    .await;
+    let error = fetch(&client(lax()), &site.url("/")).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.code()),
+        ("decompression-bomb", Code::LimitExceeded)
+    );
+}
+
+#[tokio::test]
+async fn an_upload_ends() {
+    let site = Site::http(|request| async move {
+        let _ = request.into_body().collect().await;
+        crate::kit::text("read")
+    })
+    .await;
+    let client = within(Limits {
+        upload_bytes: 1000,
+        ..Limits::default()
+    });
+    let whole = Request::post(site.url("/"))
+        .body(Bytes::from(vec![0; 1001]))
+        .unwrap();
+    assert_eq!(
+        failed(client.fetch(whole).await),
+        ("too-large", Code::LimitExceeded)
+    );
+    // As a stream whose length nobody knows.
+    let parts = futures::stream::repeat_with(|| {
+        Ok::<_, Error>(http_body::Frame::data(Bytes::from_static(&[0; 100])))
+    });
+    let endless = Request::post(site.url("/"))
+        .body(http_body_util::StreamBody::new(parts))
+        .unwrap();
+    assert_eq!(client.send(endless).await.unwrap_err().kind(), "too-large");
+    let fits = Request::post(site.url("/"))
+        .body(Bytes::from(vec![0; 1000]))
+        .unwrap();
+    assert_eq!(client.fetch(fits).await.unwrap().body, "read");
+}
+
+/// A guest that opens requests and never reads their answers.
+#[tokio::test]
+async fn requests_that_are_open_at_a_time_end() {
+    let site = Site::says(|_| answer("200 OK", "", &"x".repeat(100_000))).await;
+    let client = within(Limits {
+        connect: SHORT,
+        ..Limits::default()
+    });
+    let mut open = Vec::new();
+    for _ in 0..Limits::CONCURRENT {
+        open.push(
+            client
+                .send(get(&site.url("/")).map(Full::new))
+                .await
+                .unwrap(),
+        );
+    }
+    let error = client
+        .send(get(&site.url("/")).map(Full::new))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.code()),
+        ("too-many-requests", Code::LimitExceeded)
+    );
+    open.pop().unwrap().into_body().collect().await.unwrap();
+    assert!(
+        client
+            .send(get(&site.url("/")).map(Full::new))
+            .await
+            .is_ok()
+    );
+}
+
+#[tokio::test]
+async fn too_many_headers_are_not_even_sent() {
+    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let many: Vec<String> = (0..101).map(|n| format!("x-{n}")).collect();
+    let large = "y".repeat(70_000);
+    for (headers, kind) in [
+        (
+            many.iter().map(|name| (name.as_str(), "y")).collect(),
+            "invalid-request",
+        ),
+        (vec![("x", large.as_str())], "too-large"),
+    ] {
+        let mut request = get(&site.url("/"));
+        *request.headers_mut() = mimir_net::headers::parse(headers).unwrap();
+        assert_eq!(client(lax()).fetch(request).await.unwrap_err().kind(), kind);
+    }
+    assert_eq!(site.connections(), 0);
+}

@@ -1,0 +1,17 @@
+//! What the crate promises, against real servers on loopback: one test for each attack and each kind of bad input.
+//! Nothing outside loopback is contacted; a resolver of the tests answers for every name.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
+
+mod addresses;
+mod exchange;
+mod gate;
+mod keys;
+mod kit;
+mod limits;
+mod load;
+mod redirects;
+mod requests;
+mod revoked;
+mod secrets;
+mod tls;

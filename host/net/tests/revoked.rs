@@ -1,0 +1,107 @@
+//! A policy that changes: what was opened under the old one is of no more use.
+
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+use mimir_core::Code;
+use mimir_core::network::{NetworkPolicy, Rules};
+use mimir_net::{Client, Guard, Limits, Roots};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::kit::{Names, Site, answer, fixed, get, guarded, kind, lax, listed};
+
+fn under(rules: Rules) -> (Arc<Guard>, Client) {
+    let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
+    let client = guarded(
+        Arc::clone(&guard),
+        &Names::none(),
+        Limits::default(),
+        Roots::default(),
+    );
+    (guard, client)
+}
+
+#[tokio::test]
+async fn a_second_request_after_the_grant_was_taken_back() {
+    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let (guard, client) = under(fixed(listed(&["app.example"]), "app.example"));
+    let url = site.named("http://app.example", "/");
+    assert_eq!(kind(&client, &url).await, "");
+    guard.set(NetworkPolicy::new(listed(&[])));
+    let error = client.fetch(get(&url)).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.code()),
+        ("blocked", Code::PolicyDenied)
+    );
+    assert_eq!(site.heads().len(), 1);
+}
+
+/// The host is still allowed, and its address no longer is: the connection that is there does not serve.
+#[tokio::test]
+async fn a_kept_connection_is_as_good_as_the_policy_that_made_it() {
+    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let allowed = fixed(listed(&["app.example"]), "app.example");
+    let (guard, client) = under(allowed.clone());
+    let url = site.named("http://app.example", "/");
+    assert_eq!(kind(&client, &url).await, "");
+    assert_eq!(kind(&client, &url).await, "");
+    assert_eq!(site.connections(), 1, "it is kept");
+    let mut changed = allowed.clone();
+    changed.hosts.clear();
+    guard.set(NetworkPolicy::new(changed));
+    assert_eq!(kind(&client, &url).await, "dns-failed");
+    guard.set(NetworkPolicy::new(allowed));
+    assert_eq!(kind(&client, &url).await, "");
+    assert_eq!(site.connections(), 2, "a new one");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_still_coming_in_ends() {
+    let (tell, told) = tokio::sync::mpsc::channel::<()>(1);
+    let told = Arc::new(tokio::sync::Mutex::new(told));
+    let site = Site::of(move |mut stream| {
+        let told = Arc::clone(&told);
+        async move {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let head = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst";
+            stream.write_all(head.as_bytes()).await.unwrap();
+            told.lock().await.recv().await;
+            stream.write_all(b"after").await.unwrap();
+        }
+    })
+    .await;
+    for (then, ends) in [(lax(), false), (listed(&[]), true)] {
+        let (guard, client) = under(fixed(listed(&["app.example"]), "app.example"));
+        let url = site.named("http://app.example", "/");
+        let mut body = client
+            .send(get(&url).map(http_body_util::Full::new))
+            .await
+            .unwrap()
+            .into_body();
+        let first = body.frame().await.unwrap().unwrap();
+        assert_eq!(first.into_data().unwrap(), "first");
+        guard.set(NetworkPolicy::new(then));
+        tell.send(()).await.unwrap();
+        let after = body.frame().await.unwrap();
+        assert_eq!(after.is_err(), ends);
+        assert_eq!(
+            after.err().map(|error| error.kind()),
+            ends.then_some("blocked")
+        );
+    }
+}
+
+/// Two tools with the same rights still have nothing of each other.
+#[tokio::test]
+async fn clients_do_not_share_connections() {
+    let site = Site::says(|_| answer("200 OK", "", "hello")).await;
+    let (_, one) = under(lax());
+    let (_, other) = under(lax());
+    for _ in 0..3 {
+        assert_eq!(kind(&one, &site.url("/")).await, "");
+        assert_eq!(kind(&one.clone(), &site.url("/")).await, "");
+    }
+    assert_eq!(site.connections(), 1, "calls of one tool share theirs");
+    assert_eq!(kind(&other, &site.url("/")).await, "");
+    assert_eq!(site.connections(), 2);
+}

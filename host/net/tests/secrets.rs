@@ -1,0 +1,154 @@
+//! Secrets: where a placeholder becomes a value, and that the value is nowhere else.
+
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use mimir_core::network::Origin;
+use mimir_net::{Client, Swap};
+
+use crate::kit::{Site, answer, client, fixed, get, lax};
+
+const PLACEHOLDER: &str = "placeholder-0123";
+const VALUE: &str = "s3cret/value+42";
+
+/// One secret, for one header of one host.
+struct One;
+
+impl Swap for One {
+    fn swap(&self, origin: &Origin, name: &HeaderName, value: &HeaderValue) -> Option<HeaderValue> {
+        let text = value.to_str().ok()?;
+        let ours = origin.host.to_string() == "a.example" && *name == AUTHORIZATION;
+        let value = text.replace(PLACEHOLDER, VALUE);
+        (ours && value != text).then(|| value.parse().unwrap())
+    }
+}
+
+fn swapping() -> Client {
+    client(fixed(fixed(lax(), "a.example"), "b.example")).with_secrets(Arc::new(One))
+}
+
+fn request(url: &str, header: &str) -> http::Request<bytes::Bytes> {
+    let mut request = get(url);
+    let name = HeaderName::from_bytes(header.as_bytes()).unwrap();
+    let value = format!("Bearer {PLACEHOLDER}").parse().unwrap();
+    request.headers_mut().insert(name, value);
+    request
+}
+
+#[tokio::test]
+async fn the_value_is_only_in_its_header_to_its_host() {
+    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    for (origin, header, swapped) in [
+        ("http://a.example", "authorization", true),
+        ("http://A.EXAMPLE.", "Authorization", true),
+        ("http://a.example", "x-authorization", false),
+        ("http://b.example", "authorization", false),
+    ] {
+        let url = site.named(origin, &format!("/?q={PLACEHOLDER}"));
+        swapping()
+            .fetch(request(
+                mimir_net::uri(&url).unwrap().to_string().as_str(),
+                header,
+            ))
+            .await
+            .unwrap();
+        let head = site.heads().pop().unwrap();
+        assert_eq!(
+            head.matches(VALUE).count(),
+            usize::from(swapped),
+            "{origin}, {header}: {head}"
+        );
+        assert_eq!(
+            head.matches(PLACEHOLDER).count(),
+            usize::from(!swapped) + 1,
+            "{origin}, {header}: {head}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_origin_takes_neither_value_nor_placeholder() {
+    let other = Site::says(|_| answer("200 OK", "", "")).await;
+    let elsewhere = other.named("http://b.example", "/");
+    let site = Site::says(move |head| match head.starts_with("GET /away ") {
+        true => answer("307 x", &format!("location: {elsewhere}\r\n"), ""),
+        false if head.starts_with("GET /near ") => answer("307 x", "location: /here\r\n", ""),
+        false => answer("200 OK", "", ""),
+    })
+    .await;
+    swapping()
+        .fetch(request(
+            &site.named("http://a.example", "/near"),
+            "authorization",
+        ))
+        .await
+        .unwrap();
+    let heads = site.heads();
+    assert!(
+        heads.iter().all(|head| head.contains(VALUE)),
+        "its own origin: {heads:?}"
+    );
+    swapping()
+        .fetch(request(
+            &site.named("http://a.example", "/away"),
+            "authorization",
+        ))
+        .await
+        .unwrap();
+    let head = other.heads().pop().unwrap();
+    assert!(
+        !head.contains(VALUE) && !head.contains(PLACEHOLDER),
+        "{head}"
+    );
+}
+
+/// A server that was given the secret and hands it on in a URL, in whatever spelling a URL has for it.
+#[tokio::test]
+async fn a_redirect_with_the_value_in_its_url_is_not_followed() {
+    let other = Site::says(|_| answer("200 OK", "", "")).await;
+    for shown in [VALUE, "s3cret%2Fvalue%2B42", "%733cret%2fvalue%2b42"] {
+        let location = other.named("http://b.example", &format!("/?k={shown}"));
+        let site =
+            Site::says(move |_| answer("302 Found", &format!("location: {location}\r\n"), ""))
+                .await;
+        let sent = swapping()
+            .fetch(request(
+                &site.named("http://a.example", "/"),
+                "authorization",
+            ))
+            .await;
+        let error = sent.unwrap_err();
+        assert_eq!(error.kind(), "secret-in-redirect");
+        assert!(
+            !format!("{error} {error:?}").contains("s3cret"),
+            "{error:?}"
+        );
+    }
+    assert_eq!(other.connections(), 0);
+}
+
+/// What fails after the value was put in does not show it, and neither does what is printed of an answer.
+#[tokio::test]
+async fn errors_and_logs_do_not_show_it() {
+    let broken = Site::says(|head| format!("NOT HTTP {head}\r\n\r\n")).await;
+    let url = broken.named("http://a.example", "/");
+    let error = swapping()
+        .fetch(request(&url, "authorization"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), "protocol-error");
+    assert!(!format!("{error} {error:?}").contains(VALUE), "{error:?}");
+    let echo = Site::says(|head| answer("200 OK", &format!("set-cookie: {VALUE}\r\n"), head)).await;
+    let fetched = swapping()
+        .fetch(request(
+            &echo.named("http://a.example", "/?token=x"),
+            "authorization",
+        ))
+        .await
+        .unwrap();
+    let shown = format!("{fetched:?} {:?}", fetched.headers);
+    assert!(
+        !shown.contains(VALUE) && !shown.contains("token"),
+        "{shown}"
+    );
+}

@@ -1,0 +1,145 @@
+//! TLS: whom the client believes.
+
+use std::sync::Arc;
+
+use mimir_core::Code;
+use mimir_core::network::NetworkPolicy;
+use mimir_net::{Client, Guard, Limits, Roots};
+use rustls::ServerConfig;
+
+use crate::kit::{Authority, Names, Site, answer, fetch, fixed, guarded, lax, text};
+
+fn trusting(roots: Roots) -> Client {
+    let rules = fixed(fixed(lax(), "safe.example"), "other.example");
+    let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
+    guarded(guard, &Names::none(), Limits::default(), roots)
+}
+
+async fn site(config: Arc<ServerConfig>) -> Site {
+    Site::https(config, |_| async { text("hello") }).await
+}
+
+/// The name of the URL is the name of the certificate, whatever address it has.
+#[tokio::test]
+async fn a_certificate_of_the_right_name_is_believed() {
+    let authority = Authority::new();
+    let site = site(authority.server(&["safe.example", "127.0.0.1"], &[])).await;
+    let client = trusting(authority.roots());
+    for origin in [
+        "https://safe.example",
+        "https://SAFE.example.",
+        "https://127.0.0.1",
+    ] {
+        let fetched = fetch(&client, &site.named(origin, "/")).await;
+        assert_eq!(
+            fetched.unwrap_or_else(|e| panic!("{origin}: {e}")).body,
+            "hello"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_of_another_name_is_not() {
+    let authority = Authority::new();
+    let site = site(authority.server(&["safe.example"], &[])).await;
+    let client = trusting(authority.roots());
+    for origin in [
+        "https://other.example",
+        "https://127.0.0.1",
+        "https://localhost",
+    ] {
+        let error = fetch(&client, &site.named(origin, "/"))
+            .await
+            .expect_err(origin);
+        assert_eq!(
+            (error.kind(), error.code()),
+            ("tls-name", Code::Network),
+            "{origin}: {error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_vouches_for_is_not() {
+    let authority = Authority::new();
+    let unknown = site(authority.server(&["safe.example"], &[])).await;
+    let expired = authority.server_of(&["safe.example"], &[], |certificate| {
+        certificate.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    });
+    let early = authority.server_of(&["safe.example"], &[], |certificate| {
+        certificate.not_before = rcgen::date_time_ymd(4000, 1, 1);
+    });
+    for (site, roots, words) in [
+        (
+            unknown,
+            Authority::new().roots(),
+            "nobody whom this machine trusts",
+        ),
+        (site(expired).await, authority.roots(), "expired"),
+        (site(early).await, authority.roots(), "not valid yet"),
+    ] {
+        let error = fetch(&trusting(roots), &site.named("https://safe.example", "/"))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.code()),
+            ("tls-certificate", Code::Network),
+            "{error}"
+        );
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains("network.extraRoots"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_no_tls_says_so() {
+    let site = Site::says(|_| answer("200 OK", "", "")).await;
+    let client = trusting(Authority::new().roots());
+    let silent = Site::of(|stream| async move { drop(stream) }).await;
+    for site in [site, silent] {
+        // The server waits for the end of a head that never comes; TLS sees its first byte.
+        let limits = Limits {
+            connect: std::time::Duration::from_millis(500),
+            ..Limits::default()
+        };
+        let error = fetch(
+            &client.clone().within(limits),
+            &site.named("https://safe.example", "/"),
+        )
+        .await
+        .unwrap_err();
+        assert!(
+            ["tls-failed", "timeout-connect"].contains(&error.kind()),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn files_of_roots_are_checked_when_they_are_read() {
+    let authority = Authority::new();
+    let write = |name: &str, text: &str| {
+        let path = authority.folder().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let der =
+        |text: &str| format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+    for (path, words) in [
+        (authority.folder().join("missing.pem"), "cannot be read"),
+        (write("empty.pem", ""), "no certificate"),
+        (write("text.pem", "hello"), "no certificate"),
+        (write("broken.pem", &der("!!!!")), "is no PEM"),
+        (write("odd.pem", &der("aGVsbG8=")), "cannot be used"),
+    ] {
+        let error = Roots::with_extra(std::slice::from_ref(&path)).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.code()),
+            ("extra-roots", Code::InvalidInput)
+        );
+        let text = error.to_string();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(text.contains(words) && text.contains(name), "{text}");
+    }
+    assert!(Roots::with_extra(&[authority.file()]).is_ok());
+}
