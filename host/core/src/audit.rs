@@ -40,6 +40,7 @@ mod follow;
 mod gather;
 mod hash;
 mod head;
+mod json;
 mod kind;
 mod line;
 mod place;

@@ -117,7 +117,7 @@ impl WasmBackend {
             fs: self.files(call.rights(), Access::ReadWrite, call.paths(), &limits)?,
             limits,
             observer: Arc::clone(call.observer()),
-            nested: Some(call.nested()),
+            nested: (!call.rights().tools.is_empty()).then(|| call.nested()),
             granted: Granted {
                 commands: !call.rights().commands.is_empty(),
                 model: call.rights().model,

@@ -190,7 +190,25 @@ impl Event {
 }
 
 /// A time as the log has it.
+pub(super) struct Rfc3339(jiff::Timestamp);
+
+impl TryFrom<SystemTime> for Rfc3339 {
+    type Error = serde_json::Error;
+
+    fn try_from(time: SystemTime) -> Result<Self, Self::Error> {
+        let time = jiff::Timestamp::try_from(time).map_err(serde::ser::Error::custom)?;
+        Ok(Self(time))
+    }
+}
+
+impl std::fmt::Display for Rfc3339 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.3}", self.0)
+    }
+}
+
+/// Writes a time as the log has it.
 pub(super) fn rfc3339<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
-    let time = jiff::Timestamp::try_from(*time).map_err(serde::ser::Error::custom)?;
-    to.collect_str(&format_args!("{time:.3}"))
+    let time = Rfc3339::try_from(*time).map_err(serde::ser::Error::custom)?;
+    to.collect_str(&time)
 }

@@ -159,7 +159,7 @@ fn draft(event: &Event) -> io::Result<Draft> {
         let message = "only the log itself says that";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    Draft::new(event)
+    Draft::event(event)
 }
 
 /// An event that waits for a turn of the others.

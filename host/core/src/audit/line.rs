@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Hash, Head};
+use super::{Event, Hash, Head, json};
 
 /// Room for a usual line, so that it need not grow while it is written.
 const USUAL: usize = 1024;
@@ -23,14 +23,25 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The event as JSON, hashed so far.
+    /// What the log says about itself, as JSON, hashed so far.
     pub(super) fn new(event: &impl Serialize) -> io::Result<Self> {
         let mut text = Vec::with_capacity(USUAL);
         serde_json::to_writer(&mut text, event)?;
+        Ok(Self::of(text))
+    }
+
+    /// The same of an event of others.
+    pub(super) fn event(event: &Event) -> io::Result<Self> {
+        let mut text = Vec::with_capacity(USUAL);
+        json::write(event, &mut text)?;
+        Ok(Self::of(text))
+    }
+
+    fn of(mut text: Vec<u8>) -> Self {
         // The brace comes back when the line is sealed.
         text.pop();
         let digest = Sha256::new_with_prefix(&text);
-        Ok(Self { text, digest })
+        Self { text, digest }
     }
 
     /// How long the line will be at most.

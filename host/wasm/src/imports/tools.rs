@@ -16,7 +16,10 @@ impl Host for Guest {
         let Some(nested) = &self.nested else {
             return Ok(Err(Error {
                 code: ErrorCode::PermissionDenied,
-                message: "a tool that judges a call cannot call other tools".to_owned(),
+                message: format!(
+                    "the tool was not granted calls of `{}`; its manifest must name it among its needs",
+                    mimir_core::text::visible(&name)
+                ),
                 details: None,
             }));
         };

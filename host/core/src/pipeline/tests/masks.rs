@@ -315,12 +315,15 @@ async fn what_is_explained_is_masked() {
     let config =
         json!({"policy": {"rules": [{"reason": format!("see {TOKEN}"), "decision": "deny"}]}});
     let bench = bench(vec![tool("sample")], config, Answer::No);
-    let evaluation = bench
+    let explained = bench
         .pipeline
         .explain(call("sample", json!({})))
         .await
         .unwrap();
-    assert_eq!(evaluation.reasons()[0].text, "see [REDACTED:github-pat]");
+    assert_eq!(
+        explained.evaluation.reasons()[0].text,
+        "see [REDACTED:github-pat]"
+    );
     let error = bench
         .pipeline
         .explain(call(TOKEN, json!({})))
