@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 mod audit;
+mod config;
 mod gates;
 mod typed;
 
 pub use audit::{AuditWish, Filter};
+pub use config::ConfigWish;
 pub use gates::{AddWish, ApprovalsWish, PolicyWish, SecretsWish, TrustWish};
 pub use typed::{Command, Globals, Invocation, UndoWish, Unread};
 
@@ -31,7 +33,8 @@ Examples:
 
 Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout,
 130 interrupted, 143 asked to end.
-Environment: MIMIR_LOG=debug (log to stderr), MIMIR_CACHE_DIR, MIMIR_CONFIG_DIR, NO_COLOR."
+Environment: MIMIR_LOG=debug (log to stderr), MIMIR_CACHE_DIR, MIMIR_CONFIG_DIR,
+MIMIR_TEAM_POLICY (a team's policy file, beside the machine's), NO_COLOR."
 )]
 pub struct Raw {
     #[command(flatten)]
@@ -141,6 +144,11 @@ Examples:
     Audit {
         #[command(subcommand)]
         command: audit::RawAudit,
+    },
+    /// Print the schema of config files, where they are, and what is wrong with them
+    Config {
+        #[command(subcommand)]
+        command: config::RawConfig,
     },
     /// Check that everything is in place
     Doctor,

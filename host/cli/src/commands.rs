@@ -8,6 +8,7 @@ mod approvals;
 mod audit;
 mod call;
 mod completions;
+mod config;
 mod definitions;
 mod doctor;
 mod explain;
@@ -71,6 +72,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::Redact => redact::run(globals, printer),
         Command::RedactRules => redact::rules(printer),
         Command::Audit(wish) => audit::run(globals, printer, wish).await,
+        Command::Config(wish) => config::run(globals, printer, wish),
         Command::Doctor => doctor::run(globals, printer).await,
         Command::Completions(shell) => completions::run(shell),
     }

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use mimir_core::Tool;
 use mimir_core::approval::{Fingerprint, Lease, Ledger, LedgerError};
 use mimir_core::grants::Grant;
@@ -30,6 +30,7 @@ pub use lock::LockFile;
 pub struct UserLedger {
     store: Store,
     lock: LockFile,
+    life: Option<SignedDuration>,
 }
 
 /// As much of a workspace's hash as names its file.
@@ -46,7 +47,15 @@ impl UserLedger {
         Some(Self {
             store: Store::new(path, root),
             lock: LockFile::new(workspace.lock()),
+            life: None,
         })
+    }
+
+    /// The same, in which no approval counts for longer than that, whatever was set when it was given.
+    #[must_use]
+    pub fn lasting(mut self, life: SignedDuration) -> Self {
+        self.life = Some(life);
+        self
     }
 
     /// Where it is kept.
@@ -90,7 +99,17 @@ impl UserLedger {
 
 impl Ledger for UserLedger {
     fn leases(&self) -> Result<Vec<Lease>, LedgerError> {
-        Ok(self.store.read()?.leases)
+        let mut leases = self.store.read()?.leases;
+        for lease in &mut leases {
+            let end = self
+                .life
+                .and_then(|life| lease.added_at.checked_add(life).ok());
+            lease.expires_at = match (lease.expires_at, end) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+        }
+        Ok(leases)
     }
 
     fn keep(&self, lease: Lease) -> Result<(), LedgerError> {

@@ -11,6 +11,10 @@ pub struct Places {
     pub config: Option<PathBuf>,
     /// Holds compiled components; it may be deleted at any time.
     pub cache: Option<PathBuf>,
+    /// Where a team's policy for the whole machine may be.
+    pub team: Vec<PathBuf>,
+    /// A team's policy that `MIMIR_TEAM_POLICY` names: it counts beside those.
+    pub named_team: Option<PathBuf>,
     /// Our own variables that name no place, because their path is relative.
     pub ignored: Vec<&'static str>,
 }
@@ -18,6 +22,7 @@ pub struct Places {
 /// Our own variables, which go before the platform's.
 const CONFIG: &str = "MIMIR_CONFIG_DIR";
 const CACHE: &str = "MIMIR_CACHE_DIR";
+const TEAM: &str = "MIMIR_TEAM_POLICY";
 
 impl Places {
     /// Asks the environment.
@@ -62,9 +67,26 @@ impl Places {
         Self {
             config: dir(CONFIG).or(config),
             cache: dir(CACHE).or(cache),
+            team: team(dir("ProgramData")),
+            // Also one that makes no sense: who names a policy does not want to go without.
+            named_team: var(TEAM).filter(|it| !it.is_empty()).map(PathBuf::from),
             ignored: [CONFIG, CACHE].into_iter().filter(relative).collect(),
         }
     }
+}
+
+/// Where an administrator puts a team's policy. No variable moves it where the platform has a fixed place for it:
+/// who may set variables must not get round it.
+fn team(program_data: Option<PathBuf>) -> Vec<PathBuf> {
+    if cfg!(windows) {
+        let base = program_data.unwrap_or_else(|| r"C:\ProgramData".into());
+        return vec![base.join(r"mimir\team.yml")];
+    }
+    let mut all = vec![PathBuf::from("/etc/mimir/team.yml")];
+    if cfg!(target_os = "macos") {
+        all.push("/Library/Application Support/mimir/team.yml".into());
+    }
+    all
 }
 
 #[cfg(test)]
@@ -92,7 +114,28 @@ mod tests {
         ]);
         assert_eq!(xdg.cache, Some("/c/mimir".into()));
         assert_eq!(xdg.config, Some("/h/.config/mimir".into()));
-        assert_eq!(places(&[]), Places::default());
+        let nowhere = places(&[]);
+        assert_eq!((nowhere.config, nowhere.cache), (None, None));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_team_is_heard_beside_the_machine_and_never_in_its_place() {
+        let machine = PathBuf::from("/etc/mimir/team.yml");
+        for (vars, named) in [
+            (&[][..], None),
+            (&[("MIMIR_TEAM_POLICY", "")][..], None),
+            (&[("MIMIR_TEAM_POLICY", "/t.yml")][..], Some("/t.yml")),
+            (&[("MIMIR_TEAM_POLICY", "t.yml")][..], Some("t.yml")),
+            (
+                &[("MIMIR_CONFIG_DIR", "/x"), ("ProgramData", "/x")][..],
+                None,
+            ),
+        ] {
+            let places = places(vars);
+            assert!(places.team.contains(&machine), "{vars:?}");
+            assert_eq!(places.named_team, named.map(PathBuf::from), "{vars:?}");
+        }
     }
 
     #[test]

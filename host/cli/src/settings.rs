@@ -1,19 +1,16 @@
 //! The config files: read, checked with their line numbers, and laid over each other.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::config::Config;
-use mimir_core::files::{self, Links};
 use mimir_core::redact::Redactor;
-use mimir_core::{Code, Policy, Tool, ToolError};
+use mimir_core::{Policy, Tool, ToolError};
 use serde_yaml::Value;
 use sha2::{Digest, Sha256};
 
-use crate::exit::file_error;
 use crate::ledger::UserLedger;
 use crate::output::warn;
 use crate::places::Places;
@@ -23,7 +20,10 @@ use crate::workspace::Workspace;
 mod faults;
 mod lines;
 mod merge;
+mod places;
 mod shown;
+
+pub use places::{Place, Whose};
 
 /// One config file that was read.
 #[derive(Debug, Clone)]
@@ -40,8 +40,8 @@ pub struct ConfigFile {
     unaccepted: bool,
     /// Whether nobody has accepted its words, which a model would read.
     strange: bool,
-    /// Whether it is the workspace's.
-    own: bool,
+    /// Who speaks in it.
+    pub whose: Whose,
 }
 
 /// All config files together.
@@ -49,31 +49,30 @@ pub struct ConfigFile {
 pub struct Settings {
     /// What they say together.
     pub config: Config,
-    /// The files, the user's before the workspace's.
+    /// The files: a team's, the user's, the workspace's.
     pub files: Vec<ConfigFile>,
     withheld: Vec<String>,
 }
 
-/// A longer file is no config.
-const LONGEST: u64 = 1 << 20;
-
 impl Settings {
-    /// Reads the user's file and the workspace's, as far as they are there.
+    /// Reads a team's files, the user's and the workspace's, as far as they are there.
     pub fn read(places: &Places, workspace: &Workspace) -> Result<Self, ToolError> {
         Self::find(places, workspace).map_err(|error| masked(error, Some(places)))
     }
 
     fn find(places: &Places, workspace: &Workspace) -> Result<Self, ToolError> {
-        let user = places.config.as_ref().map(|dir| dir.join("config.yml"));
-        let own = workspace.config();
         let mut files = Vec::new();
-        for path in user.into_iter().chain([own.clone()]) {
-            let shown = workspace.shown(&path);
-            if let Some(text) = text(&path, &shown)? {
-                files.push(ConfigFile::parse(path, shown, &text)?);
+        for place in Place::all(places, workspace) {
+            let Some(file) = ConfigFile::read(place)? else {
+                continue;
+            };
+            if file.whose.is_team() {
+                // Also what only the rules show stops every command, and not just those that judge a call.
+                merge::of_file(&file)?;
             }
+            files.push(file);
         }
-        let withheld = accepted(&mut files, &own, places, workspace)?;
+        let withheld = accepted(&mut files, places, workspace)?;
         let config = merge::layers(&files)?;
         Ok(Self {
             config,
@@ -82,10 +81,32 @@ impl Settings {
         })
     }
 
+    /// The same with the rules of every file, and with all that is wrong instead of the first of it.
+    pub fn read_all(places: &Places, workspace: &Workspace) -> Result<Self, Vec<ToolError>> {
+        let each = Place::all(places, workspace).into_iter();
+        let faults: Vec<ToolError> = each
+            .filter_map(|place| {
+                let file = ConfigFile::read(place).transpose()?;
+                file.and_then(|file| merge::of_file(&file)).err()
+            })
+            .collect();
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let read =
+            Self::read(places, workspace).and_then(|settings| settings.policy().map(|_| settings));
+        read.map_err(|error| vec![error])
+    }
+
     /// The workspace's own file, if it is there.
     pub fn project(&self) -> Option<&ConfigFile> {
         let mut files = self.files.iter();
-        files.find(|file| file.own)
+        files.find(|file| file.whose == Whose::Project)
+    }
+
+    /// The files of a team.
+    pub fn team(&self) -> impl Iterator<Item = &ConfigFile> {
+        self.files.iter().filter(|file| file.whose.is_team())
     }
 
     /// The keys of the workspace's file that do not count, because nobody has accepted it as it is now.
@@ -138,14 +159,13 @@ fn masked(mut error: ToolError, places: Option<&Places>) -> ToolError {
 /// the keys that do not count.
 fn accepted(
     files: &mut [ConfigFile],
-    own: &Path,
     places: &Places,
     workspace: &Workspace,
 ) -> Result<Vec<String>, ToolError> {
-    let Some((file, below)) = files.split_last_mut().filter(|(file, _)| file.path == own) else {
+    let last = files.split_last_mut();
+    let Some((file, below)) = last.filter(|(file, _)| file.whose == Whose::Project) else {
         return Ok(Vec::new());
     };
-    file.own = true;
     let withheld = file.config.lowering(&merge::layers(below)?);
     let book = UserLedger::new(places, workspace).map(|ledger| ledger.book());
     let accepted = match book {
@@ -182,7 +202,14 @@ impl ConfigFile {
         words
     }
 
-    fn parse(path: PathBuf, shown: String, text: &str) -> Result<Self, ToolError> {
+    /// Reads the file, if it is there.
+    fn read(place: Place) -> Result<Option<Self>, ToolError> {
+        let text = place.text()?;
+        text.map(|text| Self::parse(place, &text)).transpose()
+    }
+
+    fn parse(place: Place, text: &str) -> Result<Self, ToolError> {
+        let Place { path, shown, whose } = place;
         let fault = |error: serde_yaml::Error| faults::explain(&shown, &error);
         let value: Value = serde_yaml::from_str(text).map_err(fault)?;
         let config = match value {
@@ -198,23 +225,14 @@ impl ConfigFile {
             text: text.into(),
             unaccepted: false,
             strange: false,
-            own: false,
+            whose,
         })
     }
-}
 
-fn text(path: &Path, shown: &str) -> Result<Option<String>, ToolError> {
-    match files::read_text(path, Links::Followed, LONGEST) {
-        Ok(text) => Ok(Some(text)),
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(e) if e.kind() == ErrorKind::FileTooLarge => Err(ToolError::new(
-            Code::InvalidInput,
-            format!("{shown}: a config has at most 1 MB"),
-        )),
-        Err(e) if matches!(e.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput) => Err(
-            ToolError::new(Code::InvalidInput, format!("{shown}: cannot be read: {e}")),
-        ),
-        Err(e) => Err(file_error("read the config", path, &e)),
+    /// Whether a key, such as `audit.keep`, stands in the file.
+    fn sets(&self, key: &str) -> bool {
+        let found = key.split('.').try_fold(&self.value, |at, key| at.get(key));
+        found.is_some_and(|value| !value.is_null())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The one place where the front-end meets the backends: workspace, settings, tools and rules become a
 //! pipeline.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -41,12 +42,17 @@ impl Setup {
         let workspace = workspace(globals)?;
         apart(&workspace, &places)?;
         let settings = Settings::read(&places, &workspace)?;
-        Ok(Self {
+        Ok(Self::of(places, workspace, settings))
+    }
+
+    /// The same of what was found and read already.
+    pub fn of(places: Places, workspace: Workspace, settings: Settings) -> Self {
+        Self {
             memory: Memory::of(&places, &workspace),
             workspace,
             settings,
             places,
-        })
+        }
     }
 
     /// A host for the workspace. It makes no engine before something runs.
@@ -61,7 +67,12 @@ impl Setup {
     pub fn toolbox(&self, host: Arc<WasmHost>) -> Toolbox {
         let folder = self.workspace.tools();
         let custom = self.settings.config.tools.auto_load_custom_tools && folder.is_dir();
-        Toolbox::new(host, bundled(), custom.then_some(folder))
+        self.toolbox_of(host, custom.then_some(folder))
+    }
+
+    /// The built-in components and the ones in this folder, which may not be there yet.
+    pub fn toolbox_of(&self, host: Arc<WasmHost>, folder: Option<PathBuf>) -> Toolbox {
+        Toolbox::new(host, bundled(), folder)
     }
 
     /// The tools as they are now, with what was granted to them.
@@ -159,7 +170,7 @@ impl Setup {
         let timeout = Duration::from_millis(settings.timeout_ms);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ledger: Arc<dyn Ledger> = match self.ledger() {
-            Some(ledger) => Arc::new(ledger),
+            Some(ledger) => Arc::new(ledger.lasting(world.policy.lease_life())),
             None => Arc::new(NoLedger),
         };
         let ports = Ports {
@@ -186,7 +197,8 @@ fn apart(workspace: &Workspace, places: &Places) -> Result<(), ToolError> {
     let Ok(root) = workspace.root().canonicalize() else {
         return Ok(());
     };
-    for place in [&places.config, &places.cache].into_iter().flatten() {
+    let own = [&places.config, &places.cache, &places.named_team];
+    for place in own.into_iter().flatten().chain(&places.team) {
         let there = place.ancestors().find_map(|path| path.canonicalize().ok());
         if there.is_some_and(|there| there.starts_with(&root)) {
             let shown =

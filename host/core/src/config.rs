@@ -18,6 +18,7 @@ mod limits;
 mod lowering;
 mod network;
 mod rules;
+mod team;
 
 pub use approval::{ApprovalBlock, ApprovalDefaults, ApprovalSetting, Conditions};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};

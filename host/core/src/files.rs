@@ -38,8 +38,13 @@ pub fn open_with(path: &Path, links: Links, options: &mut OpenOptions) -> io::Re
 
 /// The bytes of a regular file of at most `most` bytes.
 pub fn read(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
+    read_open(&open(path, links)?, most)
+}
+
+/// The same of a file that is open, from where it stands.
+pub fn read_open(file: &File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path, links)?.take(most + 1).read_to_end(&mut bytes)?;
+    file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         let most = crate::text::bytes(most);
         return Err(Error::new(
@@ -52,7 +57,12 @@ pub fn read(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
 
 /// The same as text.
 pub fn read_text(path: &Path, links: Links, most: u64) -> io::Result<String> {
-    String::from_utf8(read(path, links, most)?)
+    text(read(path, links, most)?)
+}
+
+/// The bytes as text.
+pub fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes)
         .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not valid UTF-8"))
 }
 

@@ -47,6 +47,22 @@ impl Limits {
 }
 
 impl Limits {
+    /// No bound at all; for comparing, and never for a call.
+    pub(crate) const NONE: Self = Self {
+        wall: Duration::MAX,
+        fuel: u64::MAX,
+        memory: u64::MAX,
+        table_elements: u64::MAX,
+        instances: u32::MAX,
+        output_bytes: u64::MAX,
+        output_chars: usize::MAX,
+        log_lines: usize::MAX,
+        log_line_bytes: usize::MAX,
+        open_files: usize::MAX,
+        concurrent_per_plugin: usize::MAX,
+        calls_per_minute: None,
+    };
+
     /// Of each bound the tighter one.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use crate::config::{ApprovalDefaults, Config, Profile, ToolSettings};
+use crate::config::{ApprovalDefaults, Config, LimitSettings, Profile, ToolSettings};
 use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::limits::Limits;
 use crate::paths::PathRules;
@@ -30,6 +30,7 @@ mod place;
 mod rules;
 mod source;
 mod spelling;
+mod team;
 mod ways;
 
 pub(crate) use forms::same_as;
@@ -57,6 +58,8 @@ pub struct Policy {
     tools: BTreeMap<String, ToolSettings>,
     approval: ApprovalDefaults,
     limits: Limits,
+    /// The bounds that the file itself sets.
+    own_limits: LimitSettings,
     longest: Option<Duration>,
     profile: Profile,
     lease_days: u32,
@@ -111,6 +114,7 @@ impl Policy {
             tools: config.tools.each.clone(),
             approval: config.approval.clone(),
             limits: config.limits(),
+            own_limits: config.limits,
             longest: config.tools.max_execution_time.map(Duration::from_millis),
             profile: config.profile,
             lease_days: config.approvals.lease_days,
@@ -121,13 +125,6 @@ impl Policy {
             paths: Arc::default(),
             source: Arc::new(source),
         })
-    }
-
-    /// The same, said by a team: it stands above every other file.
-    #[must_use]
-    pub fn of_team(mut self) -> Self {
-        self.team = true;
-        self
     }
 
     /// The same, before a person has accepted it: what it forbids counts, what it allows does not.

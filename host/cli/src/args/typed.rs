@@ -10,8 +10,8 @@ use crate::arguments::Words;
 use crate::exit::Failure;
 
 use super::{
-    AddWish, ApprovalsWish, Approve, AuditWish, Format, PolicyWish, Raw, RawCommand, RawTools,
-    SecretsWish, TrustWish,
+    AddWish, ApprovalsWish, Approve, AuditWish, ConfigWish, Format, PolicyWish, Raw, RawCommand,
+    RawTools, SecretsWish, TrustWish,
 };
 
 /// What holds for every command.
@@ -99,6 +99,8 @@ pub enum Command {
     RedactRules,
     /// Check or print the audit log.
     Audit(AuditWish),
+    /// See to config files.
+    Config(ConfigWish),
     /// Check that everything is in place.
     Doctor,
     /// Print a completion script.
@@ -220,6 +222,7 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
             Command::Undo(UndoWish::Restore { id, force, yes })
         }
         Some(RawCommand::Audit { command }) => Command::Audit(command.into()),
+        Some(RawCommand::Config { command }) => Command::Config(command.into()),
         Some(RawCommand::Doctor) => Command::Doctor,
         Some(RawCommand::Completions { shell }) => Command::Completions(shell),
     })

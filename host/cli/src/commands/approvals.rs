@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use mimir_core::approval::Lease;
+use mimir_core::approval::{Lease, Ledger as _};
 use mimir_core::audit::{Event, Kind};
 use mimir_core::{Code, ToolError};
 use serde_json::json;
@@ -19,7 +19,9 @@ pub fn run(globals: &Globals, printer: Printer, wish: &ApprovalsWish) -> Result<
     let ledger = setup.own_ledger()?;
     match wish {
         ApprovalsWish::List => {
-            let leases = ledger.book()?.leases;
+            let leases = ledger
+                .lasting(setup.settings.policy()?.lease_life())
+                .leases()?;
             approvals::list(printer, &leases, Timestamp::now())?;
         }
         ApprovalsWish::Revoke(ids) => {

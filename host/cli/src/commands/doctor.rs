@@ -3,7 +3,6 @@
 
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
-use crate::memory::Memory;
 use crate::output::Printer;
 use crate::output::doctor::{is_well, print};
 use crate::settings::Settings;
@@ -20,12 +19,10 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     let settings = Settings::read(&places, &workspace)
         .and_then(|settings| settings.policy().map(|_| settings));
     findings.push(checks::config(&settings, &places));
-    let setup = Setup {
-        memory: Memory::of(&places, &workspace),
-        settings: settings.unwrap_or_default(),
-        workspace,
-        places,
-    };
+    if let Ok(settings) = &settings {
+        findings.push(checks::team(settings, &places));
+    }
+    let setup = Setup::of(places, workspace, settings.unwrap_or_default());
     let host = setup.host();
     let facts = host.facts();
     findings.push(checks::engine(&facts));

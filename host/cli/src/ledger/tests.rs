@@ -186,3 +186,42 @@ fn what_cannot_be_trusted_is_not_used() {
         );
     }
 }
+
+#[test]
+fn no_approval_outlasts_what_is_set_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    let given = Timestamp::from_second(1_700_000_000).unwrap();
+    let hours = |count| given + SignedDuration::from_hours(count);
+    let lease = |id: &str, end: Option<Timestamp>| Lease {
+        id: serde_json::from_value(json!(id)).unwrap(),
+        expires_at: end,
+        ..sample(given)
+    };
+    for (id, end) in [
+        ("a", Some(hours(90 * 24))),
+        ("b", Some(hours(2))),
+        ("c", None),
+    ] {
+        ledger.keep(lease(id, end)).unwrap();
+    }
+    let ends = |ledger: &UserLedger| -> Vec<_> {
+        let leases = ledger.leases().unwrap();
+        leases.into_iter().map(|lease| lease.expires_at).collect()
+    };
+    assert_eq!(ends(&ledger), [Some(hours(90 * 24)), Some(hours(2)), None]);
+    let day = ledger.lasting(SignedDuration::from_hours(24));
+    assert_eq!(
+        ends(&day),
+        [Some(hours(24)), Some(hours(2)), Some(hours(24))]
+    );
+}
+
+/// A yes to one call of a tool.
+fn sample(given: Timestamp) -> Lease {
+    serde_json::from_value(json!({
+        "id": "x", "tool": "count", "digest": "00", "pattern": {"fixed": {}, "open": []},
+        "reasons": [], "addedBy": "user", "addedAt": given,
+    }))
+    .unwrap()
+}

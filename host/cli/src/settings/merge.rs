@@ -10,8 +10,23 @@ use serde_yaml::Value;
 
 use super::{ConfigFile, Settings, lines};
 
-/// What the files say together.
+/// What the files say together. A team's come first among them, and above the others.
 pub fn layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
+    let teams = files.iter().take_while(|file| file.whose.is_team()).count();
+    let (teams, others) = files.split_at(teams);
+    let mut config = below_teams(others)?;
+    // The machine's own file has the last word.
+    for team in teams.iter().rev() {
+        config.under_team(&team.config, |key| team.sets(key));
+    }
+    // Who refuses to work without a record is not overruled, by a file in a checkout or by another.
+    if files.iter().any(says_refuse) {
+        config.audit.on_failure = OnFailure::Refuse;
+    }
+    Ok(config)
+}
+
+fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     let mut config = match files {
         [] => return Ok(Config::default()),
         [one] => one.config.clone(),
@@ -38,11 +53,7 @@ pub fn layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some((last, below)) = files.split_last()
         && last.unaccepted
     {
-        config.within(&layers(below)?);
-    }
-    // Who refuses to work without a record is not overruled by a file in a checkout.
-    if files.iter().any(says_refuse) {
-        config.audit.on_failure = OnFailure::Refuse;
+        config.within(&below_teams(below)?);
     }
     Ok(config)
 }
@@ -85,27 +96,36 @@ fn over(below: Value, above: Value) -> Value {
 
 /// The rules, each with the name of its file.
 pub fn policy(settings: &Settings) -> Result<Policy, ToolError> {
-    let bad = |error: &PolicyError| ToolError::new(Code::InvalidInput, error.to_string());
-    let mut files = Vec::new();
-    for file in &settings.files {
-        let ConfigFile {
-            config,
-            shown,
-            text,
-            unaccepted,
-            strange,
-            ..
-        } = file;
-        let text = Arc::clone(text);
-        let source = Source::new(shown.as_str(), move || lines::of(&text));
-        let mut policy = Policy::new(config, source).map_err(|e| bad(&e))?;
-        if *strange {
-            policy = policy.of_strangers();
-        }
-        files.push(match unaccepted {
-            true => policy.unaccepted(),
-            false => policy,
-        });
+    let files = settings.files.iter().map(of_file);
+    Policy::of_files(&settings.config, files.collect::<Result<_, _>>()?).map_err(|e| bad(&e))
+}
+
+/// The rules of one file.
+pub fn of_file(file: &ConfigFile) -> Result<Policy, ToolError> {
+    let ConfigFile {
+        config,
+        shown,
+        text,
+        unaccepted,
+        strange,
+        whose,
+        ..
+    } = file;
+    let text = Arc::clone(text);
+    let source = Source::new(shown.as_str(), move || lines::of(&text));
+    let mut policy = Policy::new(config, source).map_err(|e| bad(&e))?;
+    if *strange {
+        policy = policy.of_strangers();
     }
-    Policy::of_files(&settings.config, files).map_err(|e| bad(&e))
+    if *unaccepted {
+        policy = policy.unaccepted();
+    }
+    if whose.is_team() {
+        policy = policy.of_team();
+    }
+    Ok(policy)
+}
+
+fn bad(error: &PolicyError) -> ToolError {
+    ToolError::new(Code::InvalidInput, error.to_string())
 }

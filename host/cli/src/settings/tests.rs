@@ -4,7 +4,12 @@ use mimir_core::{Code, Decision};
 use super::*;
 
 fn file(text: &str) -> Result<ConfigFile, ToolError> {
-    ConfigFile::parse("config.yml".into(), ".mimir/config.yml".into(), text)
+    let place = Place {
+        path: "config.yml".into(),
+        shown: ".mimir/config.yml".into(),
+        whose: Whose::User,
+    };
+    ConfigFile::parse(place, text)
 }
 
 fn fault(text: &str) -> String {
@@ -102,4 +107,140 @@ fn both_files_are_found() {
     assert_eq!(settings.config.policy.deny, ["git"]);
     std::fs::write(workspace.config(), [0xff, 0xfe]).unwrap();
     assert!(Settings::read(&places, &workspace).is_err());
+}
+
+fn team(text: &str) -> ConfigFile {
+    ConfigFile {
+        whose: Whose::Machine,
+        ..file(text).unwrap()
+    }
+}
+
+#[test]
+fn a_team_stands_above_the_others_where_it_sets_something() {
+    let user = || {
+        file("profile: compact\naudit: {onFailure: run, keep: 3}\napprovals: {leaseDays: 30}\n")
+            .unwrap()
+    };
+    let silent = merge::layers(&[team("limits: {fuel: 2000}\n"), user()]).unwrap();
+    assert_eq!((silent.audit.keep, silent.approvals.lease_days), (3, 30));
+    assert_eq!(silent.audit.on_failure, OnFailure::Run);
+    assert_eq!(silent.profile, mimir_core::config::Profile::Compact);
+    let says = "profile: fine\naudit: {keep: 9, logArgs: true}\napprovals: {leaseDays: 1}\nsecrets: {A: {env: B}}\n";
+    let above = merge::layers(&[team(says), user()]).unwrap();
+    assert_eq!((above.audit.keep, above.approvals.lease_days), (9, 1));
+    assert!(above.audit.log_args && above.secrets.contains_key("A"));
+    assert_eq!(above.profile, mimir_core::config::Profile::Fine);
+    let refuses = merge::layers(&[team("audit: {onFailure: refuse}\n"), user()]).unwrap();
+    assert_eq!(refuses.audit.on_failure, OnFailure::Refuse);
+    let alone = merge::layers(&[team("audit: {onFailure: run}\n")]).unwrap();
+    assert_eq!(alone.audit.on_failure, OnFailure::Run);
+    // What nobody has accepted falls back to what is below it, and the team still stands above that.
+    let unaccepted = ConfigFile {
+        unaccepted: true,
+        ..file("audit: {keep: 77, logArgs: false}\n").unwrap()
+    };
+    let held = merge::layers(&[team(says), unaccepted]).unwrap();
+    assert!(held.audit.keep == 9 && held.audit.log_args);
+}
+
+/// A machine whose team's file is here.
+#[cfg(unix)]
+fn machine(folder: &std::path::Path) -> (Places, Workspace, PathBuf) {
+    let path = folder.join("etc/team.yml");
+    std::fs::create_dir_all(folder.join("etc")).unwrap();
+    std::fs::create_dir_all(folder.join("work")).unwrap();
+    let places = Places {
+        team: vec![path.clone()],
+        ..Places::default()
+    };
+    let workspace = Workspace::find(Some(&folder.join("work"))).unwrap();
+    (places, workspace, path)
+}
+
+#[test]
+#[cfg(unix)]
+fn a_teams_file_that_others_can_write_is_refused_with_the_command() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let (places, workspace, path) = machine(folder.path());
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let read = || Settings::read(&places, &workspace);
+    assert!(read().unwrap().files.is_empty());
+    std::fs::write(&path, "policy: {deny: [git]}\n").unwrap();
+    for (file, dir, refused) in [
+        (0o644, 0o755, None),
+        (0o600, 0o700, None),
+        (0o664, 0o755, Some("team.yml")),
+        (0o646, 0o755, Some("team.yml")),
+        (0o644, 0o775, Some("etc")),
+    ] {
+        mode(&path, file);
+        mode(&folder.path().join("etc"), dir);
+        match (read(), refused) {
+            (Ok(settings), None) => assert_eq!(settings.files[0].whose, Whose::Machine),
+            (Err(error), Some(place)) => {
+                assert_eq!(error.code, Code::PermissionDenied);
+                let wanted = format!("/{place}'");
+                let said = &error.message;
+                assert!(
+                    said.contains("chmod go-w '") && said.ends_with(&wanted),
+                    "{said}"
+                );
+            }
+            (other, _) => panic!("{file:o} {dir:o}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_teams_file_that_cannot_be_read_stops_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let (places, workspace, path) = machine(folder.path());
+    let fails = |places: &Places| Settings::read(places, &workspace).unwrap_err();
+    std::fs::write(&path, "profile: fine\npolcy: {}\n").unwrap();
+    let broken = fails(&places);
+    assert!(
+        broken.message.contains("team.yml:2:1: unknown key `polcy`"),
+        "{broken}"
+    );
+    std::fs::write(&path, [0xff]).unwrap();
+    assert_eq!(fails(&places).code, Code::InvalidInput);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(fails(&places).message.contains("no regular file"));
+    for (named, why) in [
+        ("relative.yml", "absolute path"),
+        ("/no/such/file", "not there"),
+    ] {
+        let named = Places {
+            named_team: Some(named.into()),
+            ..Places::default()
+        };
+        assert!(fails(&named).message.contains(why), "{named:?}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn both_of_a_teams_files_count_and_one_that_is_both_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut places, workspace, path) = machine(folder.path());
+    std::fs::write(&path, "audit: {keep: 5}\n").unwrap();
+    let named = folder.path().join("named.yml");
+    std::fs::write(&named, "audit: {keep: 6, maxBytes: 9000}\n").unwrap();
+    places.named_team = Some(named);
+    let both = Settings::read(&places, &workspace).unwrap();
+    let audit = both.config.audit;
+    assert_eq!(
+        (audit.keep, audit.max_bytes),
+        (5, 9000),
+        "the machine's goes first"
+    );
+    assert_eq!(both.team().count(), 2);
+    places.named_team = Some(path);
+    assert_eq!(Settings::read(&places, &workspace).unwrap().files.len(), 1);
 }

@@ -17,6 +17,7 @@ pub fn mimir(home: &Path, args: &[&str]) -> Command {
             concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"),
         )
         .env_remove("MIMIR_LOG")
+        .env_remove("MIMIR_TEAM_POLICY")
         .stdin(Stdio::null());
     command
 }

@@ -108,7 +108,7 @@ impl Policy {
             .settings(tool)
             .fold(self.limits, |base, settings| settings.limits.over(base));
         limits.wall = limits.wall.min(self.longest.unwrap_or(Duration::MAX));
-        limits
+        self.capped(tool, limits)
     }
 
     pub(super) fn named_settings<'a>(

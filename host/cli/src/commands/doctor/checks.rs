@@ -69,8 +69,13 @@ pub fn config(settings: &Result<Settings, ToolError>, places: &Places) -> Findin
         Some(dir) => format!("yours would be {}", dir.join("config.yml").display()),
         None => "there is no place for yours".to_owned(),
     };
+    let own = |settings: &Settings| -> Vec<String> {
+        let files = settings.files.iter();
+        let own = files.filter(|file| !file.whose.is_team());
+        own.map(|file| file.path.display().to_string()).collect()
+    };
     match settings {
-        Ok(settings) if settings.files.is_empty() => {
+        Ok(settings) if own(settings).is_empty() => {
             Finding::good("config", format!("no file, all defaults; {user}"))
         }
         Ok(settings) if !settings.withheld().is_empty() => Finding::fair(
@@ -81,20 +86,24 @@ pub fn config(settings: &Result<Settings, ToolError>, places: &Places) -> Findin
             ),
             "look at it, and run `mimir policy accept` if you want it",
         ),
-        Ok(settings) => {
-            let files: Vec<String> = settings
-                .files
-                .iter()
-                .map(|file| file.path.display().to_string())
-                .collect();
-            Finding::good("config", files.join(", "))
-        }
+        Ok(settings) => Finding::good("config", own(settings).join(", ")),
         Err(error) => Finding::bad(
             "config",
             error.message.as_str(),
-            "mend the line; nothing can be called until then",
+            "mend it; nothing can be called until then",
         ),
     }
+}
+
+/// Which of a team's files count.
+pub fn team(settings: &Settings, places: &Places) -> Finding {
+    let there: Vec<&str> = settings.team().map(|file| file.shown.as_str()).collect();
+    let text = match (there.is_empty(), places.team.first()) {
+        (false, _) => format!("{}, above all other settings", there.join(" and ")),
+        (true, Some(place)) => format!("none; it would be {}", place.display()),
+        (true, None) => "none".to_owned(),
+    };
+    Finding::good("team policy", text)
 }
 
 /// Whether what this user has approved and granted can be kept and read.

@@ -1,0 +1,85 @@
+//! `mimir config`
+
+use mimir_core::ToolError;
+use mimir_core::config::Config;
+use mimir_core::text::visible;
+use serde_json::json;
+
+use crate::args::{ConfigWish, Globals};
+use crate::exit::{Exit, Failure};
+use crate::output::{BAD, FAINT, GOOD, Printer, WARN, styled};
+use crate::settings::{Place, Settings};
+use crate::setup;
+
+/// Says what config files may hold, where they are, or what is wrong with them.
+pub fn run(globals: &Globals, printer: Printer, wish: ConfigWish) -> Result<Exit, Failure> {
+    if wish == ConfigWish::Schema {
+        printer.value(&Config::schema())?;
+        return Ok(Exit::Done);
+    }
+    let (places, workspace) = (setup::places(), setup::workspace(globals)?);
+    if wish == ConfigWish::Path {
+        paths(printer, &Place::all(&places, &workspace))?;
+        return Ok(Exit::Done);
+    }
+    let read = Settings::read_all(&places, &workspace);
+    check(printer, &read)?;
+    Ok(match read {
+        Ok(_) => Exit::Done,
+        Err(_) => Exit::Usage,
+    })
+}
+
+fn paths(printer: Printer, all: &[Place]) -> Result<(), Failure> {
+    let row = |place: &Place| {
+        let path = place.path.display().to_string();
+        json!({ "layer": place.whose.as_str(), "path": path, "exists": place.is_there() })
+    };
+    let rows: Vec<_> = all.iter().map(row).collect();
+    printer.result(&json!({ "files": rows }), |out| {
+        for place in all {
+            let path = visible(&place.path.display().to_string());
+            let layer = place.whose.as_str();
+            match place.is_there() {
+                true => writeln!(out, "{layer:8} {path}")?,
+                false => writeln!(out, "{layer:8} {path} {}", styled(FAINT, "(not there)"))?,
+            }
+        }
+        Ok(())
+    })
+}
+
+fn check(printer: Printer, read: &Result<Settings, Vec<ToolError>>) -> Result<(), Failure> {
+    let (settings, errors) = match read {
+        Ok(settings) => (Some(settings), &[][..]),
+        Err(errors) => (None, errors.as_slice()),
+    };
+    let files = settings.map_or(&[][..], |settings| &settings.files);
+    let files: Vec<_> = files.iter().map(|file| file.shown.as_str()).collect();
+    let withheld = settings.map_or(&[][..], Settings::withheld);
+    let report = json!({
+        "ok": errors.is_empty(), "files": files, "errors": errors, "withheld": withheld,
+    });
+    printer.result(&report, |out| {
+        if settings.is_some() {
+            let files = match files.is_empty() {
+                true => "no file, all defaults".to_owned(),
+                false => files.join(", "),
+            };
+            writeln!(out, "{} {files}", styled(GOOD, "ok"))?;
+        }
+        for error in errors {
+            let message = visible(&error.message);
+            writeln!(out, "{} {message}", styled(BAD, "error:"))?;
+        }
+        for key in withheld {
+            let withheld = styled(WARN, "withheld:");
+            let key = visible(key);
+            writeln!(
+                out,
+                "{withheld} {key} does not count before `mimir policy accept`"
+            )?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,104 @@
+//! What a team's file is among the others: it stands above them, and its bounds are caps.
+
+use std::time::Duration;
+
+use crate::limits::Limits;
+use crate::tool::Tool;
+
+use super::Policy;
+
+impl Policy {
+    /// The same, said by a team: it stands above every other file.
+    #[must_use]
+    pub fn of_team(mut self) -> Self {
+        self.team = true;
+        self
+    }
+
+    /// These bounds of a call of this tool, where no team has set a tighter one. What a team does not set caps
+    /// nothing.
+    pub(super) fn capped(&self, tool: &Tool, limits: Limits) -> Limits {
+        let teams = self.voices().iter().filter(|file| file.team);
+        teams.fold(limits, |limits, team| limits.tightest(team.cap(tool)))
+    }
+
+    /// The bounds that this file sets for the tool, under its name and its aliases the tightest.
+    fn cap(&self, tool: &Tool) -> Limits {
+        let all = self.own_limits.over(Limits::NONE);
+        let each = self
+            .settings(tool)
+            .map(|settings| settings.limits.over(all));
+        let mut cap = each.reduce(Limits::tightest).unwrap_or(all);
+        cap.wall = cap.wall.min(self.longest.unwrap_or(Duration::MAX));
+        cap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::config::Config;
+    use crate::pipeline::tests::tool;
+    use crate::tool::ToolName;
+
+    fn config(value: Value) -> Config {
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// The bounds of `sample`, which answers to `alias` too, under a team's file and a user's.
+    fn limits(team: Value, user: Value) -> Limits {
+        let mut sample = tool("sample");
+        sample.aliases = vec![ToolName::new("alias").unwrap()];
+        let (team, user) = (config(team), config(user));
+        let files = vec![
+            Policy::new(&team, "team.yml").unwrap().of_team(),
+            Policy::new(&user, "config.yml").unwrap(),
+        ];
+        Policy::of_files(&user, files).unwrap().limits(&sample)
+    }
+
+    #[test]
+    fn what_a_team_sets_is_a_cap_and_the_rest_is_free() {
+        let user = json!({"limits": {"timeMs": 90_000, "fuel": 5_000, "callsPerMinute": 100}});
+        let own = limits(json!({}), user.clone());
+        assert_eq!(
+            (own.wall, own.fuel, own.calls_per_minute),
+            (Duration::from_secs(90), 5_000, Some(100))
+        );
+        let capped = limits(
+            json!({"limits": {"timeMs": 1_000, "fuel": 9_000, "callsPerMinute": 7}}),
+            user.clone(),
+        );
+        let expected = Limits {
+            wall: Duration::from_secs(1),
+            calls_per_minute: Some(7),
+            ..own
+        };
+        assert_eq!(capped, expected, "the smaller counts, key by key");
+        let silent = limits(json!({"limits": {"callsPerMinute": 7}}), json!({}));
+        assert_eq!(silent.calls_per_minute, Some(7));
+        let wider = limits(json!({"limits": {"timeMs": 600_000}}), json!({}));
+        assert_eq!(wider.wall, Limits::default().wall, "a cap raises nothing");
+        let longest = limits(json!({"tools": {"maxExecutionTime": 300}}), user);
+        assert_eq!(longest.wall, Duration::from_millis(300));
+    }
+
+    #[test]
+    fn no_name_of_a_tool_gets_round_a_cap() {
+        let team = json!({"limits": {"timeMs": 500}, "tools": {"alias": {"limits": {"timeMs": 2_000, "fuel": 1_500}}}});
+        for name in ["sample", "alias"] {
+            let user = json!({"tools": {name: {"limits": {"timeMs": 90_000, "fuel": 9_000}}}});
+            let limits = limits(team.clone(), user);
+            // What is set for the tool goes before what is set for all, as in every file.
+            assert_eq!(
+                (limits.wall, limits.fuel),
+                (Duration::from_secs(2), 1_500),
+                "{name}"
+            );
+        }
+        let both = json!({"tools": {"sample": {"limits": {"fuel": 3_000}}, "alias": {"limits": {"fuel": 2_000}}}});
+        assert_eq!(limits(both, json!({})).fuel, 2_000);
+    }
+}
