@@ -6,7 +6,7 @@ use crate::output::Printer;
 
 mod approvals;
 mod audit;
-mod call;
+pub mod call;
 mod completions;
 mod config;
 mod definitions;
@@ -64,7 +64,9 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::Policy(PolicyWish::Explain { tool, words }) => {
             explain::run(globals, printer, &tool, words).await
         }
-        Command::Policy(PolicyWish::Check) => policy_check::run(globals, printer).await,
+        Command::Policy(PolicyWish::Check { watch }) => {
+            policy_check::run(globals, printer, watch).await
+        }
         Command::Policy(PolicyWish::Accept { yes }) => policy_accept::run(globals, printer, yes),
         Command::Secrets(wish) => secrets::run(globals, printer, &wish),
         Command::Approvals(wish) => approvals::run(globals, printer, &wish),

@@ -8,6 +8,7 @@ mod arguments;
 mod commands;
 mod exit;
 mod ledger;
+mod live;
 mod memory;
 mod output;
 mod places;

@@ -21,9 +21,11 @@ mod faults;
 mod lines;
 mod merge;
 mod places;
+mod reload;
 mod shown;
 
 pub use places::{Place, Whose};
+pub use reload::{Change, Watched};
 
 /// One config file that was read.
 #[derive(Debug, Clone)]
@@ -89,6 +91,7 @@ impl Settings {
                 let file = ConfigFile::read(place).transpose()?;
                 file.and_then(|file| merge::of_file(&file)).err()
             })
+            .map(|error| masked(error, Some(places)))
             .collect();
         if !faults.is_empty() {
             return Err(faults);

@@ -148,8 +148,8 @@ impl Setup {
         })
     }
 
-    /// Puts on record that a config file is not as it was when mimir last ran here, if so.
-    fn record_changes(&self) {
+    /// Puts on record that a config file is not as it was when mimir last read it here, if so.
+    pub fn record_changes(&self) {
         for (file, digest) in self.memory.files(&self.settings.digests()) {
             let detail = match digest.as_str() {
                 "" => "it was there before, and is not now".to_owned(),

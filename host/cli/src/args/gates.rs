@@ -22,7 +22,11 @@ pub(super) enum RawPolicy {
         arguments: Vec<String>,
     },
     /// Check the rules: run their examples, and name what can never come true
-    Check,
+    Check {
+        /// Check again whenever a file changes, until Ctrl-C
+        #[arg(short, long)]
+        watch: bool,
+    },
     /// Let the project's settings count in full, as they are now
     #[command(after_help = "\
 What a project's .mimir/config.yml forbids always counts. What it allows, lifts or reveals counts after the
@@ -46,7 +50,10 @@ pub enum PolicyWish {
         words: Words,
     },
     /// Check the rules.
-    Check,
+    Check {
+        /// Again and again.
+        watch: bool,
+    },
     /// Accept the project's settings.
     Accept {
         /// Without a question.
@@ -61,7 +68,7 @@ impl RawPolicy {
                 tool,
                 words: Words::read(arguments)?,
             },
-            Self::Check => PolicyWish::Check,
+            Self::Check { watch } => PolicyWish::Check { watch },
             Self::Accept { yes } => PolicyWish::Accept { yes },
         })
     }

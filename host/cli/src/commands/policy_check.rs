@@ -2,17 +2,38 @@
 
 use std::sync::Arc;
 
+use mimir_core::pipeline::World;
 use serde_json::json;
 
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
+use crate::live::{EVERY, Live, News};
 use crate::output::{GOOD, Printer, WARN, styled};
 use crate::setup::Setup;
 
+use super::call::interrupted;
+
 /// Checks the rules: reading them runs their examples; then what can never come true is named.
-pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
+pub async fn run(globals: &Globals, printer: Printer, watch: bool) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
-    let world = setup.world().await?;
+    if !watch {
+        report(printer, &setup, &setup.world().await?)?;
+        return Ok(Exit::Done);
+    }
+    let mut live = Live::new(setup).await?;
+    report(printer, live.setup(), &live.world())?;
+    let follow = live.follow(EVERY, |setup, news| match news {
+        News::World { world, .. } => report(printer, setup, &world),
+        News::Broken(error) => printer.failure(&error),
+    });
+    tokio::select! {
+        ended = follow => ended.map(|()| Exit::Done),
+        exit = interrupted() => Ok(exit),
+    }
+}
+
+/// Prints what the rules are worth.
+fn report(printer: Printer, setup: &Setup, world: &World) -> Result<(), Failure> {
     let tools: Vec<_> = world.registry.tools().iter().map(Arc::as_ref).collect();
     let idle = world.policy.idle(&tools);
     let withheld = setup.settings.withheld();
@@ -47,6 +68,5 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
             )?;
         }
         Ok(())
-    })?;
-    Ok(Exit::Done)
+    })
 }

@@ -69,6 +69,7 @@ fn find<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{Place, Whose};
 
     #[test]
     fn a_value_is_shown_with_its_line_and_cannot_drive_the_terminal() {
@@ -77,7 +78,12 @@ mod tests {
         let text = format!(
             "{text}tools:\n  git: {{rules: *all, reveal: [.env]}}\nsecrets: {{a.b: {{env: HOME}}}}\n"
         );
-        let file = ConfigFile::parse("c".into(), ".mimir/config.yml".into(), &text).unwrap();
+        let place = Place {
+            path: "c".into(),
+            shown: ".mimir/config.yml".into(),
+            whose: Whose::Project,
+        };
+        let file = ConfigFile::parse(place, &text).unwrap();
         let keys = [
             "policy.rules[0]: allow",
             "tools.git.rules[0]: allow",

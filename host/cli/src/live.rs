@@ -1,0 +1,167 @@
+//! Settings, tools and grants while a command goes on: whatever changes is read again, and what cannot be read
+//! leaves the last good state in force.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mimir_core::pipeline::World;
+use mimir_core::{Policy, Registry, ToolError};
+use mimir_wasm::{Loaded, Toolbox, WasmHost};
+
+use crate::exit::Failure;
+use crate::settings::{Change, Watched};
+use crate::setup::Setup;
+
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "what goes on for long uses it: `mimir serve`")
+)]
+mod keeper;
+
+/// How often the files are looked at. A look costs some microseconds.
+pub const EVERY: Duration = Duration::from_secs(1);
+
+/// What there is now, and what it is made from.
+pub struct Live {
+    setup: Setup,
+    policy: Policy,
+    host: Arc<WasmHost>,
+    watched: Watched,
+    loaded: Loaded,
+}
+
+/// What has changed.
+pub enum News {
+    /// Other rules, tools or grants.
+    World {
+        /// All of it, as it is now.
+        world: Box<World>,
+        /// Whether the config files could not be read before.
+        mended: bool,
+    },
+    /// A config file cannot be used: what counted before counts on.
+    Broken(ToolError),
+}
+
+impl Live {
+    /// What there is when the command begins.
+    pub async fn new(setup: Setup) -> Result<Self, ToolError> {
+        let mut live = Self {
+            policy: setup.settings.policy()?,
+            host: setup.host(),
+            // Before the grants are read, so that none is missed.
+            watched: Watched::new(&setup.places, &setup.workspace, &setup.settings),
+            loaded: Loaded::default(),
+            setup,
+        };
+        live.loaded = live.toolbox().load().await;
+        Ok(live)
+    }
+
+    /// What the tools and rules came from.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// The tools as they were found last, with what is granted to them now, under the last good rules.
+    pub fn world(&self) -> World {
+        let mut tools = self.loaded.tools.clone();
+        self.setup.grant(&mut tools);
+        let registry = Registry::new(tools, self.loaded.quarantined.clone());
+        self.setup.joined(self.policy.clone(), registry)
+    }
+
+    /// Looks at everything every so often and hands on what has changed, until it is dropped.
+    pub async fn follow(
+        &mut self,
+        every: Duration,
+        mut on: impl FnMut(&Setup, News) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        loop {
+            let toolbox = self.toolbox();
+            let reads_tools = self.reads_tools();
+            let found = Mutex::new(None);
+            let take = || found.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let mut watch = pin!(toolbox.watch(every, |loaded| {
+                *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
+            }));
+            let mut watching = true;
+            // The watcher has its first look before this: nothing falls between the two.
+            let loaded = tokio::select! {
+                biased;
+                () = &mut watch => {
+                    watching = false;
+                    toolbox.load().await
+                }
+                loaded = toolbox.load() => loaded,
+            };
+            if !is_same(&loaded, &self.loaded) {
+                for news in self.take_up(None, Some(loaded)) {
+                    on(&self.setup, news)?;
+                }
+            }
+            while reads_tools == self.reads_tools() {
+                tokio::select! {
+                    () = &mut watch, if watching => watching = false,
+                    () = tokio::time::sleep(every) => {}
+                }
+                let (change, tools) = (self.watched.look(), take());
+                for news in self.take_up(change, tools) {
+                    on(&self.setup, news)?;
+                }
+            }
+        }
+    }
+
+    fn take_up(&mut self, change: Option<Change>, tools: Option<Loaded>) -> Vec<News> {
+        let mut news = Vec::new();
+        let mut differs = tools.is_some();
+        if let Some(loaded) = tools {
+            self.loaded = loaded;
+        }
+        let mut mended = false;
+        if let Some(change) = change {
+            mended = change.mended;
+            differs |= change.granted;
+            match change.read {
+                Some(Ok((settings, policy))) => {
+                    (self.setup.settings, self.policy) = (settings, policy);
+                    differs = true;
+                }
+                Some(Err(error)) => news.push(News::Broken(error)),
+                None => {}
+            }
+        }
+        if differs {
+            let world = Box::new(self.world());
+            news.push(News::World { world, mended });
+        }
+        news
+    }
+
+    fn reads_tools(&self) -> bool {
+        self.setup.settings.config.tools.auto_load_custom_tools
+    }
+
+    /// The folder may be made later, so whether it is there now is not asked.
+    fn toolbox(&self) -> Toolbox {
+        let folder = self.reads_tools().then(|| self.setup.workspace.tools());
+        self.setup.toolbox_of(Arc::clone(&self.host), folder)
+    }
+}
+
+/// Whether the same tools were found, and the same left out.
+fn is_same(one: &Loaded, other: &Loaded) -> bool {
+    let mut pairs = one.tools.iter().zip(&other.tools);
+    one.quarantined == other.quarantined
+        && one.tools.len() == other.tools.len()
+        && pairs.all(|(one, other)| {
+            let (from, theirs) = (&one.origin, &other.origin);
+            one.name() == other.name()
+                && (&from.location, &from.digest) == (&theirs.location, &theirs.digest)
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,264 @@
+//! Config files that change while mimir runs. They are looked at from outside again and again, and read anew once
+//! one has changed; what cannot be read is told once and changes nothing.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use mimir_core::{Policy, ToolError};
+use sha2::{Digest, Sha256};
+
+use crate::ledger::UserLedger;
+use crate::places::Places;
+use crate::workspace::Workspace;
+
+use super::{Place, Settings};
+
+/// The config files, and what else says what counts: what the user has accepted and granted.
+pub struct Watched {
+    places: Places,
+    workspace: Workspace,
+    seen: Vec<Option<Stamp>>,
+    /// How the files looked the last time, if that was another way than when they were read.
+    unsettled: Option<Vec<Option<Stamp>>>,
+    /// Whether a file was so young when it was read that a change may since have left no trace outside.
+    young: bool,
+    said: Said,
+    grants: String,
+}
+
+/// What has changed.
+pub struct Change {
+    /// What the files say now, or why they cannot be read; none if they say what they said.
+    pub read: Option<Result<(Settings, Policy), ToolError>>,
+    /// Whether they could not be read before.
+    pub mended: bool,
+    /// Whether other grants count.
+    pub granted: bool,
+}
+
+/// What was read last, as far as it takes to know whether it is something else now: of each file its name, its
+/// content, and whether somebody has accepted it. Or why it could not be read.
+type Said = Result<Vec<(PathBuf, String, bool)>, String>;
+
+/// How a file looks from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+    /// Where the system tells: when anything about the file changed, and which file it is.
+    other: (i64, i64, u64),
+}
+
+/// File systems tell times no finer than this: two changes within it may look like one.
+const COARSE: Duration = Duration::from_secs(2);
+
+impl Watched {
+    /// Watches what was read as `settings`.
+    pub fn new(places: &Places, workspace: &Workspace, settings: &Settings) -> Self {
+        let mut watched = Self {
+            places: places.clone(),
+            workspace: workspace.clone(),
+            // Nothing was looked at yet, so the first look reads: the settings may be a moment old.
+            seen: Vec::new(),
+            unsettled: None,
+            young: false,
+            said: Ok(said(settings)),
+            grants: String::new(),
+        };
+        watched.grants = watched.grants();
+        watched
+    }
+
+    /// Looks, and reads if something has changed since and looks the same twice in a row: a file that is being
+    /// written is half a file, and half a policy forbids less.
+    pub fn look(&mut self) -> Option<Change> {
+        let now = self.stamps();
+        if now == self.seen {
+            self.unsettled = None;
+            if !self.young {
+                return None;
+            }
+        } else if self.unsettled.as_ref() != Some(&now) {
+            self.unsettled = Some(now);
+            return None;
+        }
+        self.young = now.iter().flatten().any(Stamp::is_young);
+        self.seen = now;
+        self.unsettled = None;
+        self.read()
+    }
+
+    fn read(&mut self) -> Option<Change> {
+        let grants = self.grants();
+        let granted = grants != self.grants;
+        self.grants = grants;
+        let read = Settings::read(&self.places, &self.workspace)
+            .and_then(|settings| settings.policy().map(|policy| (settings, policy)));
+        let now = match &read {
+            Ok((settings, _)) => Ok(said(settings)),
+            Err(error) => Err(error.message.clone()),
+        };
+        let before = std::mem::replace(&mut self.said, now);
+        let read = (before != self.said).then_some(read);
+        (read.is_some() || granted).then(|| Change {
+            mended: before.is_err() && self.said.is_ok(),
+            read,
+            granted,
+        })
+    }
+
+    fn ledger(&self) -> Option<UserLedger> {
+        UserLedger::new(&self.places, &self.workspace)
+    }
+
+    fn stamps(&self) -> Vec<Option<Stamp>> {
+        let files = Place::all(&self.places, &self.workspace).into_iter();
+        let book = self.ledger().map(|ledger| ledger.path().to_owned());
+        files
+            .map(|place| place.path)
+            .chain(book)
+            .chain([self.workspace.lock()])
+            .map(|path| Stamp::of(&path))
+            .collect()
+    }
+
+    /// The grants that count, as a digest. The use of an approval changes the book too, and is none of it.
+    fn grants(&self) -> String {
+        let Some(ledger) = self.ledger() else {
+            return String::new();
+        };
+        let all = match (ledger.lock().read(), ledger.book()) {
+            (Ok(lock), Ok(book)) => format!("{lock:?} {:?}", book.grants),
+            (Err(error), _) | (_, Err(error)) => error.to_string(),
+        };
+        format!("{:x}", Sha256::digest(all))
+    }
+}
+
+fn said(settings: &Settings) -> Vec<(PathBuf, String, bool)> {
+    let files = settings.files.iter();
+    files
+        .map(|file| (file.path.clone(), file.digest(), file.strange))
+        .collect()
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Self> {
+        let meta = std::fs::metadata(path).ok()?;
+        #[cfg(unix)]
+        let other = {
+            use std::os::unix::fs::MetadataExt as _;
+            (meta.ctime(), meta.ctime_nsec(), meta.ino())
+        };
+        #[cfg(not(unix))]
+        let other = (0, 0, 0);
+        Some(Self {
+            length: meta.len(),
+            modified: meta.modified().ok(),
+            other,
+        })
+    }
+
+    fn is_young(&self) -> bool {
+        let age = self.modified.map(|time| time.elapsed());
+        // One from the future is as old as it will ever be.
+        matches!(age, Some(Ok(age)) if age < COARSE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A workspace with a config, and what watches it.
+    fn watched(config: &str) -> (tempfile::TempDir, PathBuf, Watched) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("work/.mimir")).unwrap();
+        let workspace = Workspace::find(Some(&folder.path().join("work"))).unwrap();
+        let places = Places {
+            config: Some(folder.path().join("user")),
+            ..Places::default()
+        };
+        let path = workspace.config();
+        std::fs::write(&path, config).unwrap();
+        let settings = Settings::read(&places, &workspace).unwrap();
+        let watched = Watched::new(&places, &workspace, &settings);
+        (folder, path, watched)
+    }
+
+    /// What enough looks find.
+    fn settled(watched: &mut Watched) -> Option<Change> {
+        assert!(watched.look().is_none(), "what has just changed waits");
+        watched.look()
+    }
+
+    #[test]
+    fn a_change_is_told_once_and_a_broken_file_too() {
+        let (_folder, path, mut watched) = watched("policy: {deny: [git]}\n");
+        assert!(settled(&mut watched).is_none(), "it says what it said");
+        std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
+        let change = settled(&mut watched).unwrap();
+        let (settings, _) = change.read.unwrap().unwrap();
+        assert_eq!(settings.config.policy.deny, ["git", "exec"]);
+        assert!(!change.mended && !change.granted);
+        assert!(watched.look().is_none());
+        std::fs::write(&path, "polcy: {}\n").unwrap();
+        let broken = settled(&mut watched).unwrap().read.unwrap();
+        assert!(broken.unwrap_err().message.contains("unknown key"));
+        for _ in 0..3 {
+            assert!(watched.look().is_none(), "it was told");
+        }
+        std::fs::write(
+            &path,
+            "policy: {rules: [{decision: deny, match: [{}], noMatch: [{}]}]}\n",
+        )
+        .unwrap();
+        let broken = settled(&mut watched).unwrap().read.unwrap();
+        assert!(broken.is_err(), "another fault is told anew");
+        std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
+        let mended = settled(&mut watched).unwrap();
+        assert!(mended.mended && mended.read.unwrap().is_ok());
+        std::fs::remove_file(&path).unwrap();
+        let gone = settled(&mut watched).unwrap().read.unwrap().unwrap();
+        assert!(gone.0.files.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_being_written_is_not_read() {
+        let (_folder, path, mut watched) = watched("policy: {deny: [git]}\n");
+        assert!(settled(&mut watched).is_none());
+        for length in 1..5 {
+            std::fs::write(&path, "#".repeat(length)).unwrap();
+            assert!(watched.look().is_none(), "{length}");
+        }
+        assert!(watched.look().is_some());
+    }
+
+    #[test]
+    fn a_change_that_leaves_no_trace_outside_is_found_while_it_can_be_one() {
+        let (_folder, path, mut watched) = watched("policy: {deny: [git]}\n");
+        assert!(settled(&mut watched).is_none());
+        std::fs::write(&path, "policy: {deny: [abc]}\n").unwrap();
+        // As on a file system that tells no difference.
+        watched.seen = watched.stamps();
+        assert!(watched.look().is_some());
+    }
+
+    #[test]
+    fn what_is_accepted_and_granted_counts_and_what_is_used_does_not() {
+        let (_folder, _path, mut watched) = watched("tools: {git: {approval: allow}}\n");
+        assert!(settled(&mut watched).is_none());
+        let ledger = watched.ledger().unwrap();
+        let digest = watched.said.clone().unwrap()[0].1.clone();
+        ledger.change(|book| book.settings.insert(digest)).unwrap();
+        let accepted = settled(&mut watched).unwrap();
+        assert!(accepted.read.unwrap().unwrap().0.withheld().is_empty());
+        ledger.change(|book| book.workspace.clear()).unwrap();
+        assert!(settled(&mut watched).is_none(), "nothing that counts");
+        ledger
+            .change(|book| book.grants.insert("x".to_owned(), "y".to_owned()))
+            .unwrap();
+        let granted = settled(&mut watched).unwrap();
+        assert!(granted.granted && granted.read.is_none());
+    }
+}
