@@ -12,7 +12,7 @@ use crate::config::{AuditSettings, Durability};
 use super::event::rfc3339;
 use super::gather::Entry;
 use super::head::{self, Known};
-use super::line::Draft;
+use super::line::{Draft, Piece};
 use super::place::{Place, is_at, own};
 use super::tail::{Last, Loose, Tail};
 use super::{Head, Kind, is_full, reserve};
@@ -213,14 +213,14 @@ impl Chain {
     }
 
     /// Writes events, with one write if they go into one file.
-    pub(super) fn append(
+    pub(super) fn append<'a>(
         &mut self,
-        events: impl IntoIterator<Item = Entry>,
+        events: impl IntoIterator<Item = Entry<'a>>,
         place: &Place,
         settings: &AuditSettings,
     ) -> io::Result<()> {
         let mut pause = Duration::ZERO;
-        for (draft, time) in events {
+        for (piece, time) in events {
             // A clock that was set back is a pause like any other.
             pause = time.duration_since(self.latest).unwrap_or(RUSH);
             self.latest = time;
@@ -228,17 +228,17 @@ impl Chain {
                 self.recover(recovery, time, place)?;
             }
             let length = self.length + self.lines.len() as u64;
-            if length > 0 && length + draft.len() > settings.max_bytes {
+            if length > 0 && length + piece.len() > settings.max_bytes {
                 self.write(place, true)?;
                 self.rotate(time, place, settings)?;
             }
-            self.seal(draft)?;
+            self.seal(piece)?;
         }
         self.write(place, pause >= RUSH)
     }
 
-    fn seal(&mut self, draft: Draft) -> io::Result<()> {
-        self.next = draft.seal(&self.next, &mut self.lines)?;
+    fn seal(&mut self, piece: Piece<'_>) -> io::Result<()> {
+        self.next = piece.seal(&self.next, &mut self.lines)?;
         Ok(())
     }
 
@@ -288,7 +288,7 @@ impl Chain {
         if found.open {
             self.lines.push(b'\n');
         }
-        self.seal(Draft::new(&own)?)?;
+        self.seal(Draft::new(&own)?.piece())?;
         self.write(place, true)
     }
 
@@ -309,7 +309,7 @@ impl Chain {
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
         own.first_kept = go.last().map(|segment| segment.last + 1);
-        self.seal(Draft::new(&own)?)?;
+        self.seal(Draft::new(&own)?.piece())?;
         self.write(place, true)?;
         let durable = settings.durability == Durability::Fsync;
         if durable {

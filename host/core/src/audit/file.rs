@@ -98,7 +98,7 @@ impl FileAudit {
         result
     }
 
-    fn append(&self, events: impl IntoIterator<Item = Entry>) -> io::Result<()> {
+    fn append<'a>(&self, events: impl IntoIterator<Item = Entry<'a>>) -> io::Result<()> {
         let file = self.locked(|chain| {
             chain.append(events, &self.place, &self.settings)?;
             if chain.was_strained() {
@@ -122,7 +122,10 @@ impl FileAudit {
 
     /// Writes all events of a batch, unless somebody has.
     fn settle(&self, batch: &Arc<Batch>) -> Result<(), AuditError> {
-        let settle = || self.gather.settle(batch, |events| self.append(events));
+        let settle = || {
+            self.gather
+                .settle(batch, |events| self.append(events.iter()))
+        };
         let result = self.unhurried(settle);
         self.judged(result)
     }
@@ -223,8 +226,9 @@ impl AuditSink for FileAudit {
     }
 
     fn record(&self, event: &Event) -> Result<(), AuditError> {
-        let result = draft(event)
-            .and_then(|draft| self.unhurried(|| self.append(std::iter::once((draft, event.time)))));
+        let result = draft(event).and_then(|draft| {
+            self.unhurried(|| self.append(std::iter::once((draft.piece(), event.time))))
+        });
         self.judged(result)
     }
 
@@ -232,7 +236,7 @@ impl AuditSink for FileAudit {
         match draft(event) {
             Ok(draft) => Box::pin(Gathered {
                 log: self,
-                batch: Some(self.gather.join((draft, event.time))),
+                batch: Some(self.gather.join((draft.piece(), event.time))),
                 turns: 0,
             }),
             Err(error) => Box::pin(std::future::ready(self.judged(Err(error)))),

@@ -5,7 +5,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::SystemTime;
 
-use super::line::Draft;
+use sha2::Sha256;
+
+use super::line::Piece;
 
 /// How often a lock is tried before a thread goes to sleep for it: for about as long as a holder's few writes
 /// take. Sleeping and being woken takes longer than they do.
@@ -34,7 +36,50 @@ pub(super) fn is_busy<T>(mutex: &Mutex<T>) -> bool {
 pub(super) struct Apart<T>(pub(super) T);
 
 /// An event that is to be written, and its time.
-pub(super) type Entry = (Draft, SystemTime);
+pub(super) type Entry<'a> = (Piece<'a>, SystemTime);
+
+/// Events that are to be written together. Their texts are copied: what one thread allocates and another frees
+/// costs both more than that.
+#[derive(Default)]
+pub(super) struct Events {
+    texts: Vec<u8>,
+    marks: Vec<Mark>,
+}
+
+/// What belongs to a text.
+struct Mark {
+    /// Where it ends.
+    end: usize,
+    digest: Sha256,
+    time: SystemTime,
+}
+
+impl Events {
+    fn push(&mut self, (piece, time): Entry<'_>) {
+        self.texts.extend_from_slice(piece.text);
+        self.marks.push(Mark {
+            end: self.texts.len(),
+            digest: piece.digest,
+            time,
+        });
+    }
+
+    fn clear(&mut self) {
+        self.texts.clear();
+        self.marks.clear();
+    }
+
+    /// Each of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        let mut from = 0;
+        self.marks.iter().map(move |mark| {
+            let text = &self.texts[from..mark.end];
+            from = mark.end;
+            let digest = mark.digest.clone();
+            (Piece { text, digest }, mark.time)
+        })
+    }
+}
 
 /// Events that are written together: what came of it, set once for all. Held while they are written.
 #[derive(Default)]
@@ -62,12 +107,14 @@ pub(super) struct Gather(Apart<Mutex<Open>>);
 #[derive(Default)]
 struct Open {
     batch: Arc<Batch>,
-    events: Vec<Entry>,
+    events: Events,
+    /// What the last batch was kept in.
+    spare: Events,
 }
 
 impl Gather {
     /// Joins those that are gathering.
-    pub(super) fn join(&self, event: Entry) -> Arc<Batch> {
+    pub(super) fn join(&self, event: Entry<'_>) -> Arc<Batch> {
         let mut open = soon(&self.0.0);
         open.events.push(event);
         Arc::clone(&open.batch)
@@ -77,11 +124,15 @@ impl Gather {
     pub(super) fn settle(
         &self,
         batch: &Arc<Batch>,
-        write: impl FnOnce(Vec<Entry>) -> io::Result<()>,
+        write: impl FnOnce(&Events) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut result = soon(&batch.0);
         let result = result.get_or_insert_with(|| {
-            write(self.close(batch)).map_err(|error| Failed {
+            let mut events = self.close(batch);
+            let written = write(&events);
+            events.clear();
+            soon(&self.0.0).spare = events;
+            written.map_err(|error| Failed {
                 kind: error.kind(),
                 text: error.to_string(),
             })
@@ -92,13 +143,14 @@ impl Gather {
         }
     }
 
-    fn close(&self, batch: &Arc<Batch>) -> Vec<Entry> {
+    fn close(&self, batch: &Arc<Batch>) -> Events {
         let next = Arc::default();
         let mut open = soon(&self.0.0);
         if !Arc::ptr_eq(&open.batch, batch) {
-            return Vec::new();
+            return Events::default();
         }
         open.batch = next;
-        std::mem::take(&mut open.events)
+        let spare = std::mem::take(&mut open.spare);
+        std::mem::replace(&mut open.events, spare)
     }
 }

@@ -7,8 +7,9 @@ use sha2::{Digest, Sha256};
 
 use super::{Event, Hash, Head, json};
 
-/// Room for a usual line, so that it need not grow while it is written.
-const USUAL: usize = 1024;
+/// Room for a usual line, so that it need not grow while it is written. A little less than what an allocator keeps
+/// ready for each thread.
+const USUAL: usize = 768;
 
 /// Room for what [`Draft::seal`] adds: two names, a number, a hash.
 pub(super) const SEAL: usize = 112;
@@ -44,6 +45,23 @@ impl Draft {
         Self { text, digest }
     }
 
+    /// The same, borrowed.
+    pub(super) fn piece(&self) -> Piece<'_> {
+        Piece {
+            text: &self.text,
+            digest: self.digest.clone(),
+        }
+    }
+}
+
+/// A line that has no place in the chain yet, wherever its text is kept.
+pub(super) struct Piece<'a> {
+    pub(super) text: &'a [u8],
+    /// The hash of the text so far.
+    pub(super) digest: Sha256,
+}
+
+impl Piece<'_> {
     /// How long the line will be at most.
     pub(super) fn len(&self) -> u64 {
         (self.text.len() + SEAL) as u64
@@ -53,7 +71,7 @@ impl Draft {
     pub(super) fn seal(self, tip: &Head, lines: &mut Vec<u8>) -> io::Result<Head> {
         let Self { text, mut digest } = self;
         let seq = tip.seq.saturating_add(1);
-        lines.extend_from_slice(&text);
+        lines.extend_from_slice(text);
         let from = lines.len();
         write!(lines, r#","seq":{seq},"prev":"{}"}}"#, tip.hash)?;
         digest.update(&lines[from..]);
@@ -106,9 +124,9 @@ mod tests {
             hash: Hash::of(b"before"),
         };
         let draft = Draft::new(&json!({"event": "call", "tool": "x\",\"seq\":7"})).unwrap();
-        let most = draft.len();
+        let most = draft.piece().len();
         let mut line = vec![];
-        let next = draft.seal(&tip, &mut line).unwrap();
+        let next = draft.piece().seal(&tip, &mut line).unwrap();
         assert!(line.len() as u64 <= most);
         let line = line.strip_suffix(b"\n").unwrap();
         assert_eq!((next.seq, next.hash), (42, Hash::of(line)));

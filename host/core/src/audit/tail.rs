@@ -144,7 +144,7 @@ mod tests {
     fn the_last_whole_line_is_found_behind_any_rubbish() {
         let draft = Draft::new(&json!({"event": "call", "long": "x".repeat(40_000)})).unwrap();
         let mut line = vec![];
-        let tip = draft.seal(&Head::START, &mut line).unwrap();
+        let tip = draft.piece().seal(&Head::START, &mut line).unwrap();
         let good = |tail: &Tail| tail.last.as_ref().map(|last| last.tip) == Some(tip);
         let clean = tail(&[&line]);
         assert!(good(&clean) && clean.loose.is_none());

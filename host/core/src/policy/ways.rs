@@ -13,6 +13,8 @@ pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
     if decision == Decision::Allow {
         return Vec::new();
     }
+    // Agents run mimir too and read what it prints: here nobody speaks but mimir.
+    let evaluation = &evaluation.told();
     let mut ways = Vec::new();
     let reasons = evaluation.reasons().iter();
     for reason in reasons.filter(|reason| reason.decision == decision) {
