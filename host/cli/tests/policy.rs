@@ -50,13 +50,13 @@ fn the_way_out_names_what_stands_in_the_way() {
         (
             "tools:\n  write_file:\n    approval: allow\n",
             vec![
-                "`mimir policy accept` puts `tools.write_file.approval: allow` (.mimir/config.yml:3) in force",
+                "`mimir policy accept` puts `tools.write_file.approval` (.mimir/config.yml:3) in force",
             ],
         ),
         (
             &format!("{rule}ask\n"),
             vec![
-                "change or remove `tools.write_file.approval: ask` (.mimir/config.yml:7)",
+                "change or remove `tools.write_file.approval` (.mimir/config.yml:7)",
                 "change or remove `policy.rules[0]` (.mimir/config.yml:3)",
             ],
         ),
