@@ -30,6 +30,10 @@ mod guests {
     include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 }
 
+/// As in the program, for mimir and for its reference.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A name, and what it measures.
 type Area = (&'static str, fn(&mut Report));
 

@@ -82,6 +82,8 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("inquire", &["mimir"]),
     ("dialoguer", &["mimir"]),
     ("crossterm", &["mimir"]),
+    // Chosen by the program, and by what measures it.
+    ("mimalloc", &["mimir", "mimir-tests"]),
     // In the binary, and in a build script, where nobody matches on errors.
     ("anyhow", &["mimir", "mimir-builtins"]),
 ];

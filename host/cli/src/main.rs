@@ -25,6 +25,10 @@ use args::{Invocation, Unread};
 use exit::{Exit, Failure};
 use output::Printer;
 
+/// A call allocates on one thread what another may free; the system's allocator makes both wait for that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let invocation = match Invocation::read(std::env::args_os()) {
         Ok(invocation) => invocation,

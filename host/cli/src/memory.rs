@@ -4,13 +4,14 @@
 //! cannot write this. What has once come apart stays so until a person removes the file: a log that was cut does
 //! not become whole because it has grown again.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use mimir_core::audit::{FileAudit, Head, Log};
 use mimir_core::config::AuditSettings;
+use mimir_core::files::{self, Links};
 use mimir_core::text::visible;
 
 use crate::ledger::UserLedger;
@@ -29,6 +30,9 @@ pub struct Memory {
 
 /// The file is as long as a head is; what is longer is none.
 const LONGEST: u64 = 1024;
+
+/// A line for each config file, of which there are a handful.
+const SEEN_MAX: u64 = 64 << 10;
 
 impl Memory {
     /// What is remembered of this workspace. Nothing is read before it is asked for.
@@ -53,9 +57,7 @@ impl Memory {
 
     /// The line that is remembered as the last.
     pub fn read(&self) -> Option<Head> {
-        let file = File::open(self.path.as_ref()?).ok()?;
-        let mut bytes = Vec::new();
-        file.take(LONGEST).read_to_end(&mut bytes).ok()?;
+        let bytes = files::read(self.path.as_ref()?, Links::Followed, LONGEST).ok()?;
         Head::decode(&bytes)
     }
 
@@ -69,7 +71,7 @@ impl Memory {
             .iter()
             .map(|(file, digest)| format!("{digest} {file}\n"))
             .collect();
-        let before = std::fs::read_to_string(&path).ok();
+        let before = files::read_text(&path, Links::Followed, SEEN_MAX).ok();
         if before.as_deref() == Some(text.as_str()) {
             return Vec::new();
         }
@@ -129,7 +131,7 @@ impl Memory {
             options.mode(0o600);
         }
         // In place and always as long: what is here is never half of anything.
-        options.open(path)?.write_all(&now.encode())
+        files::open_with(path, Links::Followed, &mut options)?.write_all(&now.encode())
     }
 }
 

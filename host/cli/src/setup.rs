@@ -35,6 +35,9 @@ pub struct Setup {
     pub memory: Memory,
 }
 
+/// How many denials that forbid nothing are told at each command.
+const WARNINGS: usize = 3;
+
 impl Setup {
     /// Finds the workspace and reads the config files.
     pub fn find(globals: &Globals) -> Result<Self, ToolError> {
@@ -120,8 +123,15 @@ impl Setup {
     /// Tools and rules together, with a word about what is forbidden and not there: a slip in a name forbids nothing.
     pub fn joined(&self, policy: Policy, registry: Registry) -> World {
         let tools: Vec<_> = registry.tools().iter().map(Arc::as_ref).collect();
-        for line in policy.idle_denials(&tools) {
+        let idle = policy.idle_denials(&tools);
+        for line in idle.iter().take(WARNINGS) {
             warn(line);
+        }
+        if idle.len() > WARNINGS {
+            let more = idle.len() - WARNINGS;
+            warn(format_args!(
+                "{more} more such lines; `mimir policy check` has all"
+            ));
         }
         World { registry, policy }
     }

@@ -85,7 +85,7 @@ fn the_way_out_names_what_stands_in_the_way() {
     assert_eq!(outcome["error"]["code"], "POLICY_DENIED");
     assert_eq!(
         outcome["wayOut"],
-        json!(["take it out of `policy.deny: [write_file]` (.mimir/config.yml:3)"])
+        json!(["take it out of `policy.deny` (.mimir/config.yml:3)"])
     );
 }
 

@@ -53,6 +53,14 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
         }
     }
     let digest = file.digest();
+    let now = Setup::find(globals)?;
+    if now.settings.project().map(|file| file.digest()).as_ref() != Some(&digest) {
+        let message = format!(
+            "{} has changed meanwhile, and nothing was accepted; run `mimir policy accept` again",
+            file.shown
+        );
+        return Err(ToolError::new(Code::InvalidInput, message).into());
+    }
     ledger.change(|book| {
         // One state of the file counts: an older one must not come back unseen.
         book.settings.clear();

@@ -185,6 +185,14 @@ struct Names {
     kind: String,
 }
 
+/// Names that no file may have on Windows, whatever its extension.
+fn is_device(name: &str) -> bool {
+    let numbered = |name: &str| matches!(name.as_bytes(), [b'1'..=b'9']);
+    matches!(name, "con" | "prn" | "aux" | "nul")
+        || name.strip_prefix("com").is_some_and(numbered)
+        || name.strip_prefix("lpt").is_some_and(numbered)
+}
+
 impl Names {
     fn of(name: &str) -> Result<Self, Failure> {
         let shown = mimir_core::text::visible(mimir_core::text::prefix(name, 80));
@@ -208,6 +216,11 @@ impl Names {
         }
         if KEYWORDS.contains(&tool.as_str()) {
             return Err(bad(&format!("it is a word of Rust; try `{tool}_tool`")));
+        }
+        if is_device(&tool) {
+            return Err(bad(&format!(
+                "Windows keeps that name for a device; try `{tool}_tool`"
+            )));
         }
         if TAKEN.contains(&tool.as_str()) {
             return Err(bad(&format!(
@@ -280,6 +293,9 @@ mod tests {
                 .contains("Some(\"x_2\")")
         );
         for bad in [
+            "con",
+            "COM1",
+            "lpt9",
             "",
             "1a",
             "-a",
@@ -295,6 +311,7 @@ mod tests {
         ] {
             assert!(Names::of(bad).is_err(), "{bad}");
         }
+        assert!(Names::of("com10").is_ok() && Names::of("console").is_ok());
     }
 
     #[test]

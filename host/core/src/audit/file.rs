@@ -172,18 +172,14 @@ struct Gathered<'a> {
     turns: u32,
 }
 
-/// How many turns of the others an event waits for while they end too. After one, half of what is about to end has
-/// ended; a third would gather little more.
-const GATHER: u32 = 2;
-
-/// How many turns it waits for at most while somebody else is writing, which is a better use of the time than to
-/// wait for a lock.
-const TURNS: u32 = 5;
+/// How many turns an event waits for at most: one to gather, and more while somebody else is writing, which is
+/// a better use of the time than to wait for a lock.
+const TURNS: u32 = 4;
 
 impl Gathered<'_> {
     fn waits(&self) -> bool {
         let busy = || self.batch.as_ref().is_some_and(|batch| batch.is_busy());
-        self.turns < GATHER || (self.turns < TURNS && (busy() || is_busy(&self.log.chain.0)))
+        self.turns == 0 || (self.turns < TURNS && (busy() || is_busy(&self.log.chain.0)))
     }
 }
 

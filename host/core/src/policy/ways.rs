@@ -162,7 +162,7 @@ mod tests {
     fn what_waits_for_a_person_is_named() {
         assert_eq!(
             out(json!({"tools": {"sample": {"approval": "allow"}}}), false),
-            ["`mimir policy accept` puts `tools.sample.approval: allow` (config.yml) in force"]
+            ["`mimir policy accept` puts `tools.sample.approval` (config.yml) in force"]
         );
     }
 }
