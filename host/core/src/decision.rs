@@ -57,6 +57,8 @@ pub enum Layer {
     Trust,
     /// What the session has read before.
     Taint,
+    /// What the settings and the grant say of a host.
+    Network,
 }
 
 /// One rule that spoke: what it said and why.
@@ -226,6 +228,15 @@ impl Evaluation {
     pub(crate) fn append(&mut self, mut later: Evaluation) {
         self.reasons.append(&mut later.reasons);
         self.bases.append(&mut later.bases);
+    }
+
+    /// Leaves out the questions that were answered before.
+    pub(crate) fn settle(&mut self, answered: impl Fn(&Reason) -> bool) {
+        let both = self.reasons.drain(..).zip(self.bases.drain(..));
+        let left = both
+            .filter(|(reason, _)| reason.decision != Decision::Ask || !answered(reason))
+            .collect::<Vec<_>>();
+        (self.reasons, self.bases) = left.into_iter().unzip();
     }
 
     /// Says that the reasons from the one numbered `from` are a team's.

@@ -25,6 +25,7 @@ use crate::registry::Registry;
 mod approve;
 mod audit;
 mod decide;
+mod effect;
 mod label;
 mod mask;
 mod run;
@@ -36,6 +37,7 @@ mod validate;
 
 pub use approve::{Approved, Nested};
 pub use decide::Ruled;
+pub use effect::{Consent, Effects, Egress, Reach};
 pub use label::{Floor, Labeled};
 pub use run::Ran;
 pub use sanitize::Clean;

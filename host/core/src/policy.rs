@@ -7,7 +7,9 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use crate::config::{ApprovalDefaults, Config, LimitSettings, Profile, ToolSettings};
+use crate::config::{
+    ApprovalDefaults, Config, LimitSettings, NetworkSettings, Profile, ToolSettings,
+};
 use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::limits::Limits;
 use crate::paths::PathRules;
@@ -24,6 +26,7 @@ mod idle;
 mod judge;
 mod links;
 mod lists;
+mod network;
 mod of_tool;
 mod own;
 mod place;
@@ -36,7 +39,7 @@ mod ways;
 pub(crate) use forms::same_as;
 pub(crate) use links::Links;
 pub(crate) use own::{own_word, trust};
-pub(crate) use ways::ways;
+pub(crate) use ways::{GRANT, ways};
 
 pub use error::PolicyError;
 pub use source::Source;
@@ -60,6 +63,7 @@ pub struct Policy {
     limits: Limits,
     /// The bounds that the file itself sets.
     own_limits: LimitSettings,
+    network: NetworkSettings,
     longest: Option<Duration>,
     profile: Profile,
     lease_days: u32,
@@ -115,6 +119,7 @@ impl Policy {
             approval: config.approval.clone(),
             limits: config.limits(),
             own_limits: config.limits,
+            network: config.network.clone(),
             longest: config.tools.max_execution_time.map(Duration::from_millis),
             profile: config.profile,
             lease_days: config.approvals.lease_days,
@@ -150,6 +155,7 @@ impl Policy {
         Ok(Self {
             tools: together.tools.each.clone(),
             limits: together.limits(),
+            network: together.network.clone(),
             longest: together.tools.max_execution_time.map(Duration::from_millis),
             profile: together.profile,
             lease_days: together.approvals.lease_days,

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
 use super::Config;
-use crate::network::{Host, HostPattern, Mode, NetworkPolicy, Rules};
+use crate::network::{Entry, Host, HostPattern, Mode, NetworkPolicy, Rules};
 
 /// What may be reached; what is not set keeps its default, and in the block of a tool what all tools have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -63,14 +63,22 @@ impl NetworkSettings {
 
     /// The policy that they state; `at` is the key of the block, for messages.
     pub fn policy(&self, at: &str) -> NetworkPolicy {
+        self.policy_over(at, &[])
+    }
+
+    /// The same, with `granted` for the list of hosts where none is set.
+    pub fn policy_over(&self, at: &str, granted: &[Entry]) -> NetworkPolicy {
         let mut own = self.rules(at);
+        if self.allowed_hosts.is_none() {
+            own.allowed.extend(granted.iter().cloned());
+        }
         let Some(cap) = &self.cap else {
             return NetworkPolicy::new(own);
         };
         // Where a name leads is not for a file to say that nobody has accepted.
         own.hosts
             .retain(|name, to| cap.hosts.0.get(name) == Some(to));
-        NetworkPolicy::new(own).within(cap.policy(at))
+        NetworkPolicy::new(own).within(cap.policy_over(at, granted))
     }
 
     /// The PEM files that count.

@@ -17,6 +17,7 @@ use crate::policy;
 use crate::tool::{Tool, Trust};
 
 use super::decide::Ruled;
+use super::effect::asked_as;
 use super::trail::Trail;
 use super::validate::Checked;
 use super::{Pipeline, Road};
@@ -34,6 +35,7 @@ pub struct Approved {
     rights: Needs,
     deadline: Deadline,
     pipeline: Pipeline,
+    answered: Vec<String>,
 }
 
 impl Approved {
@@ -88,19 +90,34 @@ impl Approved {
         outer.chain([Caller::of(&self.checked.tool)]).collect()
     }
 
+    /// The pipeline that it is on.
+    pub(super) fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// What a person was asked about before, in the spelling of the effect gate.
+    pub(super) fn answered(&self) -> &[String] {
+        &self.answered
+    }
+
+    /// This call, as what is in the middle of it sees it.
+    pub(super) fn parent(&self) -> Parent {
+        Parent {
+            tool: self.checked.tool.name().clone(),
+            callers: self.chain(),
+            depth: self.checked.depth,
+            deadline: self.deadline.clone(),
+            watch: self.checked.watch.clone(),
+            paths: self.paths().clone(),
+            floor: Arc::clone(&self.checked.floor),
+        }
+    }
+
     /// Calls another tool in the middle of this call, through the same gates.
     pub fn nested(&self) -> Nested {
         Nested {
             pipeline: self.pipeline.clone(),
-            parent: Parent {
-                tool: self.checked.tool.name().clone(),
-                callers: self.chain(),
-                depth: self.checked.depth,
-                deadline: self.deadline.clone(),
-                watch: self.checked.watch.clone(),
-                paths: self.paths().clone(),
-                floor: Arc::clone(&self.checked.floor),
-            },
+            parent: self.parent(),
             allowed: self.rights.tools.clone(),
             context: self.checked.context.clone(),
             observer: Arc::clone(&self.checked.observer),
@@ -168,7 +185,11 @@ pub(super) async fn approve(
         trail.edited(&arguments);
         return Ok(Next::Edited(Box::new(ruled.checked.with(arguments))));
     }
-    let Ruled { checked, .. } = ruled;
+    let Ruled {
+        checked,
+        evaluation,
+        ..
+    } = ruled;
     let ports = road.ports;
     let outer = checked
         .parent
@@ -178,6 +199,7 @@ pub(super) async fn approve(
         deadline: Deadline::new(Arc::clone(&ports.clock), checked.limits().wall, outer),
         rights: rights(&checked.tool),
         pipeline: road.pipeline.clone(),
+        answered: evaluation.asking().map(asked_as).collect(),
         checked,
     })))
 }
@@ -192,7 +214,7 @@ fn rights(tool: &Tool) -> Needs {
 
 /// Asks a person, if nobody has answered for this call before. Gives the arguments that the person wants
 /// instead, if there are some.
-async fn ask(
+pub(super) async fn ask(
     road: &Road<'_>,
     ruled: &Ruled,
     trail: &mut Trail,

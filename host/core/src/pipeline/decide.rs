@@ -48,7 +48,7 @@ fn denied(checked: &Checked, told: &Evaluation) -> ToolError {
 
 /// Whether a person has said that the call may be made after content of strangers was read: of two forms of a
 /// tool, a no to either is one.
-fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bool> {
+pub(super) fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bool> {
     let same = checked.same.as_deref();
     match same.map(|same| policy.labels(same).accepts_untrusted) {
         Some(Some(false)) => Some(false),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::approval::Answer;
 use crate::audit::{self, AuditError, AuditSink, Event, Kind};
-use crate::call::{Call, Observer};
+use crate::call::{Call, CallContext, Observer, Parent};
 use crate::clock::Watch;
 use crate::decision::Evaluation;
 use crate::error::{Code, ToolError};
@@ -69,6 +69,56 @@ impl Trail {
             blind,
             masked: None,
         }
+    }
+
+    /// The trail of something that a tool does in the middle of its call. Where it is not known what is secret,
+    /// nothing is done. `subject` is what it is about, without its content.
+    pub(super) fn of_effect(
+        tool: &Arc<Tool>,
+        context: &CallContext,
+        parent: &Parent,
+        ports: &Ports,
+        mut subject: String,
+    ) -> Result<Self, ToolError> {
+        let redactor = ports.vault.redactor().map_err(|error| {
+            let message =
+                format!("nothing was sent, because what is secret could not be masked: {error}");
+            ToolError::new(Code::Unavailable, message)
+        })?;
+        let mut event = Event::of(Kind::Effect, ports.clock.now())
+            .in_call(context)
+            .with_tool(tool.name().as_str());
+        redactor.text(&mut subject);
+        event = event.with_subject(&subject);
+        event.ok = false;
+        event.source = Some(tool.source);
+        event.digest = Some(tool.origin.digest.clone());
+        Ok(Self {
+            sink: Some(Arc::clone(&ports.audit)),
+            event,
+            tool: Some(Arc::clone(tool)),
+            watch: parent.watch.clone(),
+            same: None,
+            floor: Arc::clone(&parent.floor),
+            redactor,
+            blind: None,
+            masked: None,
+        })
+    }
+
+    /// Records what came of it, before it is done.
+    pub(super) fn finish_effect(mut self, refused: Option<Code>) -> Result<(), ToolError> {
+        let Some(sink) = self.sink.take() else {
+            return Ok(());
+        };
+        self.event.ok = refused.is_none();
+        self.event.code = refused;
+        sink.record(&self.event).map_err(|error| {
+            ToolError::new(
+                Code::Unavailable,
+                format!("nothing was sent, because it could not be recorded: {error}"),
+            )
+        })
     }
 
     /// The tool is known, the one that does only what this call does, and whether the arguments are kept, if that

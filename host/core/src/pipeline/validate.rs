@@ -50,6 +50,30 @@ impl Checked {
         &self.context
     }
 
+    /// A request that a tool makes in the middle of its call: `parent` is that call.
+    pub(super) fn of_request(
+        tool: Arc<Tool>,
+        arguments: Value,
+        context: CallContext,
+        observer: Arc<dyn Observer>,
+        parent: Parent,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            tool,
+            arguments,
+            context,
+            observer,
+            depth: parent.depth + 1,
+            same: None,
+            floor: Arc::clone(&parent.floor),
+            watch: parent.watch.clone(),
+            limits,
+            paths: parent.paths.clone(),
+            parent: Some(parent),
+        }
+    }
+
     /// The same call with other arguments, as it would have come in.
     pub(super) fn with(self, arguments: Value) -> Call {
         Call {

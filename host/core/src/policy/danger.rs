@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::config::{ApprovalBlock, Conditions};
 use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::network::{HostPattern, Target};
 use crate::tool::Tool;
 
 use super::budget::{Budget, SET_MAX};
@@ -171,48 +172,21 @@ fn from_javascript(text: &str) -> String {
     }
 }
 
-/// Whether the tool names the host of `url` among its needs. An address that cannot be read has none.
+/// Whether the tool was granted the host of `url`. An address that cannot be read has none.
 fn is_known(url: &str, tool: &Tool) -> bool {
-    let Some(host) = host(url) else {
+    let Ok(target) = Target::parse(url) else {
         return false;
     };
-    tool.granted.hosts.iter().any(|need| {
-        let pattern = need
-            .host
-            .split(':')
-            .next()
-            .unwrap_or_default()
-            .to_ascii_lowercase();
-        match pattern.strip_prefix("*.") {
-            Some(parent) => host
-                .strip_suffix(parent)
-                .is_some_and(|sub| sub.len() > 1 && sub.ends_with('.')),
-            None => host == pattern,
-        }
-    })
-}
-
-/// The host of an address, in lower case. Anything unusual in it has no host that is known: a name and a
-/// password, a backslash, a character outside of ASCII.
-fn host(url: &str) -> Option<String> {
-    let (scheme, rest) = url.split_once("://")?;
-    if !scheme.eq_ignore_ascii_case("https") && !scheme.eq_ignore_ascii_case("http") {
-        return None;
-    }
-    let authority = rest.split(['/', '?', '#']).next()?;
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|c| c.is_ascii_digit()) => host,
-        Some(_) => return None,
-        None => authority,
-    };
-    let host = host.strip_suffix('.').unwrap_or(host);
-    let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'-' || c == b'.';
-    (!host.is_empty() && host.bytes().all(plain)).then(|| host.to_ascii_lowercase())
+    let patterns = tool.granted.hosts.iter();
+    let mut patterns = patterns.filter_map(|need| need.host.parse::<HostPattern>().ok());
+    patterns.any(|pattern| pattern.matches(&target))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::needs::HostNeed;
+    use crate::pipeline::tests::tool;
 
     #[test]
     fn patterns_are_read_as_the_seeds_write_them() {
@@ -223,12 +197,18 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plain_address_has_a_known_host() {
-        assert_eq!(
-            host("https://API.example.com:443/x"),
-            Some("api.example.com".into())
-        );
-        assert_eq!(host("https://example.com./"), Some("example.com".into()));
+    fn only_an_address_that_all_read_alike_has_a_known_host() {
+        let mut sample = tool("sample");
+        sample.granted.hosts = ["api.example.com", "example.com", "good.com"]
+            .map(|host| HostNeed {
+                host: host.to_owned(),
+                methods: vec!["GET".to_owned()],
+                reason: String::new(),
+            })
+            .to_vec();
+        for known in ["https://API.example.com:443/x", "https://example.com./"] {
+            assert!(is_known(known, &sample), "{known}");
+        }
         for odd in [
             "https://good.com@evil.com/",
             "https://good.com\\@evil.com",
@@ -238,7 +218,7 @@ mod tests {
             "https://[::1]/",
             "https://gооd.com/",
         ] {
-            assert_eq!(host(odd), None, "{odd}");
+            assert!(!is_known(odd, &sample), "{odd}");
         }
     }
 }

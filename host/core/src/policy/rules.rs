@@ -87,8 +87,23 @@ impl RuleBook {
         if self.rules.is_empty() {
             return false;
         }
+        self.speak(tool, arguments, links, evaluation, |_| true)
+    }
+
+    /// Lets those rules speak that `heard` says.
+    fn speak(
+        &self,
+        tool: &Tool,
+        arguments: &Value,
+        links: &Links<'_>,
+        evaluation: &mut Evaluation,
+        heard: impl Fn(&Rule) -> bool,
+    ) -> bool {
         let mut allowed = false;
         let mut speak = |rule: &Rule| {
+            if !heard(rule) {
+                return;
+            }
             allowed |= rule.decision == Decision::Allow;
             let reason = Reason {
                 layer: Layer::ArgumentRule,
@@ -115,6 +130,20 @@ impl RuleBook {
             }),
         }
         allowed
+    }
+
+    /// What the rules about requests say of this one.
+    pub(super) fn evaluate_request(
+        &self,
+        tool: &Tool,
+        request: &Value,
+        evaluation: &mut Evaluation,
+    ) {
+        if self.rules.iter().any(Rule::is_about_requests) {
+            self.speak(tool, request, &Links::none(), evaluation, |rule| {
+                rule.is_about_requests()
+            });
+        }
     }
 
     fn judge(&self, tool: &Tool) -> Result<Arc<Judge>, String> {
@@ -236,6 +265,15 @@ impl Rule {
             return Err(broken("speaks of its `noMatch` example", example));
         }
         Ok(())
+    }
+
+    /// Whether it looks at nothing but what every request has.
+    fn is_about_requests(&self) -> bool {
+        let of_request = |condition: &Condition| {
+            matches!(condition.place.argument(), Some("url" | "method" | "host"))
+                && condition.place.is_one_name()
+        };
+        !self.conditions.is_empty() && self.conditions.iter().all(of_request)
     }
 
     fn is_about(&self, tool: &Tool) -> bool {

@@ -7,6 +7,9 @@ use crate::tool::Tool;
 /// Where a person writes what holds in a workspace, and what puts it in force.
 const HERE: &str = "in .mimir/config.yml, and then `mimir policy accept`";
 
+/// The rule behind the refusal of a request that was never granted.
+pub(crate) const GRANT: &str = "needs.hosts";
+
 /// One line for each rule that stands in the way; all of them have to be followed.
 pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
     let decision = evaluation.decision();
@@ -25,6 +28,8 @@ pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
                 "`mimir policy accept` puts {} in force",
                 named(&waiting.rule, &waiting.source)
             ),
+            // What the settings refuse outright says itself what would let it.
+            (Layer::Network, _) if denies(reason) && reason.rule != GRANT => continue,
             _ => way(reason, tool),
         };
         if !ways.contains(&way) {
@@ -34,10 +39,14 @@ pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
     ways.iter().map(|way| crate::text::visible(way)).collect()
 }
 
+fn denies(reason: &Reason) -> bool {
+    reason.decision == Decision::Deny
+}
+
 fn way(reason: &Reason, tool: &Tool) -> String {
     let name = tool.name();
     let rule = named(&reason.rule, &reason.source);
-    let denies = reason.decision == Decision::Deny;
+    let denies = denies(reason);
     match reason.layer {
         Layer::TeamPolicy => format!("whoever keeps your team's policy can change {rule}"),
         Layer::Trust => {
@@ -59,6 +68,10 @@ fn way(reason: &Reason, tool: &Tool) -> String {
         ),
         Layer::Taint if reason.rule.ends_with("untrusted content") => format!(
             "a new session has read nothing of strangers; in every session, `tools.{name}.labels.acceptsUntrusted: true` {HERE}"
+        ),
+        Layer::Network if reason.rule != GRANT => format!("add the host to {rule} {HERE}"),
+        Layer::Network => format!(
+            "the plugin must name the host and the method among its needs; or `tools.{name}.approval.conditions.unknownHostRequiresApproval: true` {HERE}, asks you about each other host"
         ),
         Layer::Taint => "a new session has read nothing sensitive".to_owned(),
         Layer::Enabled

@@ -28,12 +28,12 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
         Some(assessment) if !assessment.summary.is_empty() => line(&assessment.summary),
         _ => format!("call `{}`", tool.name()),
     };
-    let grants = match tool.trust {
-        Trust::Untrusted => tool.wanted().lines(),
-        Trust::Trusted | Trust::Harmless => Vec::new(),
-    };
     let trust = |reason: &Reason| reason.layer == Layer::Trust;
     let ungranted = ruled.evaluation.asking().any(trust);
+    let grants = match tool.trust {
+        Trust::Untrusted if ungranted => tool.wanted().lines(),
+        _ => Vec::new(),
+    };
     let changes = tool.changes.iter().filter(|_| ungranted);
     let callers = checked.callers().iter().map(|caller| caller.tool.as_str());
     let callers: Vec<&str> = callers.collect();

@@ -1,0 +1,264 @@
+//! Effect gate: what a tool sends out in the middle of its call is judged when it is known, by the same stages as the
+//! call was at its beginning: decide, approve, audit.
+//!
+//! What a call may reach is looked up anew for each request: a grant that was taken back, or a rule that was written
+//! meanwhile, counts from the next one on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use crate::audit::{Event, Kind};
+use crate::backend::Assessment;
+use crate::call::{CallContext, Observer, Parent};
+use crate::decision::Decision;
+use crate::error::{Code, ToolError};
+use crate::limits::Limits;
+use crate::needs::Needs;
+use crate::network::{NetworkPolicy, Target};
+use crate::tool::{Risk, Tool, Trust};
+
+use super::approve::Approved;
+use super::decide::Ruled;
+use super::trail::Trail;
+use super::validate::Checked;
+use super::{Pipeline, World, approve};
+
+mod judge;
+
+pub(super) use judge::asked_as;
+
+/// A request that is about to leave the machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Egress<'a> {
+    /// Where it goes.
+    pub target: &'a Target,
+    /// The method that will be on the wire.
+    pub method: &'a str,
+}
+
+/// A yes to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// As far as the lists let it.
+    Listed,
+    /// Also if it is on no list: a person was asked.
+    Unlisted,
+}
+
+/// What a call may reach at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reach {
+    /// What was granted, within what the settings let.
+    pub policy: NetworkPolicy,
+    /// PEM files of certificates that are trusted beside those of the platform.
+    pub roots: Vec<String>,
+}
+
+/// The way of a call to the outside. A backend hands each request to it and does what it says.
+#[derive(Clone)]
+pub struct Effects(Arc<Inner>);
+
+struct Inner {
+    pipeline: Pipeline,
+    /// The tool as it was when the call was approved, and what it was given then.
+    tool: Arc<Tool>,
+    rights: Needs,
+    limits: Limits,
+    arguments: Value,
+    /// What a person was asked about before the call ran.
+    answered: Box<[String]>,
+    parent: Parent,
+    context: CallContext,
+    observer: Arc<dyn Observer>,
+    /// What could be reached when that was last looked up, and in which world.
+    reach: Mutex<Option<(Arc<World>, Arc<Reach>)>>,
+}
+
+impl Approved {
+    /// The way of this call to the outside, through the same gates.
+    pub fn effects(&self) -> Effects {
+        Effects(Arc::new(Inner {
+            pipeline: self.pipeline().clone(),
+            tool: Arc::clone(self.tool()),
+            rights: self.rights().clone(),
+            limits: *self.limits(),
+            arguments: self.arguments().clone(),
+            answered: self.answered().into(),
+            parent: self.parent(),
+            context: self.context().clone(),
+            observer: Arc::clone(self.observer()),
+            reach: Mutex::default(),
+        }))
+    }
+}
+
+impl Effects {
+    /// What the call may reach now. The same allocation as before, as long as nothing has changed.
+    pub fn reach(&self) -> Arc<Reach> {
+        let world = self.0.pipeline.world();
+        let mut kept = self.0.reach.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some((then, reach)) if Arc::ptr_eq(then, &world) => Arc::clone(reach),
+            other => {
+                let new = Arc::new(self.0.reach(&world));
+                let reach = match other {
+                    Some((_, old)) if *old == new => Arc::clone(old),
+                    _ => new,
+                };
+                *kept = Some((world, Arc::clone(&reach)));
+                reach
+            }
+        }
+    }
+
+    /// Judges a request, asks a person if need be, and puts on record what came of it. What cannot be recorded is not
+    /// sent.
+    pub async fn request(&self, egress: Egress<'_>) -> Result<Consent, ToolError> {
+        // On the heap: it holds a card and an answer, and few calls get here.
+        Box::pin(self.0.request(egress)).await
+    }
+
+    /// Puts on record that a request was not sent although it was let: an address that its name leads to is refused.
+    pub fn refused(&self, egress: Egress<'_>, code: Code) {
+        let ports = &self.0.pipeline.0.ports;
+        let Ok(redactor) = ports.vault.redactor() else {
+            return;
+        };
+        let mut subject = named(egress);
+        redactor.text(&mut subject);
+        let mut event = Event::of(Kind::Effect, ports.clock.now())
+            .in_call(&self.0.context)
+            .with_tool(self.0.tool.name().as_str())
+            .with_subject(&subject)
+            .refused(code);
+        event.source = Some(self.0.tool.source);
+        event.digest = Some(self.0.tool.origin.digest.clone());
+        event.decision = Some(Decision::Deny);
+        if let Err(error) = ports.audit.record(&event) {
+            tracing::error!(%error, "a refused request could not be recorded");
+        }
+    }
+}
+
+/// A request without what could carry content: its method and its origin.
+fn named(egress: Egress<'_>) -> String {
+    format!("{} {}", egress.method, egress.target.origin())
+}
+
+impl Inner {
+    /// The tool as it is now, and what of its rights the call still has.
+    fn standing(&self, world: &World) -> Result<(Arc<Tool>, Needs), ToolError> {
+        let name = self.tool.name().as_str();
+        let same = |tool: &&Arc<Tool>| {
+            tool.origin.digest == self.tool.origin.digest
+                && tool.origin.location == self.tool.origin.location
+        };
+        let gone = |why: &str| {
+            ToolError::new(
+                Code::PolicyDenied,
+                format!("`{name}` may send nothing any more: {why}"),
+            )
+        };
+        let Some(tool) = world.registry.get(name).filter(same) else {
+            return Err(gone("its plugin was removed or replaced during the call"));
+        };
+        if let Some(reason) = world.policy.refusal(tool) {
+            return Err(gone(&format!("{} ({})", reason.text, reason.source)));
+        }
+        let mut rights = self.rights.clone();
+        match (self.tool.trust, tool.trust) {
+            (_, Trust::Trusted | Trust::Harmless) => rights.keep(&tool.granted),
+            // A person has said yes to this very call.
+            (Trust::Untrusted, Trust::Untrusted) => {}
+            (_, Trust::Untrusted) => {
+                let way = format!("`mimir tools trust {name}` grants it again");
+                return Err(gone("its grant was taken back during the call").with_way_out([way]));
+            }
+        }
+        Ok((Arc::clone(tool), rights))
+    }
+
+    fn reach(&self, world: &World) -> Reach {
+        let standing = self.standing(world);
+        let hosts = standing.map_or_else(|_| Vec::new(), |(_, rights)| rights.hosts);
+        let granted = judge::granted(&hosts);
+        Reach {
+            policy: granted.within(world.policy.network(&self.tool, &hosts)),
+            roots: world.policy.roots(&self.tool),
+        }
+    }
+
+    async fn request(&self, egress: Egress<'_>) -> Result<Consent, ToolError> {
+        let world = self.pipeline.world();
+        let road = self.pipeline.road(&world);
+        let mut trail = Trail::of_effect(
+            &self.tool,
+            &self.context,
+            &self.parent,
+            road.ports,
+            named(egress),
+        )?;
+        let judged = async {
+            let (tool, rights) = self.standing(&world)?;
+            let checked = self.checked(tool, egress);
+            let judged = judge::judge(&road, self, &checked, &rights, egress);
+            trail.decided(&judged.evaluation);
+            if judged.evaluation.decision() == Decision::Deny {
+                return Err(judged.denied(&checked, egress));
+            }
+            let ruled = Ruled {
+                assessment: Some(summary(egress)),
+                evaluation: judged.evaluation,
+                checked,
+            };
+            if ruled.evaluation.decision() == Decision::Ask
+                && approve::ask(&road, &ruled, &mut trail).await?.is_some()
+            {
+                let message = "a request cannot be edited; say no, and change the call";
+                return Err(ToolError::new(Code::ApprovalDenied, message));
+            }
+            Ok(match judged.unlisted {
+                true => Consent::Unlisted,
+                false => Consent::Listed,
+            })
+        };
+        let result = judged.await;
+        let recorded = trail.finish_effect(result.as_ref().err().map(|error| error.code));
+        match (result, recorded) {
+            (Ok(_), Err(error)) => Err(error),
+            (result, _) => result,
+        }
+    }
+
+    /// The request as the stages see it: like a call that the tool makes.
+    fn checked(&self, tool: Arc<Tool>, egress: Egress<'_>) -> Box<Checked> {
+        Box::new(Checked::of_request(
+            tool,
+            arguments(egress),
+            self.context.clone(),
+            Arc::clone(&self.observer),
+            self.parent.clone(),
+            self.limits,
+        ))
+    }
+}
+
+/// What rules about `method`, `url` and `host` look at.
+fn arguments(egress: Egress<'_>) -> Value {
+    json!({
+        "method": egress.method,
+        "url": egress.target.to_string(),
+        "host": egress.target.host().to_string(),
+    })
+}
+
+/// What a person reads first.
+fn summary(egress: Egress<'_>) -> Assessment {
+    Assessment {
+        approval: Decision::Ask,
+        risk: Risk::Low,
+        summary: format!("send {} {}", egress.method, egress.target),
+        risks: Vec::new(),
+    }
+}
