@@ -17,5 +17,6 @@ mod files;
 mod house;
 mod keys;
 mod loader;
+mod net;
 mod pipeline;
 mod testkit;

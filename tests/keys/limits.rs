@@ -8,6 +8,7 @@ use mimir_testkit::{Approve, Testkit, Value, json};
 
 use super::{ending, kit, only, runs, set};
 use crate::guests;
+use crate::net::site::{Site, reply};
 
 keys! {
     time: "limits.timeMs" => time_is_bounded,
@@ -31,6 +32,10 @@ keys! {
     long_lines_of_a_tool: "tools.*.limits.logLineBytes" => log_lines_are_cut,
     open_files: "limits.openFiles" => open_files_are_counted,
     open_files_of_a_tool: "tools.*.limits.openFiles" => open_files_are_counted,
+    http_time: "limits.httpTimeMs" => requests_end_in_time,
+    http_time_of_a_tool: "tools.*.limits.httpTimeMs" => requests_end_in_time,
+    http_body: "limits.httpBodyBytes" => bodies_are_bounded,
+    http_body_of_a_tool: "tools.*.limits.httpBodyBytes" => bodies_are_bounded,
     at_a_time: "limits.concurrent" => calls_at_a_time_are_counted,
     at_a_time_of_a_tool: "tools.*.limits.concurrent" => calls_at_a_time_are_counted,
     per_minute: "limits.callsPerMinute" => calls_per_minute_are_counted,
@@ -156,6 +161,27 @@ fn open_files_are_counted(key: &str) {
     let (bound, free) = bound_and_free(key, guest, 5);
     let (bound, free) = (open(bound), open(free));
     assert!((1..=5).contains(&bound) && free > 5, "{bound}, {free}");
+}
+
+/// A request that this site answers is let without a bound, and ends with this code under one.
+fn fetches(key: &str, site: &Site, bound: u64, code: Code) {
+    let guest = guests::FETCH;
+    let (bound, free) = bound_and_free(key, guest, bound);
+    let arguments = json!({"strict": true, "steps": [{"url": site.url("/")}]});
+    ending(&bound, guest.name, arguments.clone(), code);
+    runs(&free, guest.name, arguments);
+}
+
+fn requests_end_in_time(key: &str) {
+    let slow = Site::new(|_, stream| {
+        std::thread::sleep(WATCHED);
+        reply(stream, "200 OK", "", "late");
+    });
+    fetches(key, &slow, 100, Code::Timeout);
+}
+
+fn bodies_are_bounded(key: &str) {
+    fetches(key, &Site::says("twelve bytes"), 11, Code::LimitExceeded);
 }
 
 fn calls_at_a_time_are_counted(key: &str) {

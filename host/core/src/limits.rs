@@ -25,6 +25,10 @@ pub struct Limits {
     pub log_line_bytes: usize,
     /// Files and directories open at once.
     pub open_files: usize,
+    /// All of one request over the network, human time excluded.
+    pub http_time: Duration,
+    /// Bytes of the body of a request, and of its answer's.
+    pub http_body: u64,
     /// Calls of one plugin at a time; more wait.
     pub concurrent_per_plugin: usize,
     /// Calls per minute of one tool; off unless set.
@@ -77,6 +81,8 @@ impl Limits {
             log_lines: self.log_lines.min(other.log_lines),
             log_line_bytes: self.log_line_bytes.min(other.log_line_bytes),
             open_files: self.open_files.min(other.open_files),
+            http_time: self.http_time.min(other.http_time),
+            http_body: self.http_body.min(other.http_body),
             concurrent_per_plugin: self.concurrent_per_plugin.min(other.concurrent_per_plugin),
             calls_per_minute: match (self.calls_per_minute, other.calls_per_minute) {
                 (Some(one), Some(other)) => Some(one.min(other)),
@@ -101,6 +107,8 @@ impl Default for Limits {
             log_lines: 1_000,
             log_line_bytes: 4 << 10,
             open_files: 64,
+            http_time: Duration::from_secs(30),
+            http_body: 10 << 20,
             concurrent_per_plugin: 8,
             calls_per_minute: None,
         }

@@ -18,12 +18,16 @@ use crate::describe::Kind;
 use crate::faults::fault;
 use crate::fs::{GuardedFs, Mount, real_path};
 use crate::guest::{Command, Granted, Start};
+use crate::http::Network;
 use crate::lift::command;
 use crate::pipes::Capture;
 use crate::plugin::Plugin;
 
 /// Where the built-in file tools keep what they replace, below the workspace.
 const BACKUPS: &str = ".mimir/state/backups";
+
+/// How the name of the import begins that sends requests.
+const HTTP: &str = "wasi:http/outgoing-handler";
 
 /// How long a plugin may think about a call before a person is asked without its opinion.
 const ASSESS_TIME: Duration = Duration::from_secs(5);
@@ -118,6 +122,7 @@ impl WasmBackend {
             limits,
             observer: Arc::clone(call.observer()),
             nested: (!call.rights().tools.is_empty()).then(|| call.nested()),
+            network: self.network(call),
             granted: Granted {
                 commands: !call.rights().commands.is_empty(),
                 model: call.rights().model,
@@ -125,6 +130,15 @@ impl WasmBackend {
             command,
         };
         Ok((start, capture))
+    }
+
+    /// The way to the network, for a component that imports it.
+    fn network(&self, call: &Approved) -> Network {
+        let mut imports = call.tool().origin.imports.iter();
+        match imports.any(|import| import.starts_with(HTTP)) {
+            true => Network::of(Arc::clone(&self.0), call),
+            false => Network::none(),
+        }
     }
 
     /// A call in a store of its own. The store is made before anything is waited for, so that its parts are
@@ -159,6 +173,7 @@ impl WasmBackend {
                 limits,
                 observer: Arc::new(Unobserved),
                 nested: None,
+                network: Network::none(),
                 granted: Granted::default(),
                 command: None,
             })

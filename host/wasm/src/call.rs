@@ -271,13 +271,23 @@ fn program(guest: &Guest, stdout: Vec<u8>, code: i32) -> Result<Output, ToolErro
     Err(ToolError::new(Code::ExecutionError, message).with_details(details))
 }
 
-/// Adds to a tool's own failure what the host knows of it: which rule stood behind a refusal, and that a write
-/// failed for lack of room.
+/// Adds to a tool's own failure what the host knows of it: which rule stood behind a refusal, why a request failed,
+/// and that a write failed for lack of room.
 fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
     if error.code == Code::PermissionDenied
         && let Some(refusal) = guest.fs.refusals().last()
     {
         error.message = format!("{} ({refusal})", error.message);
+    }
+    if matches!(
+        error.code,
+        Code::ExecutionError | Code::Network | Code::PermissionDenied
+    ) && let Some(failure) = guest.network.failure()
+    {
+        error.code = failure.code;
+        error.message = format!("{} ({})", error.message, failure.message);
+        error.details = error.details.or(failure.details);
+        error.way_out = failure.way_out;
     }
     if error.code == Code::ExecutionError
         && let Some(exhausted) = guest.fs.exhausted()

@@ -19,6 +19,7 @@ use crate::faults::fault;
 use crate::fs::GuardedFs;
 use crate::guest::{Granted, Start};
 use crate::host::WasmHost;
+use crate::http::Network;
 use crate::lift::{LiftedTools, command};
 use crate::plugin::{Bytes, Plugin};
 
@@ -298,6 +299,7 @@ async fn ask(
             limits,
             observer: Arc::new(Unobserved),
             nested: None,
+            network: Network::none(),
             granted: Granted::default(),
             command: None,
         })

@@ -14,7 +14,7 @@ use mimir_core::pipeline::Nested;
 
 use crate::call::OUTPUT_LIMIT;
 use crate::fs::{FsCtxView, FsView, GuardedFs};
-use crate::http::NoNetwork;
+use crate::http::Network;
 use crate::limiter::Limiter;
 use crate::logs::Logs;
 use crate::pipes::{Capture, Lines, Pipe};
@@ -30,7 +30,7 @@ const MOST_REPORTS: u32 = 10_000;
 pub(crate) struct Guest {
     wasi: WasiCtx,
     http: WasiHttpCtx,
-    no_network: NoNetwork,
+    pub(crate) network: Network,
     table: ResourceTable,
     pub(crate) fs: GuardedFs,
     pub(crate) limiter: Limiter,
@@ -59,6 +59,8 @@ pub(crate) struct Start {
     pub observer: Arc<dyn Observer>,
     /// Its way to other tools.
     pub nested: Option<Nested>,
+    /// Its way to the network.
+    pub network: Network,
     /// Which imports it was granted that need a grant as a whole.
     pub granted: Granted,
     /// argv, stdin and stdout of a command; a toolset has none.
@@ -106,7 +108,7 @@ impl Guest {
         Self {
             wasi: wasi.build(),
             http: WasiHttpCtx::new(),
-            no_network: NoNetwork,
+            network: start.network,
             table,
             fs: start.fs,
             limiter: Limiter::new(&start.limits),
@@ -153,7 +155,7 @@ impl WasiHttpView for Guest {
         WasiHttpCtxView {
             ctx: &mut self.http,
             table: &mut self.table,
-            hooks: &mut self.no_network,
+            hooks: &mut self.network,
         }
     }
 }

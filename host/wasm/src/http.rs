@@ -1,24 +1,215 @@
-//! `wasi:http` for guests without a network: linked, so that every component loads, and refused.
+//! `wasi:http` for guests: each outgoing request goes through [`mimir_net`], after the call's effect gate has said yes.
+//!
+//! Here a request is carried and its end is told in the guest's terms. What may be sent is said by
+//! [`Effects`](mimir_core::pipeline::Effects), and nothing here adds to it.
 
 use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
-use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
+use bytes::Bytes;
+use http::Method;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
+use mimir_core::ToolError;
+use mimir_core::backend::BoxFuture;
+use mimir_core::network::Target;
+use mimir_core::pipeline::{Approved, Consent, Effects, Egress};
+use mimir_net::{Ask, Authorize, Error, Permit};
+use wasmtime_wasi_http::{Error as Code, RequestOptions, WasiBody, WasiHttpHooks};
 
-/// Refuses every request.
-pub(crate) struct NoNetwork;
+mod clients;
+mod codes;
 
-type Sent = (
-    http::Response<WasiBody>,
-    Box<dyn Future<Output = Result<(), Error>> + Send>,
-);
+pub(crate) use clients::Clients;
 
-impl WasiHttpHooks for NoNetwork {
+use crate::plugin::Plugin;
+use clients::{Link, limits};
+
+/// The way of one call to the network.
+pub(crate) struct Network(Option<Way>);
+
+#[derive(Clone)]
+struct Way {
+    effects: Effects,
+    plugin: Arc<Plugin>,
+    tool: Arc<str>,
+    limits: mimir_net::Limits,
+    failure: Failure,
+}
+
+/// Why the last request failed, in the host's words: the guest gets a code.
+#[derive(Clone, Default)]
+struct Failure(Arc<Mutex<Option<ToolError>>>);
+
+impl Failure {
+    /// Notes the cause and says it in the guest's terms.
+    fn note(&self, error: Error) -> Code {
+        let code = codes::of(&error);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.into());
+        code
+    }
+}
+
+impl Network {
+    /// None: every request is refused.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    /// The way that this call has.
+    pub(crate) fn of(plugin: Arc<Plugin>, call: &Approved) -> Self {
+        Self(Some(Way {
+            effects: call.effects(),
+            plugin,
+            tool: call.tool().name().as_str().into(),
+            limits: limits(call.limits()),
+            failure: Failure::default(),
+        }))
+    }
+
+    /// Why the last request of the call failed, if one did.
+    pub(crate) fn failure(&self) -> Option<ToolError> {
+        let failure = &self.0.as_ref()?.failure;
+        let last = failure.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
+    }
+}
+
+type Io = Box<dyn Future<Output = Result<(), Code>> + Send>;
+type Sent = (http::Response<WasiBody>, Io);
+
+impl WasiHttpHooks for Network {
+    /// The client sets it, from where the request really goes.
+    fn set_host_header(&mut self) -> bool {
+        false
+    }
+
     fn send_request(
         &mut self,
-        _: http::Request<WasiBody>,
-        _: Option<RequestOptions>,
-        _: Box<dyn Future<Output = Result<(), Error>> + Send>,
-    ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
-        Box::new(std::future::ready(Err(Error::HttpRequestDenied)))
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _: Io,
+    ) -> Box<dyn Future<Output = Result<Sent, Code>> + Send> {
+        let Some(way) = self.0.clone() else {
+            return Box::new(std::future::ready(Err(Code::HttpRequestDenied)));
+        };
+        Box::new(async move {
+            let failure = way.failure.clone();
+            let answer = way.send(request, options).await;
+            let answer = answer.map_err(|error| failure.note(error))?;
+            let done: Io = Box::new(std::future::ready(Ok(())));
+            Ok((answer, done))
+        })
+    }
+}
+
+impl Way {
+    async fn send(
+        self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+    ) -> Result<http::Response<WasiBody>, Error> {
+        let workspace = self.plugin.host.workspace();
+        let reach = self.effects.reach();
+        let link = self.plugin.clients.link(&self.tool, &reach, workspace)?;
+        let gate = Gate {
+            effects: self.effects.clone(),
+            link: link.clone(),
+        };
+        let client = link.client.clone().authorized_by(Arc::new(gate));
+        let client = client.within(clients::within(self.limits, options));
+        let (url, method) = (request.uri().to_string(), request.method().clone());
+        let answer = match client.send(request).await {
+            Ok(answer) => answer,
+            Err(error) => return Err(self.refused(error, &url, &method).await),
+        };
+        Ok(answer.map(|body| {
+            let answer = Answer {
+                body,
+                effects: self.effects,
+                link,
+                failure: self.failure,
+            };
+            answer.boxed_unsync()
+        }))
+    }
+
+    /// Has the gate say why, where the policy has refused a request before it came there.
+    async fn refused(&self, error: Error, url: &str, method: &Method) -> Error {
+        let Ok(target) = Target::parse(url) else {
+            return error;
+        };
+        let egress = Egress {
+            target: &target,
+            method: method.as_str(),
+        };
+        match error {
+            Error::Blocked(_) => match self.effects.request(egress).await {
+                Err(why) => Error::Denied(why),
+                Ok(_) => error,
+            },
+            Error::BlockedAddress(_) => {
+                self.effects.refused(egress, error.code());
+                error
+            }
+            error => error,
+        }
+    }
+}
+
+/// Hands each request to the effect gate of the call.
+struct Gate {
+    effects: Effects,
+    link: Link,
+}
+
+impl Authorize for Gate {
+    fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
+        Box::pin(async move {
+            let egress = Egress {
+                target: ask.target,
+                method: ask.method.as_str(),
+            };
+            let consent = self.effects.request(egress).await?;
+            // A person may have thought for an hour.
+            self.link.renew(&self.effects);
+            Ok(match consent {
+                Consent::Listed => Permit::Listed,
+                Consent::Unlisted => Permit::Unlisted,
+            })
+        })
+    }
+}
+
+/// The body of an answer. It ends when what the call may reach changes to something that would not have let it.
+struct Answer {
+    body: mimir_net::Body,
+    effects: Effects,
+    link: Link,
+    failure: Failure,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = Code;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Code>>> {
+        let this = self.get_mut();
+        this.link.renew(&this.effects);
+        let frame = Pin::new(&mut this.body).poll_frame(cx);
+        frame.map_err(|error| this.failure.note(error))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

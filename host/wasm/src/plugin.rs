@@ -16,6 +16,7 @@ use crate::digest::Hash;
 use crate::error::HostError;
 use crate::guest::Guest;
 use crate::host::WasmHost;
+use crate::http::Clients;
 
 /// Where the bytes of a component are.
 #[derive(Debug, Clone)]
@@ -36,6 +37,8 @@ pub(crate) struct Plugin {
     pub(crate) kind: Kind,
     /// Whether it may write to the backups of the workspace.
     pub(crate) keeps_backups: bool,
+    /// The connections of its tools.
+    pub(crate) clients: Clients,
     code: OnceCell<Arc<Callee>>,
 }
 
@@ -84,6 +87,7 @@ impl Plugin {
             digest,
             kind,
             keeps_backups: false,
+            clients: Clients::default(),
             code: OnceCell::new(),
         }
     }

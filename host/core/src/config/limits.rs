@@ -31,6 +31,10 @@ pub struct LimitSettings {
     pub log_line_bytes: Option<usize>,
     /// Files open at once.
     pub open_files: Option<usize>,
+    /// Wall clock of one request over the network in milliseconds.
+    pub http_time_ms: Option<u64>,
+    /// Bytes of the body of a request, and of its answer's.
+    pub http_body_bytes: Option<u64>,
     /// Calls of one plugin at a time.
     pub concurrent: Option<usize>,
     /// Calls per minute of one tool.
@@ -53,6 +57,10 @@ impl LimitSettings {
             log_lines: self.log_lines.unwrap_or(base.log_lines),
             log_line_bytes: self.log_line_bytes.unwrap_or(base.log_line_bytes),
             open_files: self.open_files.unwrap_or(base.open_files),
+            http_time: self
+                .http_time_ms
+                .map_or(base.http_time, Duration::from_millis),
+            http_body: self.http_body_bytes.unwrap_or(base.http_body),
             concurrent_per_plugin: self.concurrent.unwrap_or(base.concurrent_per_plugin),
             calls_per_minute: self.calls_per_minute.or(base.calls_per_minute),
         }
@@ -86,6 +94,8 @@ impl LimitSettings {
             ("logLines", count(self.log_lines), LOG_LINES),
             ("logLineBytes", count(self.log_line_bytes), LOG_LINE_BYTES),
             ("openFiles", count(self.open_files), OPEN_FILES),
+            ("httpTimeMs", self.http_time_ms, TIME_MS),
+            ("httpBodyBytes", self.http_body_bytes, OUTPUT_BYTES),
             (
                 "concurrent",
                 count(self.concurrent),
@@ -117,6 +127,8 @@ impl From<Limits> for LimitSettings {
             log_lines: Some(limits.log_lines),
             log_line_bytes: Some(limits.log_line_bytes),
             open_files: Some(limits.open_files),
+            http_time_ms: Some(u64::try_from(limits.http_time.as_millis()).unwrap_or(u64::MAX)),
+            http_body_bytes: Some(limits.http_body),
             concurrent: Some(limits.concurrent_per_plugin),
             calls_per_minute: limits.calls_per_minute,
         }

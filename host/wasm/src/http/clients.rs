@@ -1,0 +1,118 @@
+//! The clients of a plugin: one for each of its tools, made at the first request and kept, with its connections, for as
+//! long as what the tool may reach stays the same.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mimir_core::pipeline::{Effects, Reach};
+use mimir_net::{Client, Error, Guard, Limits, PolicyAlone, Roots};
+use wasmtime_wasi_http::RequestOptions;
+
+/// The clients, by the name of the tool.
+#[derive(Default)]
+pub(crate) struct Clients(Mutex<HashMap<Arc<str>, Link>>);
+
+/// A client, and under what it was made.
+#[derive(Clone)]
+pub(super) struct Link {
+    pub(super) client: Client,
+    guard: Arc<Guard>,
+    reach: Arc<Reach>,
+}
+
+impl Clients {
+    /// The client of a tool that may reach this. Where it could reach something else before, it gets a new one: what
+    /// is still under way on the old one is judged by the call that it belongs to.
+    pub(super) fn link(
+        &self,
+        tool: &Arc<str>,
+        reach: &Arc<Reach>,
+        workspace: &Path,
+    ) -> Result<Link, Error> {
+        let kept = |links: &HashMap<Arc<str>, Link>| {
+            let link = links.get(tool)?;
+            let same = Arc::ptr_eq(&link.reach, reach) || *link.reach == **reach;
+            (same && *link.guard.policy() == reach.policy).then(|| link.clone())
+        };
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = kept(&lock()) {
+            return Ok(link);
+        }
+        let roots: Vec<PathBuf> = reach
+            .roots
+            .iter()
+            .map(|file| workspace.join(file))
+            .collect();
+        let roots = match roots.is_empty() {
+            true => Roots::default(),
+            false => Roots::with_extra(&roots)?,
+        };
+        let guard = Arc::new(Guard::new(reach.policy.clone()));
+        // Each request says itself who is asked.
+        let authorize = Arc::new(PolicyAlone);
+        let client = Client::new(Arc::clone(&guard), authorize, roots, WIDEST, None);
+        let link = Link {
+            client,
+            guard,
+            reach: Arc::clone(reach),
+        };
+        let mut links = lock();
+        // Somebody may have been quicker.
+        if let Some(link) = kept(&links) {
+            return Ok(link);
+        }
+        links.insert(Arc::clone(tool), link.clone());
+        Ok(link)
+    }
+}
+
+impl Link {
+    /// Puts in force what the call may reach now. What has changed ends what was opened before.
+    pub(super) fn renew(&self, effects: &Effects) {
+        let now = effects.reach();
+        if !Arc::ptr_eq(&now, &self.reach) && *self.guard.policy() != now.policy {
+            self.guard.set(now.policy.clone());
+        }
+    }
+}
+
+/// What holds for a client that several calls share; each call is held to its own limits within these.
+const WIDEST: Limits = Limits {
+    // The same for all: no key is about it.
+    connect: Duration::from_secs(10),
+    header_bytes: 64 << 10,
+    first_byte: Duration::MAX,
+    between_bytes: Duration::MAX,
+    whole: Duration::MAX,
+    body_bytes: u64::MAX,
+    upload_bytes: u64::MAX,
+    // A guest follows them itself, and each is a request of its own; nothing is unpacked for it either.
+    redirects: 0,
+    ratio: u64::MAX,
+};
+
+/// The bounds of a request as the settings have them.
+pub(super) fn limits(limits: &mimir_core::Limits) -> Limits {
+    Limits {
+        first_byte: limits.http_time,
+        between_bytes: limits.http_time,
+        whole: limits.http_time,
+        body_bytes: limits.http_body,
+        upload_bytes: limits.http_body,
+        ..WIDEST
+    }
+}
+
+/// The same with those that the guest has set itself, where they are tighter.
+pub(super) fn within(limits: Limits, options: Option<RequestOptions>) -> Limits {
+    let options = options.unwrap_or_default();
+    let tighter = |own: Option<Duration>, limit: Duration| own.unwrap_or(limit).min(limit);
+    Limits {
+        connect: tighter(options.connect_timeout, limits.connect),
+        first_byte: tighter(options.first_byte_timeout, limits.first_byte),
+        between_bytes: tighter(options.between_bytes_timeout, limits.between_bytes),
+        ..limits
+    }
+}

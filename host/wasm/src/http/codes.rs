@@ -1,0 +1,98 @@
+//! Why a request failed, as `wasi:http` says it.
+
+use mimir_core::network::UrlError;
+use mimir_net::{Error, Stage};
+use wasmtime_wasi_http::Error as Code;
+
+/// The code for a cause. Its text is for the person and the model, and comes with the outcome of the call.
+pub(super) fn of(error: &Error) -> Code {
+    match error {
+        Error::Url(UrlError::Scheme(_)) => Code::HttpProtocolError,
+        Error::Url(_) => Code::HttpRequestUriInvalid,
+        Error::Method(_) => Code::HttpRequestMethodInvalid,
+        Error::ForbiddenHeader(name) | Error::InvalidHeader(name) => Code::HttpRequestHeaderSize {
+            field_name: Some(name.clone()),
+            field_size: None,
+        },
+        Error::Blocked(_) | Error::Denied(_) | Error::Downgrade | Error::SecretInRedirect => {
+            Code::HttpRequestDenied
+        }
+        Error::BlockedAddress(_) => Code::DestinationIpProhibited,
+        Error::Dns { .. } => Code::DnsError {
+            rcode: None,
+            info_code: None,
+        },
+        Error::Refused { .. } => Code::ConnectionRefused,
+        Error::Unreachable { .. } => Code::DestinationUnavailable,
+        Error::Certificate { .. } | Error::CertificateName { .. } => Code::TlsCertificateError,
+        Error::Tls { .. } => Code::TlsProtocolError,
+        Error::Roots { .. } => Code::ConfigurationError,
+        Error::Timeout { stage, .. } => late(*stage),
+        Error::TooLarge { what, limit } => too_large(what, *limit),
+        Error::TooMany(_) => Code::ConnectionLimitReached,
+        Error::TooManyRedirects(_) => Code::LoopDetected,
+        Error::Encoding(coding) => Code::HttpResponseContentCoding(Some(coding.clone())),
+        _ => Code::HttpProtocolError,
+    }
+}
+
+fn late(stage: Stage) -> Code {
+    match stage {
+        Stage::Dns => Code::DnsTimeout,
+        Stage::Connect | Stage::Tls => Code::ConnectionTimeout,
+        Stage::Body => Code::ConnectionReadTimeout,
+        Stage::Headers | Stage::Whole => Code::HttpResponseTimeout,
+    }
+}
+
+fn too_large(what: &str, limit: u64) -> Code {
+    let section = u32::try_from(limit).ok();
+    match what {
+        "the request's body" => Code::HttpRequestBodySize(Some(limit)),
+        "the answer's body" => Code::HttpResponseBodySize(Some(limit)),
+        "the head of the answer" => Code::HttpResponseHeaderSectionSize(section),
+        _ => Code::HttpRequestHeaderSectionSize(section),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::network::Refusal;
+    use std::time::Duration;
+
+    #[test]
+    fn each_cause_has_a_code_that_says_so() {
+        let refusal = || Refusal {
+            rule: String::new(),
+            reason: String::new(),
+            remedy: String::new(),
+        };
+        let late = |stage| Error::Timeout {
+            stage,
+            after: Duration::ZERO,
+        };
+        let large = |what| Error::TooLarge { what, limit: 7 };
+        let origin = String::new;
+        for (error, code) in [
+            (Error::Blocked(refusal()), "HttpRequestDenied"),
+            (Error::BlockedAddress(refusal()), "DestinationIpProhibited"),
+            (Error::Method("TRACE".into()), "HttpRequestMethodInvalid"),
+            (Error::Refused { origin: origin() }, "ConnectionRefused"),
+            (late(Stage::Dns), "DnsTimeout"),
+            (late(Stage::Tls), "ConnectionTimeout"),
+            (late(Stage::Body), "ConnectionReadTimeout"),
+            (late(Stage::Whole), "HttpResponseTimeout"),
+            (large("the answer's body"), "HttpResponseBodySize(Some(7))"),
+            (large("the request's body"), "HttpRequestBodySize(Some(7))"),
+            (
+                large("the head of the answer"),
+                "HttpResponseHeaderSectionSize(Some(7))",
+            ),
+            (Error::TooMany(64), "ConnectionLimitReached"),
+            (Error::Protocol(String::new()), "HttpProtocolError"),
+        ] {
+            assert_eq!(format!("{:?}", of(&error)), code);
+        }
+    }
+}

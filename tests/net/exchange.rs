@@ -1,0 +1,105 @@
+//! Requests that are let: what goes out and what comes back.
+
+use std::io::Write;
+
+use mimir_testkit::{Code, json};
+
+use super::site::{Site, reply};
+use super::{fetch, granted};
+
+#[test]
+fn a_granted_request_goes_out_and_its_answer_comes_back() {
+    let site = Site::new(|_, stream| reply(stream, "418 I'm a teapot", "x-kind: pot\r\n", "short"));
+    let kit = granted(json!({}));
+    let step = json!({"url": site.url("/a?b=c"), "headers": {"x-own": "1"}});
+    let results = fetch(&kit, json!([step]));
+    assert_eq!(results[0]["status"], 418);
+    assert_eq!(results[0]["body"], "short");
+    assert_eq!(results[0]["headers"]["x-kind"], "pot");
+    let got = &site.got()[0];
+    assert_eq!(got.path(), "/a?b=c");
+    assert_eq!(got.header("x-own"), Some("1"));
+    assert_eq!(got.header("host"), Some(site.address.to_string().as_str()));
+    assert!(kit.cards().is_empty(), "the grant is the answer");
+}
+
+#[test]
+fn bodies_and_trailers_stream_both_ways() {
+    let site = Site::new(|got, stream| {
+        let _ = stream
+            .write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n");
+        // More than any buffer on the way.
+        for _ in 0..got.bytes / 4096 {
+            let _ = stream.write_all(format!("1000\r\n{}\r\n", "y".repeat(4096)).as_bytes());
+        }
+        let _ = stream.write_all(b"0\r\nx-sum: 7\r\n\r\n");
+    });
+    let kit = granted(json!({}));
+    let step = json!({
+        "url": site.url("/"), "method": "POST", "chunks": 64,
+        "headers": {"trailer": "x-own"}, "trailers": {"x-own": "9"},
+    });
+    let results = fetch(&kit, json!([step]));
+    assert_eq!(results[0]["bytes"], 64 * 65536, "{:?}", results[0]);
+    assert_eq!(results[0]["trailers"]["x-sum"], "7");
+    let got = &site.got()[0];
+    assert_eq!(got.bytes, 64 * 65536);
+    assert!(got.trailers.contains("x-own: 9"), "{got:?}");
+}
+
+#[test]
+fn connections_are_used_again_by_calls_of_the_same_tool() {
+    let site = Site::says("ok");
+    let kit = granted(json!({}));
+    for _ in 0..3 {
+        fetch(
+            &kit,
+            json!([{"url": site.url("/")}, {"url": site.url("/")}]),
+        );
+    }
+    let got = site.got();
+    assert_eq!(got.len(), 6);
+    assert!(got.iter().all(|got| got.connection == 0), "{got:?}");
+}
+
+#[test]
+fn a_guest_is_held_to_its_own_timeout_and_to_the_settings() {
+    let silent = Site::new(|_, _| std::thread::sleep(std::time::Duration::from_secs(20)));
+    let kit = granted(json!({}));
+    let step = json!({"url": silent.url("/"), "firstByteMs": 100});
+    assert_eq!(
+        fetch(&kit, json!([step]))[0]["error"],
+        "HttpResponseTimeout"
+    );
+
+    let kit = granted(json!({"limits": {"httpTimeMs": 100}}));
+    let steps = json!({"strict": true, "steps": [{"url": silent.url("/")}]});
+    let outcome = kit.call("fetch", steps);
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::Timeout);
+    assert!(error.message.contains("HttpResponseTimeout"), "{error}");
+}
+
+#[test]
+fn bodies_are_bounded_both_ways() {
+    let site = Site::new(|got, stream| {
+        let body = "z".repeat(if got.path() == "/large" { 5000 } else { 10 });
+        reply(stream, "200 OK", "", &body);
+    });
+    let kit = granted(json!({"tools": {"fetch": {"limits": {"httpBodyBytes": 4096}}}}));
+    let post = json!({"url": site.url("/"), "method": "POST", "chunks": 1});
+    for (step, words) in [
+        (json!({"url": site.url("/large")}), "the answer's body"),
+        (post, "the request's body"),
+    ] {
+        let outcome = kit.call("fetch", json!({"strict": true, "steps": [step]}));
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::LimitExceeded, "{error}");
+        assert!(error.message.contains(words), "{error}");
+    }
+    assert_eq!(
+        fetch(&kit, json!([{"url": site.url("/")}]))[0]["status"],
+        200
+    );
+    assert!(site.got().iter().all(|got| got.bytes == 0));
+}

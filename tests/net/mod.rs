@@ -1,0 +1,57 @@
+//! The network as a plugin has it: `wasi:http` and nothing else, under a grant, the settings and a person.
+
+mod exchange;
+mod gate;
+mod refusals;
+mod revoked;
+pub mod site;
+
+use mimir_core::pipeline::World;
+use mimir_core::tool::Trust;
+use mimir_core::{Registry, Tool};
+use mimir_testkit::{Approve, Outcome, Testkit, Value, json};
+
+use crate::guests;
+
+/// A kit with the guest that fetches, granted what it needs; nobody is there to be asked.
+fn granted(settings: Value) -> Testkit {
+    let mut settings = settings;
+    // Each answer is content of strangers, which is no matter here.
+    settings["tools"]["fetch"]["labels"] = json!({"acceptsUntrusted": true});
+    let kit = Testkit::new(guests::FETCH.path).unwrap();
+    let kit = kit.approve(Approve::Nobody).settings(settings).unwrap();
+    change(&kit, grant);
+    kit
+}
+
+/// A person has granted the tool what it needs.
+fn grant(tool: &mut Tool) {
+    tool.trust = Trust::Trusted;
+    tool.granted = tool.definition.needs.clone();
+}
+
+/// Changes what every tool is, as a new listing would.
+fn change(kit: &Testkit, change: impl Fn(&mut Tool)) {
+    let world = kit.pipeline().world();
+    let tools = world.registry.tools().iter().map(|tool| {
+        let mut tool = (**tool).clone();
+        change(&mut tool);
+        tool
+    });
+    kit.pipeline().replace(World {
+        registry: Registry::new(tools, vec![]),
+        policy: world.policy.clone(),
+    });
+}
+
+/// The results of these steps, in order.
+fn fetch(kit: &Testkit, steps: Value) -> Vec<Value> {
+    let outcome = kit.call("fetch", json!({ "steps": steps }));
+    results(&outcome)
+}
+
+fn results(outcome: &Outcome) -> Vec<Value> {
+    let output = outcome.result().unwrap_or_else(|error| panic!("{error}"));
+    let structured = output.structured.as_ref().unwrap();
+    structured["results"].as_array().unwrap().clone()
+}

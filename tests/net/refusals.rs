@@ -1,0 +1,186 @@
+//! Requests that are not let: nothing of them arrives, the guest gets a code, and the outcome says why.
+
+use mimir_core::ToolError;
+use mimir_core::audit::Kind;
+use mimir_testkit::{Code, Testkit, Value, json};
+
+use super::site::{Site, reply};
+use super::{fetch, granted};
+
+/// How a call with this one step ends that is refused.
+fn refused(kit: &Testkit, tool: &str, step: Value) -> ToolError {
+    let outcome = kit.call(tool, json!({"strict": true, "steps": [step]}));
+    outcome.result().unwrap_err().clone()
+}
+
+#[test]
+fn without_a_grant_nothing_is_sent() {
+    let site = Site::says("ok");
+    let kit = granted(json!({}));
+    let error = refused(&kit, "fetch_nothing", json!({"url": site.url("/")}));
+    assert_eq!(error.code, Code::PolicyDenied, "{error}");
+    assert!(
+        error.message.contains("was not granted `127.0.0.1`"),
+        "{error}"
+    );
+    assert!(error.message.contains("HttpRequestDenied"), "{error}");
+    assert!(
+        error.way_out[0].contains("among its needs"),
+        "{:?}",
+        error.way_out
+    );
+    assert!(site.got().is_empty());
+}
+
+#[test]
+fn a_host_or_a_method_beyond_the_needs_is_refused() {
+    let site = Site::says("ok");
+    let kit = granted(json!({"network": {"mode": "any"}}));
+    let error = refused(&kit, "fetch", json!({"url": "http://other.example/"}));
+    assert_eq!(error.code, Code::PolicyDenied, "{error}");
+    assert!(
+        error.message.contains("was not granted `other.example`"),
+        "{error}"
+    );
+    let error = refused(
+        &kit,
+        "fetch",
+        json!({"url": site.url("/"), "method": "DELETE"}),
+    );
+    assert!(error.message.contains("not granted DELETE"), "{error}");
+    assert!(site.got().is_empty());
+    let effects: Vec<_> = kit
+        .events()
+        .into_iter()
+        .filter(|event| event.event == Kind::Effect)
+        .collect();
+    assert_eq!(effects.len(), 2);
+    assert!(
+        effects
+            .iter()
+            .all(|event| !event.ok && event.code == Some(Code::PolicyDenied))
+    );
+    assert_eq!(
+        effects[0].subject.as_deref(),
+        Some("GET http://other.example")
+    );
+}
+
+#[test]
+fn what_the_settings_forbid_stays_forbidden_under_a_grant() {
+    let site = Site::says("ok");
+    let port = site.address.port();
+    for (settings, words) in [
+        (json!({"mode": "none"}), "network.mode: none"),
+        (json!({"blockedPorts": [port]}), "network.blockedPorts"),
+    ] {
+        let kit = granted(json!({ "network": settings }));
+        let error = refused(&kit, "fetch", json!({"url": site.url("/")}));
+        assert_eq!(error.code, Code::PolicyDenied, "{error}");
+        assert!(error.message.contains(words), "{error}");
+        let last = kit
+            .events()
+            .into_iter()
+            .find(|event| event.event == Kind::Effect);
+        assert_eq!(last.and_then(|event| event.code), Some(Code::PolicyDenied));
+    }
+    assert!(site.got().is_empty());
+}
+
+#[test]
+fn a_name_that_leads_to_a_private_address_is_refused_unless_it_is_fixed_there() {
+    let site = Site::says("ok");
+    let port = site.address.port();
+    let url = format!("http://inside.example:{port}/");
+    let fixed = json!({"network": {"hosts": {"inside.example": "127.0.0.1"}}});
+    let results = fetch(&granted(fixed), json!([{ "url": url }]));
+    assert_eq!(results[0]["status"], 200, "{results:?}");
+    assert_eq!(
+        site.got()[0].header("host"),
+        Some(format!("inside.example:{port}").as_str())
+    );
+}
+
+#[test]
+fn an_address_that_was_not_named_is_refused() {
+    let kit = granted(json!({}));
+    for url in [
+        "http://127.0.0.2/",
+        "http://localhost/",
+        "http://169.254.169.254/",
+        "http://[::1]/",
+        "http://10.0.0.1/",
+    ] {
+        let error = refused(&kit, "fetch", json!({ "url": url }));
+        assert_eq!(error.code, Code::PolicyDenied, "{url}: {error}");
+        assert!(
+            error.message.contains("HttpRequestDenied"),
+            "{url}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_redirect_is_not_followed_and_its_target_is_judged_like_any_other() {
+    let inside = Site::says("secret");
+    let target = format!("http://127.0.0.2:{}/", inside.address.port());
+    let location = format!("location: {target}\r\n");
+    let site = Site::new(move |_, stream| reply(stream, "302 Found", &location, ""));
+    let results = fetch(
+        &granted(json!({})),
+        json!([{"url": site.url("/")}, {"url": target}]),
+    );
+    assert_eq!(results[0]["status"], 302);
+    assert_eq!(results[1]["error"], "HttpRequestDenied");
+    assert!(inside.got().is_empty());
+}
+
+#[test]
+fn the_host_header_is_not_the_guests_to_set() {
+    let site = Site::says("ok");
+    let kit = granted(json!({}));
+    let steps = json!([
+        {"url": site.url("/"), "headers": {"Host": "other.example"}},
+        {"url": site.url("/"), "headers": {"x-rewrite-url": "/admin"}},
+        {"url": site.url("/"), "headers": {"x-a": "1\r\nhost: other.example"}},
+        {"url": "http://user@127.0.0.1/"},
+        {"url": "ftp://127.0.0.1/"},
+        {"url": site.url("/"), "method": "TRACE"},
+    ]);
+    let results = fetch(&kit, steps);
+    let errors: Vec<_> = results
+        .iter()
+        .map(|result| result["error"].as_str().unwrap_or("none"))
+        .collect();
+    assert!(errors[0].contains("Forbidden"), "{errors:?}");
+    assert_eq!(errors[1], "HttpRequestHeaderSize");
+    assert!(errors[2].contains("InvalidSyntax"), "{errors:?}");
+    assert_eq!(
+        &errors[3..],
+        [
+            "HttpRequestUriInvalid",
+            "HttpProtocolError",
+            "HttpRequestMethodInvalid"
+        ]
+    );
+    assert!(site.got().is_empty());
+}
+
+#[test]
+fn nobody_listens_is_told_as_such() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let error = refused(
+        &granted(json!({})),
+        "fetch",
+        json!({"url": format!("http://{closed}/")}),
+    );
+    assert_eq!(error.code, Code::Network);
+    assert!(
+        error.message.contains("ConnectionRefused")
+            && error.message.contains("refused the connection"),
+        "{error}"
+    );
+}

@@ -1,0 +1,77 @@
+//! A grant that is taken back in the middle of a call: what follows is refused, and what is under way ends.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mimir_core::pipeline::World;
+use mimir_core::tool::Trust;
+use mimir_core::{Pipeline, Registry};
+use mimir_testkit::{Code, json};
+
+use super::granted;
+use super::site::{Site, reply};
+
+/// Takes every grant back, as a new listing after `mimir tools trust --revoke` does.
+fn revoke(pipeline: &Pipeline) {
+    let world = pipeline.world();
+    let tools = world.registry.tools().iter().map(|tool| {
+        let mut tool = (**tool).clone();
+        tool.trust = Trust::Untrusted;
+        tool.granted = Default::default();
+        tool
+    });
+    pipeline.replace(World {
+        registry: Registry::new(tools, vec![]),
+        policy: world.policy.clone(),
+    });
+}
+
+/// A site that can reach the pipeline once there is one.
+type Later = Arc<Mutex<Option<Pipeline>>>;
+
+fn now(later: &Later) {
+    if let Some(pipeline) = &*later.lock().unwrap() {
+        revoke(pipeline);
+    }
+}
+
+#[test]
+fn the_second_request_after_a_revocation_is_refused() {
+    let later = Later::default();
+    let inner = Arc::clone(&later);
+    let site = Site::new(move |_, stream| {
+        now(&inner);
+        reply(stream, "200 OK", "", "");
+    });
+    let kit = granted(json!({}));
+    *later.lock().unwrap() = Some(kit.pipeline().clone());
+    let steps = json!([{"url": site.url("/1")}, {"url": site.url("/2")}]);
+    let strict = kit.call("fetch", json!({"strict": true, "steps": steps}));
+    let error = strict.result().unwrap_err();
+    assert!(error.message.contains("taken back"), "{error}");
+    assert!(
+        error.way_out[0].contains("mimir tools trust fetch"),
+        "{:?}",
+        error.way_out
+    );
+    assert_eq!(site.got().len(), 1);
+}
+
+#[test]
+fn an_answer_that_is_still_coming_in_ends() {
+    let later = Later::default();
+    let inner = Arc::clone(&later);
+    let site = Site::new(move |_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nabcd");
+        std::thread::sleep(Duration::from_millis(300));
+        now(&inner);
+        let _ = stream.write_all(b"efgh");
+    });
+    let kit = granted(json!({}));
+    *later.lock().unwrap() = Some(kit.pipeline().clone());
+    let steps = json!([{"url": site.url("/")}]);
+    let outcome = kit.call("fetch", json!({"strict": true, "steps": steps}));
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::PolicyDenied, "{error}");
+}
