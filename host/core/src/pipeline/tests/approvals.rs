@@ -6,6 +6,7 @@ use super::*;
 use crate::approval::{Fingerprint, Lease, LedgerError};
 use crate::needs::{Access, FileNeed, NeedKind};
 
+mod effects;
 mod grants;
 mod reach;
 

@@ -1,0 +1,251 @@
+//! The effect gate: what is asked in the middle of a call, what of it is remembered, and that it is on record first.
+
+use super::*;
+use crate::needs::HostNeed;
+use crate::network::Target;
+use crate::pipeline::{Consent, Egress};
+
+/// Hands these requests to its gate, one after the other, and says what came of the last.
+struct Sends(&'static [(&'static str, &'static str)]);
+
+impl Backend for Sends {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let effects = call.effects();
+            let mut said = Ok(Consent::Listed);
+            for (method, url) in self.0 {
+                let target = Target::parse(url).unwrap();
+                let target = &target;
+                said = effects.request(Egress { target, method }).await;
+            }
+            Raw::from(said.map(|consent| Output {
+                content: vec![Content::text(format!("{consent:?}"))],
+                ..Output::default()
+            }))
+        })
+    }
+}
+
+/// A granted tool that sends these requests.
+fn sender(sends: &'static [(&'static str, &'static str)]) -> Tool {
+    let mut tool = tool("sample");
+    tool.definition.input_schema = Schema::parse(r#"{"type":"object"}"#).unwrap();
+    tool.definition.needs.hosts = vec![HostNeed {
+        host: "api.example".into(),
+        methods: vec!["GET".into(), "POST".into()],
+        reason: String::new(),
+    }];
+    tool.granted = tool.definition.needs.clone();
+    tool.trust = Trust::Trusted;
+    tool.backend = Arc::new(Sends(sends));
+    tool
+}
+
+const POST: &[(&str, &str)] = &[("POST", "https://api.example/x?token=abc")];
+
+/// Asks about POST, and about nothing that was read.
+fn posts_ask() -> Value {
+    let conditions = json!({"methodRequiresApproval": ["POST"]});
+    json!({"tools": {"sample": {
+        "approval": {"level": "allow", "conditions": conditions},
+        "labels": {"acceptsUntrusted": true},
+    }}})
+}
+
+fn effects(room: &Room) -> Vec<Value> {
+    let events = room.audit.events.lock().unwrap();
+    let effects = events.iter().filter(|event| event["event"] == "effect");
+    effects.cloned().collect()
+}
+
+#[tokio::test]
+async fn an_answer_for_the_session_covers_the_same_request_of_the_same_tool() {
+    let answers = vec![Answer::Session];
+    let room = room(vec![sender(POST)], posts_ask(), answers);
+    assert!(room.ok(json!({})).await);
+    assert!(room.ok(json!({"n": 2})).await, "the request is the same");
+    assert_eq!(room.asked(), 1);
+    let effects = effects(&room);
+    assert_eq!(effects[0]["answer"], "session");
+    assert_eq!(effects[1]["answer"], "session lease");
+    assert_eq!(effects[0]["subject"], "POST https://api.example");
+    assert!(!format!("{effects:?}").contains("token"), "no content");
+    room.pipeline.end_session("session");
+    assert!(!room.ok(json!({})).await, "the session has ended");
+}
+
+#[tokio::test]
+async fn what_was_answered_before_the_call_is_not_asked_again() {
+    let answers = || vec![Answer::Once];
+    let same = json!({"url": "https://API.example:443/x?token=abc", "method": "post"});
+    let first = room(vec![sender(POST)], posts_ask(), answers());
+    assert!(first.ok(same.clone()).await);
+    assert_eq!(first.asked(), 1);
+
+    let other = json!({"url": "https://api.example/y", "method": "post"});
+    let second = room(vec![sender(POST)], posts_ask(), answers());
+    assert!(
+        !second.ok(other).await,
+        "another request than the one that was shown"
+    );
+    assert_eq!(second.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_request_cannot_be_edited() {
+    let edit = Answer::Edit(json!({"method": "GET", "url": "https://evil.example/"}));
+    let room = room(vec![sender(POST)], posts_ask(), vec![edit]);
+    let outcome = room.pipeline.call(call("sample", json!({}))).await;
+    assert_eq!(code(&outcome), Some(Code::ApprovalDenied));
+}
+
+#[tokio::test]
+async fn only_a_yes_lets_what_is_on_no_list() {
+    let listed = room(
+        vec![sender(&[("GET", "https://api.example/")])],
+        json!({}),
+        vec![],
+    );
+    let outcome = listed.pipeline.call(call("sample", json!({}))).await;
+    assert_eq!(outcome.text(), "Listed");
+
+    let settings = json!({"network": {"allowedHosts": ["other.example"]}});
+    let sends: &[_] = &[("GET", "https://api.example/")];
+    let asked = room(vec![sender(sends)], settings.clone(), vec![Answer::Once]);
+    let outcome = asked.pipeline.call(call("sample", json!({}))).await;
+    assert_eq!(outcome.text(), "Unlisted");
+    let refused = room(vec![sender(sends)], settings, vec![Answer::No]);
+    assert!(!refused.ok(json!({})).await);
+}
+
+#[tokio::test]
+async fn a_tool_that_a_rule_denies_meanwhile_sends_nothing_more() {
+    let room = room(vec![sender(POST)], json!({}), vec![]);
+    let held = room.pipeline.world();
+    let backend = Arc::clone(&held.registry.get("sample").unwrap().backend);
+    let deny = json!({"policy": {"deny": ["sample"]}});
+    let policy = Policy::new(&serde_json::from_value(deny).unwrap(), "config.yml").unwrap();
+    let mut changing = sender(POST);
+    changing.backend = Arc::new(Replaces {
+        pipeline: room.pipeline.clone(),
+        then: Mutex::new(Some(policy)),
+        inner: backend,
+    });
+    room.pipeline.replace(World {
+        registry: Registry::new(vec![changing], vec![]),
+        policy: held.policy.clone(),
+    });
+    let outcome = room.pipeline.call(call("sample", json!({}))).await;
+    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+    assert!(
+        outcome.text().contains("nothing any more"),
+        "{}",
+        outcome.text()
+    );
+    assert_eq!(effects(&room).last().unwrap()["code"], "POLICY_DENIED");
+}
+
+/// Puts other rules in force when it has begun to run.
+struct Replaces {
+    pipeline: Pipeline,
+    then: Mutex<Option<Policy>>,
+    inner: Arc<dyn Backend>,
+}
+
+impl Backend for Replaces {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        let world = self.pipeline.world();
+        if let Some(policy) = self.then.lock().unwrap().take() {
+            self.pipeline.replace(World {
+                registry: Registry::new(
+                    world.registry.tools().iter().map(|tool| (**tool).clone()),
+                    vec![],
+                ),
+                policy,
+            });
+        }
+        self.inner.run(call)
+    }
+}
+
+/// Reads something through another tool, and then sends.
+struct ReadsFirst(Arc<dyn Backend>);
+
+impl Backend for ReadsFirst {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let read = call.nested().call("reader", json!({})).await;
+            assert!(read.unwrap().is_ok());
+            self.0.run(call).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_was_read_in_the_middle_of_the_call_is_asked_about() {
+    let reading = || {
+        let mut tool = sender(POST);
+        tool.granted.tools = vec!["reader".into()];
+        tool.backend = Arc::new(ReadsFirst(tool.backend));
+        tool
+    };
+    let tools = || vec![reading(), tool("reader")];
+    let first = room(tools(), json!({}), vec![Answer::No]);
+    assert!(!first.ok(json!({})).await);
+    assert_eq!(first.asked(), 1);
+    let card = first.script.cards.lock().unwrap()[0].clone();
+    assert_eq!(card.summary, format!("send POST {}", POST[0].1));
+    assert!(
+        card.reasons
+            .iter()
+            .any(|reason| reason.rule.starts_with("taint"))
+    );
+
+    // What the call itself was asked about for the same reason, its request is not.
+    let second = room(tools(), json!({}), vec![Answer::Once]);
+    assert!(
+        second
+            .pipeline
+            .call(call("reader", json!({})))
+            .await
+            .is_ok()
+    );
+    assert!(second.ok(json!({})).await);
+    assert_eq!(second.asked(), 1);
+}
+
+/// Keeps calls, and has no room for what happens in the middle of them.
+struct CallsOnly;
+
+impl AuditSink for CallsOnly {
+    fn record(&self, event: &Event) -> Result<(), AuditError> {
+        match event.event {
+            crate::audit::Kind::Effect => Err(AuditError {
+                place: "memory".into(),
+                source: std::io::Error::from(std::io::ErrorKind::StorageFull),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_recorded_is_not_sent() {
+    let bench = bench(vec![], json!({}), Answer::No);
+    let ports = Ports {
+        audit: Arc::new(CallsOnly),
+        ..bench.pipeline.0.ports.clone()
+    };
+    let world = World {
+        registry: Registry::new(vec![sender(POST)], vec![]),
+        policy: Policy::default(),
+    };
+    let pipeline = Pipeline::new(world, ports);
+    let outcome = pipeline.call(call("sample", json!({}))).await;
+    assert_eq!(code(&outcome), Some(Code::Unavailable));
+    assert!(
+        outcome.text().contains("nothing was sent"),
+        "{}",
+        outcome.text()
+    );
+}
