@@ -4,6 +4,7 @@ mod exchange;
 mod gate;
 mod refusals;
 mod revoked;
+mod secrets;
 pub mod site;
 
 use mimir_core::pipeline::World;

@@ -140,6 +140,15 @@ impl Secrets {
         Ok(values)
     }
 
+    /// One value that was stored, if there is one of this name.
+    pub fn value(&self, name: &str) -> Result<Option<String>, ToolError> {
+        match self.read()?.secrets.remove(name) {
+            Some(Kept::Value(value)) => Ok(Some(value)),
+            Some(Kept::Keyring) => self.kept_in_keyring(name).map(Some),
+            None => Ok(None),
+        }
+    }
+
     fn kept_in_keyring(&self, name: &str) -> Result<String, ToolError> {
         let why = match self.keyring.as_ref().map(|ring| ring.get(name)) {
             Some(Ok(value)) => return Ok(value),

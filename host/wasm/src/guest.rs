@@ -103,6 +103,9 @@ impl Guest {
                 Some(lines)
             }
         };
+        for (name, placeholder) in start.network.placeholders() {
+            wasi.env(name, placeholder);
+        }
         let mut table = ResourceTable::new();
         table.set_max_capacity(MOST_HANDLES);
         Self {

@@ -21,11 +21,13 @@ use wasmtime_wasi_http::{Error as Code, RequestOptions, WasiBody, WasiHttpHooks}
 
 mod clients;
 mod codes;
+mod secrets;
 
 pub(crate) use clients::Clients;
 
 use crate::plugin::Plugin;
 use clients::{Link, limits};
+use secrets::Secrets;
 
 /// The way of one call to the network.
 pub(crate) struct Network(Option<Way>);
@@ -67,6 +69,12 @@ impl Network {
             limits: limits(call.limits()),
             failure: Failure::default(),
         }))
+    }
+
+    /// What the guest gets in place of its secrets, by their names.
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
+        let effects = self.0.iter().map(|way| &way.effects);
+        effects.flat_map(Effects::placeholders)
     }
 
     /// Why the last request of the call failed, if one did.
@@ -114,11 +122,16 @@ impl Way {
         let workspace = self.plugin.host.workspace();
         let reach = self.effects.reach();
         let link = self.plugin.clients.link(&self.tool, &reach, workspace)?;
+        let secrets = Secrets::held(&self.effects, request.headers()).map(Arc::new);
         let gate = Gate {
             effects: self.effects.clone(),
             link: link.clone(),
+            secrets: secrets.clone(),
         };
-        let client = link.client.clone().authorized_by(Arc::new(gate));
+        let mut client = link.client.clone().authorized_by(Arc::new(gate));
+        if let Some(secrets) = secrets {
+            client = client.with_secrets(secrets);
+        }
         let client = client.within(clients::within(self.limits, options));
         let (url, method) = (request.uri().to_string(), request.method().clone());
         let answer = match client.send(request).await {
@@ -163,6 +176,7 @@ impl Way {
 struct Gate {
     effects: Effects,
     link: Link,
+    secrets: Option<Arc<Secrets>>,
 }
 
 impl Authorize for Gate {
@@ -173,6 +187,9 @@ impl Authorize for Gate {
                 method: ask.method.as_str(),
             };
             let consent = self.effects.request(egress).await?;
+            if let Some(secrets) = &self.secrets {
+                secrets.reveal(&self.effects, ask.target)?;
+            }
             // A person may have thought for an hour.
             self.link.renew(&self.effects);
             Ok(match consent {

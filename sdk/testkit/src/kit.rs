@@ -10,7 +10,6 @@ use mimir_core::approval::NoLedger;
 use mimir_core::call::{CallContext, LogLine, Progress, RequestId};
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Ports, World};
-use mimir_core::redact::Redactor;
 use mimir_core::{Call, Card, Event, Outcome, Pipeline, Policy, Quarantined, Registry, Tool};
 use mimir_wasm::{Bundled, HostOptions, Loaded, SystemClock, Toolbox, WasmHost};
 use serde_json::Value;
@@ -21,6 +20,7 @@ use crate::TestkitError;
 use crate::build;
 use crate::record::{Events, Said};
 use crate::script::{Approve, Person, lock};
+use crate::secrets::Secrets;
 
 /// A workspace with plugins, a pipeline over them and a person who answers.
 ///
@@ -33,6 +33,7 @@ pub struct Testkit {
     loaded: Mutex<Loaded>,
     policy: Mutex<Policy>,
     person: Arc<Person>,
+    secrets: Arc<Secrets>,
     events: Arc<Events>,
     said: Arc<Said>,
     runtime: Runtime,
@@ -86,11 +87,12 @@ impl Testkit {
         default.cache_dir = cache_dir();
         let host = WasmHost::new(options(default));
         let person = Arc::<Person>::default();
+        let secrets = Arc::<Secrets>::default();
         let events = Arc::<Events>::default();
         let ports = Ports {
             approver: person.clone(),
             ledger: Arc::new(NoLedger),
-            vault: Arc::new(Redactor::new()),
+            vault: secrets.clone(),
             audit: events.clone(),
             clock: Arc::new(SystemClock),
         };
@@ -105,6 +107,7 @@ impl Testkit {
             loaded: Mutex::default(),
             policy: Mutex::default(),
             person,
+            secrets,
             events,
             said: Arc::default(),
             runtime: runtime.map_err(TestkitError::file("the runtime of the test"))?,
@@ -155,6 +158,13 @@ impl Testkit {
     #[must_use]
     pub fn approve(self, approve: Approve) -> Self {
         self.person.set(approve);
+        self
+    }
+
+    /// Keeps a secret, as `mimir secrets set` does.
+    #[must_use]
+    pub fn secret(self, name: &str, value: &str) -> Self {
+        self.secrets.set(name, value);
         self
     }
 

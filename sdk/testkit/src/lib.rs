@@ -45,6 +45,7 @@ mod error;
 mod kit;
 mod record;
 mod script;
+mod secrets;
 
 pub use error::TestkitError;
 pub use kit::Testkit;

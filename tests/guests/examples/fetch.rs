@@ -8,8 +8,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic here is a failed test there")]
 
 use mimir_guests::{
-    Answer, Error, ErrorCode, HostNeed, Hostile, Manifest, Named, hostile, manifest, structured,
-    tool,
+    Answer, Error, ErrorCode, HostNeed, Hostile, Manifest, Named, SecretNeed, hostile, manifest,
+    structured, tool,
 };
 use serde_json::{Map, Value, json};
 use wasip2::http::outgoing_handler::handle;
@@ -32,9 +32,19 @@ impl Hostile for Fetch {
             methods: vec!["GET".into(), "POST".into()],
             reason: "to fetch from there".into(),
         };
+        let secret = |name: &str, host: &str, header: &str| SecretNeed {
+            name: name.into(),
+            host: host.into(),
+            header: header.into(),
+            reason: "to be let in".into(),
+        };
         all.needs.hosts = ["127.0.0.1", "site.example", "inside.example"]
             .map(need)
             .to_vec();
+        all.needs.secrets = vec![
+            secret("SITE_KEY", "127.0.0.1", "authorization"),
+            secret("OTHER_KEY", "site.example", "x-key"),
+        ];
         manifest(vec![all, tool("fetch_nothing")])
     }
 
@@ -59,7 +69,7 @@ impl Hostile for Fetch {
 }
 
 fn fetch(step: &Value) -> Result<Value, String> {
-    let url = step["url"].as_str().unwrap();
+    let url = known(step["url"].as_str().unwrap());
     let (scheme, rest) = url.split_once("://").unwrap();
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let headers = fields(&step["headers"])?;
@@ -106,6 +116,13 @@ fn fetch(step: &Value) -> Result<Value, String> {
     read(&response)
 }
 
+/// A text with what this guest has got in place of its secrets: `$SITE_KEY`.
+fn known(text: &str) -> String {
+    std::env::vars().fold(text.to_owned(), |text, (name, value)| {
+        text.replace(&format!("${name}"), &value)
+    })
+}
+
 /// The first word of a code.
 fn name(code: &Http) -> String {
     let name = format!("{code:?}");
@@ -117,8 +134,8 @@ fn name(code: &Http) -> String {
 fn fields(pairs: &Value) -> Result<Fields, String> {
     let fields = Fields::new();
     for (name, value) in pairs.as_object().into_iter().flatten() {
-        let value = value.as_str().unwrap().as_bytes();
-        let set = fields.append(name, value);
+        let value = known(value.as_str().unwrap());
+        let set = fields.append(name, value.as_bytes());
         set.map_err(|error| format!("{name}: {error:?}"))?;
     }
     Ok(fields)

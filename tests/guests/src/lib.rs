@@ -20,7 +20,7 @@ pub use bindings::exports::mimir::tool::toolset::Guest as Toolset;
 pub use bindings::mimir::tool as host;
 pub use bindings::mimir::tool::types::{
     Approval, CallContext, Content, Definition, Error, ErrorCode, FileAccess, FileNeed, Group,
-    Hints, HostNeed, Manifest, Media, Needs, Output, Risk,
+    Hints, HostNeed, Manifest, Media, Needs, Output, Risk, SecretNeed,
 };
 
 /// What a tool gives back.

@@ -67,4 +67,16 @@ impl Vault for UserVault {
         *known = Some((now, redactor.clone()));
         Ok(redactor)
     }
+
+    fn secret(&self, name: &str) -> Result<Option<String>, VaultError> {
+        if let Some((_, value)) = variables(&self.settings).find(|(known, _)| known == name) {
+            return Ok(Some(value));
+        }
+        match &self.secrets {
+            Some(secrets) => secrets
+                .value(name)
+                .map_err(|error| VaultError(error.message)),
+            None => Ok(None),
+        }
+    }
 }

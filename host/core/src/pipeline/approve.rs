@@ -14,6 +14,7 @@ use crate::needs::Needs;
 use crate::outcome::Outcome;
 use crate::paths::PathRules;
 use crate::policy;
+use crate::redact::Redactor;
 use crate::tool::{Tool, Trust};
 
 use super::decide::Ruled;
@@ -36,6 +37,7 @@ pub struct Approved {
     deadline: Deadline,
     pipeline: Pipeline,
     answered: Vec<String>,
+    redactor: Redactor,
 }
 
 impl Approved {
@@ -98,6 +100,11 @@ impl Approved {
     /// What a person was asked about before, in the spelling of the effect gate.
     pub(super) fn answered(&self) -> &[String] {
         &self.answered
+    }
+
+    /// What is masked in everything that it says.
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// This call, as what is in the middle of it sees it.
@@ -199,6 +206,7 @@ pub(super) async fn approve(
         deadline: Deadline::new(Arc::clone(&ports.clock), checked.limits().wall, outer),
         rights: rights(&checked.tool),
         pipeline: road.pipeline.clone(),
+        redactor: trail.redactor(),
         answered: evaluation.asking().map(asked_as).collect(),
         checked,
     })))

@@ -16,6 +16,7 @@ use crate::error::{Code, ToolError};
 use crate::limits::Limits;
 use crate::needs::Needs;
 use crate::network::{NetworkPolicy, Target};
+use crate::redact::Redactor;
 use crate::tool::{Risk, Tool, Trust};
 
 use super::approve::Approved;
@@ -25,8 +26,11 @@ use super::validate::Checked;
 use super::{Pipeline, World, approve};
 
 mod judge;
+mod secret;
 
 pub(super) use judge::asked_as;
+
+use secret::Placeholder;
 
 /// A request that is about to leave the machine.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +72,9 @@ struct Inner {
     arguments: Value,
     /// What a person was asked about before the call ran.
     answered: Box<[String]>,
+    placeholders: Box<[Placeholder]>,
+    /// What is masked in everything that the call says.
+    redactor: Redactor,
     parent: Parent,
     context: CallContext,
     observer: Arc<dyn Observer>,
@@ -85,6 +92,8 @@ impl Approved {
             limits: *self.limits(),
             arguments: self.arguments().clone(),
             answered: self.answered().into(),
+            placeholders: secret::placeholders(self.rights(), self.context()),
+            redactor: self.redactor().clone(),
             parent: self.parent(),
             context: self.context().clone(),
             observer: Arc::clone(self.observer()),

@@ -1,0 +1,75 @@
+//! The headers of one request in which placeholders stand, and what is sent in their place.
+
+use std::sync::{Mutex, PoisonError};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use mimir_core::network::{Origin, Target};
+use mimir_core::pipeline::Effects;
+use mimir_core::{Code, ToolError};
+use mimir_net::Swap;
+
+/// The headers with placeholders in them, and once the request was let, what they become.
+pub(super) struct Secrets {
+    held: Vec<(HeaderName, HeaderValue)>,
+    revealed: Mutex<Vec<Revealed>>,
+}
+
+struct Revealed {
+    origin: Origin,
+    name: HeaderName,
+    held: HeaderValue,
+    value: HeaderValue,
+}
+
+impl Secrets {
+    /// The headers in which placeholders of the call stand, if there are some.
+    pub(super) fn held(effects: &Effects, headers: &HeaderMap) -> Option<Self> {
+        let holds = |value: &HeaderValue| {
+            let text = value.to_str().unwrap_or_default();
+            let mut all = effects.placeholders();
+            all.any(|(_, placeholder)| text.contains(placeholder))
+        };
+        let held = headers.iter().filter(|(_, value)| holds(value));
+        let held: Vec<_> = held
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        (!held.is_empty()).then(|| Self {
+            held,
+            revealed: Mutex::default(),
+        })
+    }
+
+    /// Has the gate say what they become in a request that it has let.
+    pub(super) fn reveal(&self, effects: &Effects, target: &Target) -> Result<(), ToolError> {
+        let mut all = Vec::new();
+        for (name, held) in &self.held {
+            let text = held.to_str().unwrap_or_default();
+            let Some(secret) = effects.reveal(target, name.as_str(), text)? else {
+                continue;
+            };
+            let value = HeaderValue::from_str(&secret).map_err(|_| {
+                let message =
+                    format!("the secret for the header `{name}` has bytes that no header can have");
+                ToolError::new(Code::InvalidInput, message)
+            })?;
+            all.push(Revealed {
+                origin: target.origin().clone(),
+                name: name.clone(),
+                held: held.clone(),
+                value,
+            });
+        }
+        *self.revealed.lock().unwrap_or_else(PoisonError::into_inner) = all;
+        Ok(())
+    }
+}
+
+impl Swap for Secrets {
+    fn swap(&self, origin: &Origin, name: &HeaderName, value: &HeaderValue) -> Option<HeaderValue> {
+        let revealed = self.revealed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = revealed.iter();
+        let found =
+            all.find(|one| one.origin == *origin && one.name == *name && one.held == *value);
+        found.map(|one| one.value.clone())
+    }
+}

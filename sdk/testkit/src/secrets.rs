@@ -1,0 +1,32 @@
+//! The secrets of a test.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use mimir_core::redact::{Redactor, Vault, VaultError};
+
+use crate::script::lock;
+
+/// Secrets by their names, shared with the pipeline.
+#[derive(Default)]
+pub(crate) struct Secrets(Mutex<BTreeMap<String, String>>);
+
+impl Secrets {
+    pub(crate) fn set(&self, name: &str, value: &str) {
+        lock(&self.0).insert(name.to_owned(), value.to_owned());
+    }
+}
+
+impl Vault for Secrets {
+    fn redactor(&self) -> Result<Redactor, VaultError> {
+        let secrets = lock(&self.0);
+        Ok(match secrets.is_empty() {
+            true => Redactor::new(),
+            false => Redactor::new().with_values(secrets.clone()),
+        })
+    }
+
+    fn secret(&self, name: &str) -> Result<Option<String>, VaultError> {
+        Ok(lock(&self.0).get(name).cloned())
+    }
+}
