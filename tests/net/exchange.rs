@@ -2,10 +2,12 @@
 
 use std::io::Write;
 
-use mimir_testkit::{Code, json};
+use mimir_core::needs::HostNeed;
+use mimir_testkit::{Approve, Code, Testkit, json};
 
 use super::site::{Site, reply};
-use super::{fetch, granted};
+use super::{change, fetch, grant, granted};
+use crate::guests;
 
 #[test]
 fn a_granted_request_goes_out_and_its_answer_comes_back() {
@@ -88,18 +90,41 @@ fn bodies_are_bounded_both_ways() {
     });
     let kit = granted(json!({"tools": {"fetch": {"limits": {"httpBodyBytes": 4096}}}}));
     let post = json!({"url": site.url("/"), "method": "POST", "chunks": 1});
-    for (step, words) in [
-        (json!({"url": site.url("/large")}), "the answer's body"),
-        (post, "the request's body"),
+    for (step, code, words) in [
+        (
+            json!({"url": site.url("/large")}),
+            "HttpResponseBodySize",
+            "the answer's body",
+        ),
+        (post, "HttpRequestBodySize", "the request's body"),
     ] {
         let outcome = kit.call("fetch", json!({"strict": true, "steps": [step]}));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, Code::LimitExceeded, "{error}");
         assert!(error.message.contains(words), "{error}");
+        assert!(error.message.contains(code), "{error}");
     }
     assert_eq!(
         fetch(&kit, json!([{"url": site.url("/")}]))[0]["status"],
         200
     );
     assert!(site.got().iter().all(|got| got.bytes == 0));
+}
+
+#[test]
+fn a_grant_of_hosts_opens_no_socket_and_no_name() {
+    let site = Site::says("ok");
+    let kit = Testkit::new(guests::NETWORK.path)
+        .unwrap()
+        .approve(Approve::Nobody);
+    change(&kit, |tool| {
+        tool.definition.needs.hosts = vec![HostNeed {
+            host: "127.0.0.1".to_owned(),
+            methods: vec!["GET".to_owned()],
+            reason: String::new(),
+        }];
+        grant(tool);
+    });
+    let outcome = kit.call("network", json!({"port": site.address.port()}));
+    assert_eq!(outcome.text(), r#"reached: ["http"]"#);
 }

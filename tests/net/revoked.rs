@@ -74,4 +74,5 @@ fn an_answer_that_is_still_coming_in_ends() {
     let outcome = kit.call("fetch", json!({"strict": true, "steps": steps}));
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, Code::PolicyDenied, "{error}");
+    assert!(error.message.contains("HttpRequestDenied"), "{error}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use wasmtime::component::ResourceTable;
+use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
@@ -126,6 +126,14 @@ impl Guest {
             stdout,
             stderr,
         }
+    }
+
+    /// What a stream ended with.
+    pub(crate) fn stream_error(
+        &self,
+        error: &Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<&wasmtime::Error> {
+        Ok(self.table.get(error)?)
     }
 
     /// Passes on the last words of the guest.

@@ -24,6 +24,7 @@ mod codes;
 mod secrets;
 
 pub(crate) use clients::Clients;
+pub(crate) use codes::{TYPES, error_code};
 
 use crate::plugin::Plugin;
 use clients::{Link, limits};

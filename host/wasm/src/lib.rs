@@ -5,6 +5,8 @@
 //! [`Backend`](mimir_core::Backend) port with its rights settled, gets a store and an instance of its
 //! own, and ends inside its [`mimir_core::Limits`].
 //!
+//! What a component sends over the network goes through [`mimir_net`], after the effect gate of its call has said yes.
+//!
 //! Never here: who may call what, what a person is asked, what is printed.
 
 mod backend;

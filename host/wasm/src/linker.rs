@@ -11,6 +11,7 @@ use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
 use crate::bindings::{commands, log, model, progress, storage, tools, types};
 use crate::guest::Guest;
+use crate::http;
 
 /// The linker that all components share.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
@@ -47,6 +48,11 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     sockets::udp_create_socket::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
     sockets::ip_name_lookup::add_to_linker::<_, WasiSockets>(l, Guest::sockets)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(l)?;
+    // wasmtime's own finds no code in what the body of an answer ends with.
+    l.allow_shadowing(true);
+    l.instance(http::TYPES)?
+        .func_wrap("http-error-code", http::error_code)?;
+    l.allow_shadowing(false);
 
     types::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
     log::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;

@@ -86,7 +86,9 @@ impl Needs {
         self
     }
 
-    /// A credential that the host puts into `header` of requests to `host`; the tool never sees it.
+    /// A credential that the host puts into `header` of requests to `host`; the tool never sees it. What the tool finds
+    /// in the environment variable `name` is a placeholder, new in each call: put it into the header as if it were the
+    /// value, as in `Bearer {placeholder}`. It is sent by https, or to this machine.
     #[must_use]
     pub fn secret(
         mut self,

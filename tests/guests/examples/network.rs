@@ -50,7 +50,9 @@ fn http(port: u16) -> bool {
     let whole = request.set_scheme(Some(&Scheme::Http)).is_ok()
         && request
             .set_authority(Some(&format!("127.0.0.1:{port}")))
-            .is_ok();
+            .is_ok()
+        // Without one no request is made at all.
+        && request.set_path_with_query(Some("/")).is_ok();
     let Ok(answer) = handle(request, None) else {
         return false;
     };

@@ -2,7 +2,36 @@
 
 use mimir_core::network::UrlError;
 use mimir_net::{Error, Stage};
+use wasmtime::StoreContextMut;
+use wasmtime::component::Resource;
 use wasmtime_wasi_http::Error as Code;
+use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, IoError};
+
+use crate::guest::Guest;
+
+/// The instance that has [`error_code`], in wasmtime's version.
+pub(crate) const TYPES: &str = "wasi:http/types@0.2.12";
+
+/// `http-error-code`: the code behind an error of a stream.
+pub(crate) fn error_code(
+    store: StoreContextMut<'_, Guest>,
+    (error,): (Resource<IoError>,),
+) -> wasmtime::Result<(Option<ErrorCode>,)> {
+    let error = store.data().stream_error(&error)?;
+    let known = error.downcast_ref::<ErrorCode>().cloned();
+    Ok((known.or_else(|| error.downcast_ref::<Code>().map(of_body)),))
+}
+
+/// What the body of an answer ends with.
+fn of_body(code: &Code) -> ErrorCode {
+    match code {
+        Code::HttpRequestDenied => ErrorCode::HttpRequestDenied,
+        Code::HttpResponseBodySize(size) => ErrorCode::HttpResponseBodySize(*size),
+        Code::HttpResponseTimeout => ErrorCode::HttpResponseTimeout,
+        Code::ConnectionReadTimeout => ErrorCode::ConnectionReadTimeout,
+        _ => ErrorCode::HttpProtocolError,
+    }
+}
 
 /// The code for a cause. Its text is for the person and the model, and comes with the outcome of the call.
 pub(super) fn of(error: &Error) -> Code {
