@@ -63,6 +63,8 @@ impl Limits {
         log_lines: usize::MAX,
         log_line_bytes: usize::MAX,
         open_files: usize::MAX,
+        http_time: Duration::MAX,
+        http_body: u64::MAX,
         concurrent_per_plugin: usize::MAX,
         calls_per_minute: None,
     };

@@ -81,6 +81,21 @@ impl NetworkSettings {
         NetworkPolicy::new(own).within(cap.policy_over(at, granted))
     }
 
+    /// The same as a cap on what others set: what is not set here caps nothing.
+    pub fn cap(&self, at: &str) -> NetworkPolicy {
+        let open = match self.allowed_hosts {
+            Some(_) => Mode::Allowlist,
+            None => Mode::Any,
+        };
+        NetworkPolicy::new(Rules {
+            mode: self.mode.unwrap_or(open),
+            blocked_ports: self.blocked_ports.clone().unwrap_or_default(),
+            block_private: self.block_private_ips.unwrap_or(false),
+            block_metadata: self.block_metadata_endpoints.unwrap_or(false),
+            ..self.rules(at)
+        })
+    }
+
     /// The PEM files that count.
     pub fn roots(&self) -> Vec<&str> {
         let within = |root: &&str| {

@@ -20,20 +20,31 @@ impl Policy {
             .collect();
         let (at, settings) = self.network_settings(tool);
         let policy = settings.policy_over(&at, &granted);
+        self.team_networks(tool).fold(policy, NetworkPolicy::within)
+    }
+
+    /// What each team lets requests of this tool reach, where one has set something. No person's yes goes beyond it.
+    pub(crate) fn team_networks(&self, tool: &Tool) -> impl Iterator<Item = NetworkPolicy> {
         let teams = self.voices().iter().filter(|file| file.team);
-        teams.fold(policy, |policy, file| {
-            let (at, settings) = file.network_settings(tool);
-            match settings == NetworkSettings::default() {
-                true => policy,
-                false => policy.within(settings.policy_over(&at, &granted)),
-            }
-        })
+        let set = teams.map(|file| file.network_settings(tool));
+        let set = set.filter(|(_, settings)| *settings != NetworkSettings::default());
+        set.map(|(at, settings)| settings.cap(&at))
     }
 
     /// The PEM files of certificates that requests of this tool trust beside those of the platform.
     pub fn roots(&self, tool: &Tool) -> Vec<String> {
-        let (_, settings) = self.network_settings(tool);
-        settings.roots().into_iter().map(str::to_owned).collect()
+        let teams = self.voices().iter().filter(|file| file.team);
+        let files = std::iter::once(self).chain(teams);
+        let mut all: Vec<String> = Vec::new();
+        for file in files {
+            let (_, settings) = file.network_settings(tool);
+            for root in settings.roots() {
+                if !all.iter().any(|known| known == root) {
+                    all.push(root.to_owned());
+                }
+            }
+        }
+        all
     }
 
     /// The settings of a tool over those of all tools, and the key of the block that has the last word.
@@ -75,5 +86,67 @@ impl Policy {
             }
             file.sign(before, evaluation);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::network::{Target, Verdict};
+    use crate::pipeline::tests::tool;
+
+    fn policy(team: Value, user: Value) -> Policy {
+        let config = |value| serde_json::from_value::<Config>(value).unwrap();
+        let (team, user) = (config(team), config(user));
+        let files = vec![
+            Policy::new(&team, "team.yml").unwrap().of_team(),
+            Policy::new(&user, "config.yml").unwrap(),
+        ];
+        Policy::of_files(&user, files).unwrap()
+    }
+
+    fn says(policy: &Policy, url: &str) -> &'static str {
+        let granted = ["api.example", "127.0.0.1"].map(|host| HostNeed {
+            host: host.to_owned(),
+            methods: vec!["GET".to_owned()],
+            reason: String::new(),
+        });
+        let network = policy.network(&tool("sample"), &granted);
+        match network.judge(&Target::parse(url).unwrap(), "GET") {
+            Verdict::Allowed(_) => "allowed",
+            Verdict::Unlisted(_) => "unlisted",
+            Verdict::Refused(_) => "refused",
+        }
+    }
+
+    #[test]
+    fn what_was_granted_is_the_list_where_none_is_set() {
+        let free = policy(json!({}), json!({}));
+        assert_eq!(says(&free, "https://api.example/"), "allowed");
+        assert_eq!(says(&free, "http://127.0.0.1/"), "allowed");
+        assert_eq!(says(&free, "https://other.example/"), "unlisted");
+        let listed = json!({"network": {"allowedHosts": ["other.example"]}});
+        let listed = policy(json!({}), listed);
+        assert_eq!(says(&listed, "https://api.example/"), "unlisted");
+        assert_eq!(says(&listed, "https://other.example/"), "allowed");
+    }
+
+    #[test]
+    fn what_a_team_sets_is_a_cap_and_the_rest_is_free() {
+        let team = json!({"network": {"blockedPorts": [8443], "extraRoots": ["team.pem"]}});
+        let user = json!({"tools": {"sample": {"network": {"extraRoots": ["own.pem"]}}}});
+        let capped = policy(team, user);
+        assert_eq!(says(&capped, "https://api.example/"), "allowed");
+        assert_eq!(says(&capped, "http://127.0.0.1/"), "allowed");
+        assert_eq!(says(&capped, "https://api.example:8443/"), "refused");
+        assert_eq!(capped.roots(&tool("sample")), ["own.pem", "team.pem"]);
+        let none = policy(
+            json!({"network": {"mode": "none"}}),
+            json!({"network": {"mode": "any"}}),
+        );
+        assert_eq!(says(&none, "https://api.example/"), "refused");
     }
 }

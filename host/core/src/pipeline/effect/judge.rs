@@ -80,6 +80,18 @@ pub(super) fn judge(
             say(Decision::Deny, &rule, reason);
         }
     }
+    for team in world.policy.team_networks(tool) {
+        let verdict = team.judge(egress.target, egress.method);
+        if let Some(Refusal { rule, reason, .. }) = verdict.refusal() {
+            all.push(Reason {
+                layer: Layer::TeamPolicy,
+                decision: Decision::Deny,
+                rule: rule.clone(),
+                source: String::new(),
+                text: reason.clone(),
+            });
+        }
+    }
     world.policy.request(tool, checked.arguments(), &mut all);
     let session = road.sessions.get(&checked.context().session_id);
     session.taint(tool, accepts_untrusted(&world.policy, checked), &mut all);

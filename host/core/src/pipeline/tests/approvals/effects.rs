@@ -119,6 +119,21 @@ async fn only_a_yes_lets_what_is_on_no_list() {
 }
 
 #[tokio::test]
+async fn nobody_can_say_yes_to_what_a_team_does_not_list() {
+    let team = json!({"network": {"allowedHosts": ["intranet.example"]}});
+    let team: Config = serde_json::from_value(team).unwrap();
+    let files = vec![Policy::new(&team, "team.yml").unwrap().of_team()];
+    let room = room(vec![], json!({}), vec![Answer::Once]);
+    room.pipeline.replace(World {
+        registry: Registry::new(vec![sender(POST)], vec![]),
+        policy: Policy::of_files(&Config::default(), files).unwrap(),
+    });
+    let outcome = room.pipeline.call(call("sample", json!({}))).await;
+    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+    assert_eq!(room.asked(), 0);
+}
+
+#[tokio::test]
 async fn a_tool_that_a_rule_denies_meanwhile_sends_nothing_more() {
     let room = room(vec![sender(POST)], json!({}), vec![]);
     let held = room.pipeline.world();
