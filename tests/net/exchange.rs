@@ -1,6 +1,7 @@
 //! Requests that are let: what goes out and what comes back.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
 
 use mimir_core::needs::HostNeed;
 use mimir_testkit::{Approve, Code, Testkit, json};
@@ -127,4 +128,20 @@ fn a_grant_of_hosts_opens_no_socket_and_no_name() {
     });
     let outcome = kit.call("network", json!({"port": site.address.port()}));
     assert_eq!(outcome.text(), r#"reached: ["http"]"#);
+}
+
+#[test]
+fn a_call_that_is_stopped_lets_go_of_its_connection() {
+    let (told, closed) = std::sync::mpsc::channel();
+    let site = Site::new(move |_, stream| {
+        // Nothing is said, and the other side goes.
+        let ended = stream.read(&mut [0; 1]);
+        let _ = told.send(matches!(ended, Ok(0) | Err(_)));
+    });
+    let kit = granted(json!({"limits": {"timeMs": 500}}));
+    let start = Instant::now();
+    let outcome = kit.call("fetch", json!({"steps": [{"url": site.url("/")}]}));
+    assert_eq!(outcome.result().unwrap_err().code, Code::Timeout);
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert_eq!(closed.recv_timeout(Duration::from_secs(5)), Ok(true));
 }
