@@ -45,6 +45,13 @@ impl fmt::Debug for Fetched {
 }
 
 impl Client {
+    /// Gets what is at a URL.
+    pub async fn get(&self, url: &str) -> Result<Fetched, Error> {
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = crate::uri(url)?;
+        self.fetch(request).await
+    }
+
     /// Sends a request, follows redirects, each judged and authorised like the first, and gives the whole answer.
     pub async fn fetch(&self, request: Request<Bytes>) -> Result<Fetched, Error> {
         let (parts, body) = request.into_parts();

@@ -176,10 +176,10 @@ impl RawSecrets {
 
 #[derive(Debug, Args)]
 pub(super) struct RawAdd {
-    /// The component
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// The component, or where it is to be fetched from
+    #[arg(value_name = "FILE|URL", value_hint = ValueHint::FilePath)]
     file: PathBuf,
-    /// What sha256 of the file has to be, in hex
+    /// What sha256 of the file has to be, in hex; a URL needs it
     #[arg(long, value_name = "SHA256", value_parser = digest)]
     digest: Option<String>,
     /// Replace a tool of the same file name
@@ -190,7 +190,7 @@ pub(super) struct RawAdd {
 /// What `tools add` is asked for.
 #[derive(Debug, PartialEq)]
 pub struct AddWish {
-    /// The component.
+    /// The component, or its URL.
     pub file: PathBuf,
     /// What sha256 of it has to be, in lower-case hex.
     pub digest: Option<String>,

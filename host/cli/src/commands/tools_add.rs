@@ -18,20 +18,25 @@ use crate::setup::Setup;
 
 use super::tools_info::is_file;
 
+mod fetch;
+
 /// A larger component is refused by the loader too.
 const LONGEST: u64 = 256 << 20;
 
 /// Copies a component into `.mimir/tools`, if it is one and is the one that was meant.
 pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
-    if wish.file.to_string_lossy().contains("://") {
-        return Err(ToolError::new(
-            Code::Unavailable,
-            "mimir does not fetch tools by itself: download the file, look at where it comes from, and add it with --digest",
-        )
-        .into());
-    }
-    let bytes = read(&wish.file)?;
+    let url = wish.file.to_str().filter(|file| file.contains("://"));
+    let bytes = match url {
+        Some(url) if wish.digest.is_some() => fetch::component(&setup, url, LONGEST).await?,
+        Some(_) => {
+            return Err(Failure::usage(
+                "what comes from a URL needs `--digest SHA256`, which its author publishes beside it: \
+                 what is there today may be something else tomorrow",
+            ));
+        }
+        None => read(&wish.file)?,
+    };
     let digest = format!("{:x}", Sha256::digest(&bytes));
     if let Some(meant) = wish.digest.as_ref().filter(|meant| **meant != digest) {
         return Err(ToolError::new(
@@ -40,9 +45,12 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
         )
         .into());
     }
-    let stem = wish.file.file_stem().and_then(|stem| stem.to_str());
+    let named = url.map_or(wish.file.as_path(), fetch::name);
+    let stem = named.file_stem().and_then(|stem| stem.to_str());
     let Some(stem) = stem.filter(|stem| !stem.starts_with('.')) else {
-        return Err(Failure::usage("the file needs a name that is UTF-8"));
+        return Err(Failure::usage(
+            "the file needs a name, in UTF-8: what its tools are kept under",
+        ));
     };
     let to = setup.workspace.tools().join(format!("{stem}.wasm"));
     setup.workspace.own(&to)?;
