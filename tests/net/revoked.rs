@@ -75,4 +75,5 @@ fn an_answer_that_is_still_coming_in_ends() {
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, Code::PolicyDenied, "{error}");
     assert!(error.message.contains("HttpRequestDenied"), "{error}");
+    assert!(error.message.contains("was cut off"), "{error}");
 }

@@ -209,6 +209,12 @@ struct Answer {
     failure: Failure,
 }
 
+/// Why an answer ends that was let when it was asked for.
+fn cut_off() -> ToolError {
+    let message = "the answer was cut off: what the tool may reach has changed while it came in";
+    ToolError::new(mimir_core::Code::PolicyDenied, message)
+}
+
 impl HttpBody for Answer {
     type Data = Bytes;
     type Error = Code;
@@ -220,7 +226,12 @@ impl HttpBody for Answer {
         let this = self.get_mut();
         this.link.renew(&this.effects);
         let frame = Pin::new(&mut this.body).poll_frame(cx);
-        frame.map_err(|error| this.failure.note(error))
+        frame.map_err(|error| {
+            this.failure.note(match error {
+                Error::Blocked(_) => Error::Denied(cut_off()),
+                error => error,
+            })
+        })
     }
 
     fn is_end_stream(&self) -> bool {
