@@ -3,8 +3,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use mimir_core::pipeline::World;
-use mimir_core::{Decision, Registry, Tool};
+use mimir_core::{Decision, Tool};
 use mimir_kit::Guest;
 use mimir_testkit::{Approve, Code, Outcome, Testkit, Value, json};
 
@@ -77,16 +76,7 @@ pub fn refused(settings: Value) -> String {
 
 /// The same kit, until its settings change, with tools of another kind.
 pub fn changed(kit: Testkit, change: impl Fn(&mut Tool)) -> Testkit {
-    let world = kit.pipeline().world();
-    let tools = world.registry.tools().iter().map(|tool| {
-        let mut tool = (**tool).clone();
-        change(&mut tool);
-        tool
-    });
-    kit.pipeline().replace(World {
-        registry: Registry::new(tools, vec![]),
-        policy: world.policy.clone(),
-    });
+    mimir_kit::change(&kit, change);
     kit
 }
 

@@ -15,11 +15,13 @@ extern crate self as mimir_kit;
 mod arena;
 mod builtins;
 mod folder;
+mod listing;
 mod outside;
 
 pub use arena::{Arena, BOUND};
 pub use builtins::builtins;
 pub use folder::picture;
+pub use listing::change;
 pub use outside::Outside;
 
 /// Paths of guests that the kit itself needs.

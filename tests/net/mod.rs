@@ -7,9 +7,9 @@ mod revoked;
 mod secrets;
 pub mod site;
 
-use mimir_core::pipeline::World;
+use mimir_core::Tool;
 use mimir_core::tool::Trust;
-use mimir_core::{Registry, Tool};
+use mimir_kit::change;
 use mimir_testkit::{Approve, Outcome, Testkit, Value, json};
 
 use crate::guests;
@@ -29,20 +29,6 @@ fn granted(settings: Value) -> Testkit {
 fn grant(tool: &mut Tool) {
     tool.trust = Trust::Trusted;
     tool.granted = tool.definition.needs.clone();
-}
-
-/// Changes what every tool is, as a new listing would.
-fn change(kit: &Testkit, change: impl Fn(&mut Tool)) {
-    let world = kit.pipeline().world();
-    let tools = world.registry.tools().iter().map(|tool| {
-        let mut tool = (**tool).clone();
-        change(&mut tool);
-        tool
-    });
-    kit.pipeline().replace(World {
-        registry: Registry::new(tools, vec![]),
-        policy: world.policy.clone(),
-    });
 }
 
 /// The results of these steps, in order.

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 
 mod kit;
+#[path = "kit/plugin.rs"]
+mod plugin;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -10,21 +12,6 @@ use std::net::TcpListener;
 
 use kit::run;
 use sha2::{Digest as _, Sha256};
-
-/// The search tool under another name.
-fn plugin() -> Vec<u8> {
-    let shipped = mimir_builtins::ALL.iter().find(|own| own.name == "search");
-    let mut bytes = shipped.unwrap().bytes.to_vec();
-    let (old, new) = (b"FileSearch", b"ProbSearch");
-    let ends = bytes.len() - old.len();
-    let places: Vec<usize> = (0..ends)
-        .filter(|&at| bytes[at..].starts_with(old))
-        .collect();
-    for at in places {
-        bytes[at..at + new.len()].copy_from_slice(new);
-    }
-    bytes
-}
 
 /// A server of one file, which sends everybody who asks for `/moved/…` there first. Gives its address.
 fn serve(file: Vec<u8>) -> String {
@@ -60,7 +47,7 @@ fn serve(file: Vec<u8>) -> String {
 
 #[test]
 fn a_component_is_fetched_if_it_is_the_one_that_was_meant() {
-    let bytes = plugin();
+    let bytes = plugin::search();
     let digest = format!("{:x}", Sha256::digest(&bytes));
     let address = serve(bytes.clone());
     let home = tempfile::tempdir().unwrap();
@@ -102,6 +89,16 @@ fn a_component_is_fetched_if_it_is_the_one_that_was_meant() {
 
     let (code, _, err) = add(&format!("http://{address}/"), &["--digest", &digest]);
     assert_eq!(code, 1, "{err}");
+
+    // No yes of a person goes beyond what a team lists.
+    let team = config.join("team.yml");
+    fs::write(&team, "network: {allowedHosts: [tools.example]}\n").unwrap();
+    let args = ["tools", "add", &url, "--digest", &digest, "--force"];
+    let mut capped = kit::mimir(home.path(), &args);
+    let capped = capped.env("MIMIR_TEAM_POLICY", &team).output().unwrap();
+    let err = String::from_utf8(capped.stderr).unwrap();
+    assert!(err.contains("POLICY_DENIED"), "{err}");
+    assert_eq!(capped.status.code(), Some(3), "{err}");
 
     fs::write(config.join("config.yml"), "network: {mode: none}\n").unwrap();
     let (code, _, err) = add(&url, &["--digest", &digest, "--force"]);

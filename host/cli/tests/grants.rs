@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 
 mod kit;
+#[path = "kit/plugin.rs"]
+mod plugin;
 #[cfg(target_os = "linux")]
 #[path = "kit/terminal.rs"]
 mod terminal;
@@ -29,25 +31,13 @@ enum Build {
 
 /// The search tool under another name, as a stranger's plugin that wants to read the workspace.
 fn plugin(build: Build) -> Vec<u8> {
-    let shipped = mimir_builtins::ALL.iter().find(|own| own.name == "search");
-    let mut bytes = shipped.unwrap().bytes.to_vec();
-    swap(&mut bytes, b"FileSearch", b"ProbSearch");
+    let mut bytes = plugin::search();
     match build {
         // A section of its own, which nobody reads: id, length, length of its name, name, content.
         Build::Same(mark) => bytes.extend([0, 3, 1, b'x', mark]),
-        Build::Widened => swap(&mut bytes, b"to search the files", b"to steal, the files"),
+        Build::Widened => plugin::swap(&mut bytes, b"to search the files", b"to steal, the files"),
     }
     bytes
-}
-
-fn swap(bytes: &mut [u8], old: &[u8], new: &[u8]) {
-    let places: Vec<usize> = (0..bytes.len() - old.len())
-        .filter(|&at| bytes[at..].starts_with(old))
-        .collect();
-    assert!(!places.is_empty());
-    for at in places {
-        bytes[at..at + new.len()].copy_from_slice(new);
-    }
 }
 
 fn workspace() -> TempDir {

@@ -5,7 +5,7 @@
 //! rule of this crate.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use rustls::pki_types::pem::PemObject;
@@ -37,7 +37,13 @@ static PLATFORM: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
 });
 
 impl Roots {
-    /// The platform's roots and those of these PEM files, which are `network.extraRoots`.
+    /// The same of files as `network.extraRoots` has them: by their paths from `folder`.
+    pub fn below(folder: &Path, files: &[String]) -> Result<Self, Error> {
+        let files: Vec<PathBuf> = files.iter().map(|file| folder.join(file)).collect();
+        Self::with_extra(&files)
+    }
+
+    /// The platform's roots and those of these PEM files.
     pub fn with_extra(files: &[PathBuf]) -> Result<Self, Error> {
         let mut extra = Vec::new();
         for file in files {

@@ -10,7 +10,7 @@ use crate::decision::Decision;
 use crate::error::Code;
 use crate::outcome::Outcome;
 use crate::text;
-use crate::tool::Source;
+use crate::tool::{Source, Tool};
 
 use super::Kind;
 
@@ -151,6 +151,15 @@ impl Event {
     #[must_use]
     pub fn with_tool(mut self, tool: &str) -> Self {
         self.tool = text::prefix(tool, NAME_MAX).to_owned();
+        self
+    }
+
+    /// The tool that it is about, where it comes from and what its build is.
+    #[must_use]
+    pub fn of_tool(mut self, tool: &Tool) -> Self {
+        self.tool = tool.name().to_string();
+        self.source = Some(tool.source);
+        self.digest = Some(tool.origin.digest.clone());
         self
     }
 

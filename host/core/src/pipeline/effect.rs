@@ -21,7 +21,7 @@ use crate::tool::{Risk, Tool, Trust};
 
 use super::approve::Approved;
 use super::decide::Ruled;
-use super::trail::Trail;
+use super::trail::{Trail, unsent};
 use super::validate::Checked;
 use super::{Pipeline, World, approve};
 
@@ -138,11 +138,9 @@ impl Effects {
         redactor.text(&mut subject);
         let mut event = Event::of(Kind::Effect, ports.clock.now())
             .in_call(&self.0.context)
-            .with_tool(self.0.tool.name().as_str())
+            .of_tool(&self.0.tool)
             .with_subject(&subject)
             .refused(code);
-        event.source = Some(self.0.tool.source);
-        event.digest = Some(self.0.tool.origin.digest.clone());
         event.decision = Some(Decision::Deny);
         if let Err(error) = ports.audit.record(&event) {
             tracing::error!(%error, "a refused request could not be recorded");
@@ -194,7 +192,7 @@ impl Inner {
         let granted = judge::granted(&hosts);
         Reach {
             policy: granted.within(world.policy.network(&self.tool, &hosts)),
-            roots: world.policy.roots(&self.tool),
+            roots: world.policy.roots(Some(&self.tool)),
         }
     }
 

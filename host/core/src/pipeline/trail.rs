@@ -87,12 +87,10 @@ impl Trail {
         })?;
         let mut event = Event::of(Kind::Effect, ports.clock.now())
             .in_call(context)
-            .with_tool(tool.name().as_str());
+            .of_tool(tool);
         redactor.text(&mut subject);
         event = event.with_subject(&subject);
         event.ok = false;
-        event.source = Some(tool.source);
-        event.digest = Some(tool.origin.digest.clone());
         Ok(Self {
             sink: Some(Arc::clone(&ports.audit)),
             event,
@@ -113,12 +111,7 @@ impl Trail {
         };
         self.event.ok = refused.is_none();
         self.event.code = refused;
-        sink.record(&self.event).map_err(|error| {
-            ToolError::new(
-                Code::Unavailable,
-                format!("nothing was sent, because it could not be recorded: {error}"),
-            )
-        })
+        sink.record(&self.event).map_err(|error| unsent(&error))
     }
 
     /// The tool is known, the one that does only what this call does, and whether the arguments are kept, if that
@@ -329,6 +322,14 @@ fn redactor(ports: &Ports) -> (Redactor, Option<VaultError>) {
         Ok(redactor) => (redactor, None),
         Err(error) => (Redactor::new(), Some(error)),
     }
+}
+
+/// Why something that was to leave the machine in the middle of a call did not.
+pub(super) fn unsent(error: &AuditError) -> ToolError {
+    ToolError::new(
+        Code::Unavailable,
+        format!("nothing was sent, because it could not be recorded: {error}"),
+    )
 }
 
 fn unrecorded(error: &AuditError) -> ToolError {

@@ -18,21 +18,29 @@ impl Policy {
             .iter()
             .filter_map(|need| Entry::of(need).ok())
             .collect();
-        let (at, settings) = self.network_settings(tool);
+        let (at, settings) = self.network_settings(Some(tool));
         let policy = settings.policy_over(&at, &granted);
-        self.team_networks(tool).fold(policy, NetworkPolicy::within)
+        self.team_networks(Some(tool))
+            .fold(policy, NetworkPolicy::within)
     }
 
-    /// What each team lets requests of this tool reach, where one has set something. No person's yes goes beyond it.
-    pub(crate) fn team_networks(&self, tool: &Tool) -> impl Iterator<Item = NetworkPolicy> {
+    /// The same for what no tool asks for: a person does, on the command line.
+    pub fn own_network(&self) -> NetworkPolicy {
+        let policy = self.network.policy("network");
+        self.team_networks(None).fold(policy, NetworkPolicy::within)
+    }
+
+    /// What each team lets requests of this tool reach, or those of no tool, where one has set something. No
+    /// person's yes goes beyond it.
+    pub fn team_networks(&self, tool: Option<&Tool>) -> impl Iterator<Item = NetworkPolicy> {
         let teams = self.voices().iter().filter(|file| file.team);
-        let set = teams.map(|file| file.network_settings(tool));
+        let set = teams.map(move |file| file.network_settings(tool));
         let set = set.filter(|(_, settings)| *settings != NetworkSettings::default());
         set.map(|(at, settings)| settings.cap(&at))
     }
 
-    /// The PEM files of certificates that requests of this tool trust beside those of the platform.
-    pub fn roots(&self, tool: &Tool) -> Vec<String> {
+    /// The PEM files of certificates that requests of this tool, or of none, trust beside those of the platform.
+    pub fn roots(&self, tool: Option<&Tool>) -> Vec<String> {
         let teams = self.voices().iter().filter(|file| file.team);
         let files = std::iter::once(self).chain(teams);
         let mut all: Vec<String> = Vec::new();
@@ -48,9 +56,9 @@ impl Policy {
     }
 
     /// The settings of a tool over those of all tools, and the key of the block that has the last word.
-    fn network_settings(&self, tool: &Tool) -> (String, NetworkSettings) {
+    fn network_settings(&self, tool: Option<&Tool>) -> (String, NetworkSettings) {
         let base = ("network".to_owned(), self.network.clone());
-        let all = self.named_settings(tool);
+        let all = tool.into_iter().flat_map(|tool| self.named_settings(tool));
         all.fold(base, |(at, base), (name, settings)| {
             match settings.network == NetworkSettings::default() {
                 true => (at, base),
@@ -142,7 +150,7 @@ mod tests {
         assert_eq!(says(&capped, "https://api.example/"), "allowed");
         assert_eq!(says(&capped, "http://127.0.0.1/"), "allowed");
         assert_eq!(says(&capped, "https://api.example:8443/"), "refused");
-        assert_eq!(capped.roots(&tool("sample")), ["own.pem", "team.pem"]);
+        assert_eq!(capped.roots(Some(&tool("sample"))), ["own.pem", "team.pem"]);
         let none = policy(
             json!({"network": {"mode": "none"}}),
             json!({"network": {"mode": "any"}}),

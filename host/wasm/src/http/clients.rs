@@ -2,7 +2,7 @@
 //! long as what the tool may reach stays the same.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -40,15 +40,7 @@ impl Clients {
         if let Some(link) = kept(&lock()) {
             return Ok(link);
         }
-        let roots: Vec<PathBuf> = reach
-            .roots
-            .iter()
-            .map(|file| workspace.join(file))
-            .collect();
-        let roots = match roots.is_empty() {
-            true => Roots::default(),
-            false => Roots::with_extra(&roots)?,
-        };
+        let roots = Roots::below(workspace, &reach.roots)?;
         let guard = Arc::new(Guard::new(reach.policy.clone()));
         // Each request says itself who is asked.
         let authorize = Arc::new(PolicyAlone);

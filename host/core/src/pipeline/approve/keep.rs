@@ -95,12 +95,7 @@ fn recorded(
     trail: &Trail,
 ) -> Result<(), ToolError> {
     let checked = &ruled.checked;
-    let tool = &checked.tool;
-    let mut event = event
-        .in_call(&checked.context)
-        .with_tool(tool.name().as_str());
-    event.source = Some(tool.source);
-    event.digest = Some(tool.origin.digest.clone());
+    let mut event = event.in_call(&checked.context).of_tool(&checked.tool);
     event.answer = Some(answer.as_str());
     event.parent = checked
         .parent

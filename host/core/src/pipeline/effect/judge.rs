@@ -80,7 +80,7 @@ pub(super) fn judge(
             say(Decision::Deny, &rule, reason);
         }
     }
-    for team in world.policy.team_networks(tool) {
+    for team in world.policy.team_networks(Some(tool)) {
         let verdict = team.judge(egress.target, egress.method);
         if let Some(Refusal { rule, reason, .. }) = verdict.refusal() {
             all.push(Reason {

@@ -11,7 +11,7 @@ use crate::error::{Code, ToolError};
 use crate::needs::{Needs, SecretNeed};
 use crate::network::{Host, HostPattern, Scheme, Target};
 
-use super::{Effects, Inner};
+use super::{Effects, Inner, unsent};
 
 /// What stands for a secret in one call. It is worth nothing anywhere else.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,17 +130,11 @@ impl Inner {
             );
             return Err(unavailable(message));
         }
-        let mut event = Event::of(Kind::Effect, ports.clock.now())
+        let event = Event::of(Kind::Effect, ports.clock.now())
             .in_call(&self.context)
-            .with_tool(self.tool.name().as_str())
+            .of_tool(&self.tool)
             .with_subject(&format!("secret {name} for {origin}"));
-        event.source = Some(self.tool.source);
-        event.digest = Some(self.tool.origin.digest.clone());
-        ports.audit.record(&event).map_err(|error| {
-            unavailable(format!(
-                "nothing was sent, because it could not be recorded: {error}"
-            ))
-        })?;
+        ports.audit.record(&event).map_err(|error| unsent(&error))?;
         Ok(value)
     }
 }

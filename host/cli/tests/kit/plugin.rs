@@ -1,0 +1,20 @@
+//! A stranger's plugin: a tool that is shipped, under another name.
+
+/// The search tool as `prob_search`.
+pub fn search() -> Vec<u8> {
+    let shipped = mimir_builtins::ALL.iter().find(|own| own.name == "search");
+    let mut bytes = shipped.unwrap().bytes.to_vec();
+    swap(&mut bytes, b"FileSearch", b"ProbSearch");
+    bytes
+}
+
+/// Puts `new` wherever `old` stands, which it has to.
+pub fn swap(bytes: &mut [u8], old: &[u8], new: &[u8]) {
+    let places: Vec<usize> = (0..bytes.len() - old.len())
+        .filter(|&at| bytes[at..].starts_with(old))
+        .collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at..at + new.len()].copy_from_slice(new);
+    }
+}

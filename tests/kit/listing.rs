@@ -1,0 +1,19 @@
+//! Tools as another listing would have them.
+
+use mimir_core::pipeline::World;
+use mimir_core::{Registry, Tool};
+use mimir_testkit::Testkit;
+
+/// Changes what every tool of a kit is; its rules stay as they are.
+pub fn change(kit: &Testkit, change: impl Fn(&mut Tool)) {
+    let world = kit.pipeline().world();
+    let tools = world.registry.tools().iter().map(|tool| {
+        let mut tool = (**tool).clone();
+        change(&mut tool);
+        tool
+    });
+    kit.pipeline().replace(World {
+        registry: Registry::new(tools, vec![]),
+        policy: world.policy.clone(),
+    });
+}
