@@ -69,6 +69,7 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("bollard", &["mimir-process"]),
     ("landlock", &["mimir-process"]),
     ("seccomp", &["mimir-process"]),
+    ("brush-parser", &["mimir-process"]),
     ("oxc", &["mimir-script"]),
     ("componentize", &["mimir-script"]),
     ("rmcp", &["mimir-mcp"]),

@@ -37,7 +37,7 @@ mod validate;
 
 pub use approve::{Approved, Nested};
 pub use decide::Ruled;
-pub use effect::{Consent, Effects, Egress, Reach};
+pub use effect::{Consent, Effects, Egress, Permitted, Reach};
 pub use label::{Floor, Labeled};
 pub use run::Ran;
 pub use sanitize::Clean;

@@ -25,9 +25,11 @@ use super::trail::{Trail, unsent};
 use super::validate::Checked;
 use super::{Pipeline, World, approve};
 
+mod command;
 mod judge;
 mod secret;
 
+pub use command::Permitted;
 pub(super) use judge::asked_as;
 
 use secret::Placeholder;

@@ -1,0 +1,156 @@
+//! Native programs: what is to run, what a shell text would run, and the port to whatever runs it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::BoxFuture;
+use crate::call::Observer;
+use crate::error::ToolError;
+use crate::pipeline::Permitted;
+
+/// What is to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// An argument vector, the program first. No shell is involved.
+    Vector(Vec<String>),
+    /// Text for a shell.
+    Script(String),
+}
+
+/// A command as a tool asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// What is to run.
+    pub program: Program,
+    /// Where, relative to the workspace root, with `/` between components; the root itself where none is named.
+    pub directory: Option<String>,
+    /// Variables beside the few that every command gets.
+    pub environment: Vec<(String, String)>,
+    /// What it reads from its standard input.
+    pub stdin: Vec<u8>,
+    /// How long it may run; the call's own limit holds all the same.
+    pub timeout: Option<Duration>,
+}
+
+/// A shell text as it was read: every simple command in it, wherever it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Script {
+    /// In the order of the text, those inside of substitutions, functions and wrappers such as `sudo` too.
+    pub commands: Vec<Simple>,
+    /// What stands outside of any simple command and cannot be judged: in words for a person.
+    pub unknown: Vec<String>,
+}
+
+/// One simple command of a shell text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Simple {
+    /// The program and its arguments, quotes removed.
+    pub words: Vec<Word>,
+    /// `NAME=value` before the program, for this command alone.
+    pub assignments: Vec<(String, Word)>,
+    /// Files that the shell opens for it.
+    pub redirections: Vec<Redirection>,
+    /// Where it stands in the text, in bytes.
+    pub span: Range<usize>,
+    /// What runs it, outermost first: `sudo`, `xargs`, `find -exec`, `sh -c`.
+    pub through: Vec<String>,
+    /// Why it cannot be judged by its words alone, if so.
+    pub unknown: Vec<String>,
+}
+
+/// One word of a simple command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Word {
+    /// What the program will get.
+    Known(String),
+    /// What only the shell will know: as it is written.
+    Unknown(String),
+}
+
+/// A file that the shell opens for a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirection {
+    /// Whether it is written to; else it is read.
+    pub writes: bool,
+    /// Which file.
+    pub target: Word,
+}
+
+/// Where bytes of a command came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What came of a command that was started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// What it ended with; 128 and the number of a signal that ended it, as shells have it.
+    pub exit_code: i32,
+    /// Standard output.
+    pub stdout: Captured,
+    /// Standard error.
+    pub stderr: Captured,
+    /// Both as they came.
+    pub combined: Captured,
+    /// How long it ran.
+    pub duration: Duration,
+}
+
+/// Output as far as it was kept: too much of it loses its middle.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Captured {
+    /// The bytes that were kept; where some are missing, a note stands in their place.
+    pub bytes: Vec<u8>,
+    /// How many bytes are missing.
+    pub missing: u64,
+}
+
+/// Names a command that runs in the background, within its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u32);
+
+/// How a command in the background is getting on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Job {
+    /// Its name.
+    pub id: JobId,
+    /// What runs, as it was asked for.
+    pub command: String,
+    /// What it ended with, once it has.
+    pub exit_code: Option<i32>,
+    /// Since when it has been running, or how long it ran.
+    pub duration: Duration,
+}
+
+/// The port to shells and sandboxes.
+pub trait Runner: Send + Sync {
+    /// Reads a shell text. One that is none is [`Code::InvalidInput`](crate::Code).
+    fn read(&self, script: &str) -> Result<Script, ToolError>;
+
+    /// Runs a command to its end. Dropping the future kills it and all that it started.
+    fn run(
+        &self,
+        command: Permitted,
+        observer: Arc<dyn Observer>,
+    ) -> BoxFuture<'_, Result<Finished, ToolError>>;
+
+    /// Starts a command that goes on when the call has ended, until its session does.
+    fn start(&self, command: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>>;
+
+    /// The commands of a session that were started.
+    fn jobs(&self, session: &str) -> Vec<Job>;
+
+    /// What a command has written since `from`, in bytes of both streams together, and where to go on from.
+    fn output(&self, session: &str, job: JobId, from: u64) -> Result<(Vec<u8>, u64), ToolError>;
+
+    /// Kills a command and all that it started, and waits until it is gone.
+    fn stop<'a>(&'a self, session: &'a str, job: JobId) -> BoxFuture<'a, Result<Job, ToolError>>;
+
+    /// Kills all commands of a session.
+    fn end_session(&self, session: &str);
+}

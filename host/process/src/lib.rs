@@ -1,0 +1,3 @@
+//! Native programs: shell text read into commands that can be judged, and the sandboxes that commands run in.
+//!
+//! Never here: the judgement itself. Which commands may run is policy, and `mimir-core` has it.
