@@ -126,6 +126,9 @@ async fn bare() -> Vec<f64> {
 }
 
 async fn idle() -> Vec<f64> {
+    // As every command of mimir that goes on for long does.
+    #[cfg(target_os = "linux")]
+    rustix::thread::disable_transparent_huge_pages(true).unwrap();
     let plugins = (0..PLUGINS).map(|number| (format!("plan_{number}"), list::plugin(number)));
     let subject = Subject::with_plugins(plugins, json!({})).await;
     assert_eq!(subject.pipeline().world().registry.tools().len(), PLUGINS);

@@ -47,6 +47,7 @@ pub enum News {
 impl Live {
     /// What there is when the command begins.
     pub async fn new(setup: Setup) -> Result<Self, ToolError> {
+        stay_small();
         let mut live = Self {
             policy: setup.settings.policy()?,
             host: setup.host(),
@@ -148,6 +149,15 @@ impl Live {
     fn toolbox(&self) -> Toolbox {
         let folder = self.reads_tools().then(|| self.setup.workspace.tools());
         self.setup.toolbox_of(Arc::clone(&self.host), folder)
+    }
+}
+
+/// Takes memory in small pages from here on: who waits for calls most of the time holds what it needs, and not what
+/// huge pages round that up to, which is two thirds more with a hundred plugins.
+fn stay_small() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!(%error, "memory is taken in huge pages");
     }
 }
 
