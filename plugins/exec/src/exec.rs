@@ -1,0 +1,213 @@
+//! `exec`.
+
+use std::time::Duration;
+
+use mimir_sdk::commands::{Command, Finished};
+use mimir_sdk::prelude::*;
+use mimir_sdk::serde_json::Value;
+
+use crate::report;
+
+/// Runs a command in the workspace: shell text in `command`, or a program in `command` and its arguments in `args`,
+/// which no shell then looks at. Every simple command in a shell text is judged by itself, so plain commands pass
+/// with fewer questions than clever ones. It runs in a sandbox: no network unless a person granted it, and nothing
+/// outside of the workspace can be changed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Exec {
+    /// Shell text (`cargo test 2>&1 | tail -20`), or the program if there are `args`.
+    #[schemars(length(min = 1))]
+    pub command: String,
+    /// The arguments, exactly as the program gets them.
+    #[serde(default)]
+    pub args: Option<Vec<String>>,
+    /// Directory to run in, relative to the workspace root. Default: the root.
+    #[serde(default)]
+    pub workdir: Option<String>,
+    /// Seconds after which the command and all that it started are killed. Default: 180, in the background none.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub timeout: Option<u32>,
+    /// Whether it goes on in the background: the result is a `job` for `exec_output`, `exec_status` and
+    /// `exec_stop`. For servers and watchers.
+    #[serde(default)]
+    pub background: bool,
+}
+
+/// What a command left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ran {
+    /// What it ended with; 128 and the number of the signal that ended it. None in the background.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// What it wrote to stdout, without terminal codes.
+    pub stdout: String,
+    /// What it wrote to stderr, without terminal codes.
+    pub stderr: String,
+    /// Whether something is missing out of the middle of either.
+    pub truncated: bool,
+    /// How long it ran, in milliseconds.
+    pub duration: u64,
+    /// Its name, if it goes on in the background.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<u32>,
+}
+
+/// A result with the exit code where front-ends look for it.
+#[derive(Debug)]
+pub struct Reported(Worded<Ran>);
+
+impl IntoOutput for Reported {
+    fn schema() -> Option<Value> {
+        Worded::<Ran>::schema()
+    }
+
+    fn into_output(self) -> Result<Output> {
+        let code = self.0.value.exit_code;
+        let output = self.0.into_output()?;
+        Ok(match code {
+            Some(code) => output.exit_code(code),
+            None => output,
+        })
+    }
+}
+
+/// Long enough for a build, and short enough to notice one that hangs.
+const TIMEOUT: Duration = Duration::from_secs(180);
+
+impl Tool for Exec {
+    type Output = Reported;
+    const GROUP: Group = Group::Runtime;
+    const TITLE: Option<&'static str> = Some("Run a command");
+    const RISK: Risk = Risk::Medium;
+    const HINTS: Hints = Hints::NONE.destructive().open_world();
+
+    fn needs() -> Needs {
+        Needs::none().command("*", "to run the commands that the caller asks for")
+    }
+
+    fn run(self, _: &Context) -> Result<Self::Output> {
+        if self.command.trim().is_empty() {
+            return Err(Error::invalid_input(
+                "the command is empty; say what to run",
+            ));
+        }
+        let background = self.background;
+        let timeout = self
+            .timeout
+            .map(|seconds| Duration::from_secs(seconds.into()));
+        let mut command = match self.args {
+            Some(args) => Command::new(self.command).args(args),
+            None => Command::shell(self.command),
+        };
+        if let Some(workdir) = self.workdir {
+            command = command.directory(workdir);
+        }
+        if background {
+            if let Some(timeout) = timeout {
+                command = command.timeout(timeout);
+            }
+            return Ok(Reported(started(command.start()?)));
+        }
+        let finished = command.timeout(timeout.unwrap_or(TIMEOUT)).run()?;
+        Ok(Reported(ran(&finished)))
+    }
+}
+
+fn started(job: u32) -> Worded<Ran> {
+    let text =
+        format!("started as job {job}; `exec_output` shows what it writes, `exec_stop` ends it");
+    Json(Ran {
+        exit_code: None,
+        stdout: String::new(),
+        stderr: String::new(),
+        truncated: false,
+        duration: 0,
+        job: Some(job),
+    })
+    .worded(text)
+}
+
+fn ran(finished: &Finished) -> Worded<Ran> {
+    let [stdout, stderr] = [&finished.stdout, &finished.stderr].map(|bytes| report::plain(bytes));
+    let [stdout, stderr] = [&stdout, &stderr].map(|text| report::cut(text, report::STREAM_MAX));
+    let combined = report::plain(&finished.combined);
+    let mut text = report::cut(&combined, report::TEXT_MAX).text;
+    if text.is_empty() {
+        text.push_str("(no output)");
+    }
+    if finished.exit_code != 0 {
+        report::line(&mut text, &format!("exit code {}", finished.exit_code));
+    }
+    Json(Ran {
+        exit_code: Some(finished.exit_code),
+        truncated: finished.truncated || stdout.is_cut || stderr.is_cut,
+        stdout: stdout.text,
+        stderr: stderr.text,
+        duration: u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
+        job: None,
+    })
+    .worded(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(exit_code: i32, stdout: &str, stderr: &str) -> Finished {
+        Finished {
+            exit_code,
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+            combined: format!("{stdout}{stderr}").into(),
+            truncated: false,
+            duration: Duration::from_millis(7),
+        }
+    }
+
+    #[test]
+    fn a_result_says_what_was_written_and_how_it_ended() {
+        let good = ran(&finished(0, "\x1b[1mone\x1b[0m\n", ""));
+        assert_eq!(
+            (good.text.as_str(), good.value.stdout.as_str()),
+            ("one\n", "one\n")
+        );
+        assert_eq!((good.value.exit_code, good.value.duration), (Some(0), 7));
+        let bad = ran(&finished(101, "one", "two"));
+        assert_eq!(bad.text, "onetwo\nexit code 101");
+        assert_eq!(bad.value.stderr, "two");
+        assert_eq!(ran(&finished(0, "", "")).text, "(no output)");
+        let output = Reported(bad).into_output().unwrap();
+        assert!(format!("{output:?}").contains("exit_code: Some(101)"));
+    }
+
+    #[test]
+    fn too_much_loses_its_middle() {
+        let long = format!("first\n{}last\n", "line\n".repeat(100_000));
+        let cut = ran(&finished(0, &long, ""));
+        assert!(cut.value.truncated);
+        for text in [&cut.text, &cut.value.stdout] {
+            assert!(
+                text.starts_with("first\n") && text.ends_with("last\n"),
+                "{text}"
+            );
+            assert!(text.len() < 50_000);
+        }
+    }
+
+    #[test]
+    fn an_empty_command_is_refused() {
+        for command in ["", " \n"] {
+            let exec = Exec {
+                command: command.into(),
+                args: None,
+                workdir: None,
+                timeout: None,
+                background: false,
+            };
+            let error = exec.run(&Context::at("/")).unwrap_err();
+            assert!(error.message().contains("empty"), "{error}");
+        }
+    }
+}

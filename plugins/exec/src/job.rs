@@ -1,0 +1,85 @@
+//! A command in the background, as the tools about it report it.
+
+use mimir_sdk::commands::Job;
+use mimir_sdk::prelude::*;
+use mimir_sdk::text;
+
+/// How a command in the background is getting on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JobReport {
+    /// Its name.
+    pub job: u32,
+    /// The command as it was asked for.
+    pub command: String,
+    /// Whether it still runs.
+    pub running: bool,
+    /// What it ended with, once it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How long it has been running, or how long it ran, in milliseconds.
+    pub duration: u64,
+}
+
+impl From<Job> for JobReport {
+    fn from(job: Job) -> Self {
+        Self {
+            job: job.id,
+            command: job.command,
+            running: job.exit_code.is_none(),
+            exit_code: job.exit_code,
+            duration: u64::try_from(job.duration.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl JobReport {
+    /// One line.
+    pub fn line(&self) -> String {
+        let seconds = self.duration / 1000;
+        let state = match self.exit_code {
+            Some(code) => format!("ended with {code} after {seconds} s"),
+            None => format!("running for {seconds} s"),
+        };
+        format!("job {}: {state}: {}", self.job, text::brief(&self.command))
+    }
+}
+
+/// A job by its name.
+pub fn find(id: u32) -> Result<JobReport> {
+    let jobs = mimir_sdk::commands::jobs()?;
+    let known: Vec<String> = jobs.iter().map(|job| job.id.to_string()).collect();
+    match jobs.into_iter().find(|job| job.id == id) {
+        Some(job) => Ok(job.into()),
+        None if known.is_empty() => Err(Error::not_found(format_args!(
+            "there is no job {id}: nothing was started in the background of this session"
+        ))),
+        None => Err(Error::not_found(format_args!(
+            "there is no job {id}; there are {}",
+            known.join(", ")
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_the_state() {
+        let mut report = JobReport {
+            job: 3,
+            command: "npm run\ndev".into(),
+            running: true,
+            exit_code: None,
+            duration: 61_500,
+        };
+        assert_eq!(report.line(), r#"job 3: running for 61 s: "npm run\ndev""#);
+        report.exit_code = Some(143);
+        assert!(
+            report
+                .line()
+                .starts_with("job 3: ended with 143 after 61 s")
+        );
+    }
+}

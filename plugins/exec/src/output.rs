@@ -1,0 +1,97 @@
+//! `exec_output`.
+
+use std::time::{Duration, Instant};
+
+use mimir_sdk::commands;
+use mimir_sdk::prelude::*;
+
+use crate::{job, report};
+
+/// Shows what a command that `exec` has started in the background has written.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExecOutput {
+    /// The job.
+    pub job: u32,
+    /// Where to begin: the `next` of an earlier result. Default: 0.
+    #[serde(default)]
+    pub from: u64,
+    /// Seconds to wait for something new, or for the end. Default: 0.
+    #[serde(default)]
+    #[schemars(range(max = 50))]
+    pub wait: u32,
+}
+
+/// Output of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Written {
+    /// The job.
+    pub job: u32,
+    /// Stdout and stderr as they came, without terminal codes.
+    pub output: String,
+    /// Where the next piece begins.
+    pub next: u64,
+    /// Whether something is missing: written before `from` had come so far, or out of the middle.
+    pub truncated: bool,
+    /// Whether it still runs.
+    pub running: bool,
+    /// What it ended with, once it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+}
+
+/// Between two looks: no model notices, and a look costs next to nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+impl Tool for ExecOutput {
+    type Output = Worded<Written>;
+    const GROUP: Group = Group::Runtime;
+    const TITLE: Option<&'static str> = Some("Output of a background job");
+    const APPROVAL: Option<Approval> = Some(Approval::Allow);
+    const HINTS: Hints = Hints::NONE.read_only();
+
+    fn needs() -> Needs {
+        Needs::none().command(
+            "*",
+            "to see what the commands write that `exec` has started",
+        )
+    }
+
+    fn run(self, _: &Context) -> Result<Self::Output> {
+        let until = Instant::now() + Duration::from_secs(self.wait.into());
+        let (state, piece) = loop {
+            // The state first: what a command writes before its end is then in the piece.
+            let state = job::find(self.job)?;
+            let piece = commands::output(self.job, self.from)?;
+            if !piece.data.is_empty() || !state.running || Instant::now() >= until {
+                break (state, piece);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        };
+        let cut = report::cut(&report::plain(&piece.data), report::TEXT_MAX);
+        let mut text = String::new();
+        if piece.missing > 0 {
+            let note = format!(
+                "[… {} bytes before this are not kept any more …]\n",
+                piece.missing
+            );
+            text.push_str(&note);
+        }
+        text.push_str(&cut.text);
+        let end = match state.exit_code {
+            Some(code) => format!("(job {} has ended with {code})", self.job),
+            None => format!("(job {} still runs; go on from {})", self.job, piece.next),
+        };
+        report::line(&mut text, &end);
+        let written = Written {
+            job: self.job,
+            output: cut.text,
+            next: piece.next,
+            truncated: cut.is_cut || piece.missing > 0,
+            running: state.running,
+            exit_code: state.exit_code,
+        };
+        Ok(Json(written).worded(text))
+    }
+}

@@ -1,0 +1,48 @@
+//! `exec_status`.
+
+use mimir_sdk::commands;
+use mimir_sdk::prelude::*;
+
+use crate::job::{self, JobReport};
+
+/// Tells how the commands that `exec` has started in the background are getting on.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExecStatus {
+    /// The job. Default: all of this session.
+    #[serde(default)]
+    pub job: Option<u32>,
+}
+
+/// The jobs of this session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Jobs {
+    /// The jobs that were asked about.
+    pub jobs: Vec<JobReport>,
+}
+
+impl Tool for ExecStatus {
+    type Output = Worded<Jobs>;
+    const GROUP: Group = Group::Runtime;
+    const TITLE: Option<&'static str> = Some("Background jobs");
+    const APPROVAL: Option<Approval> = Some(Approval::Allow);
+    const HINTS: Hints = Hints::NONE.read_only().idempotent();
+
+    fn needs() -> Needs {
+        Needs::none().command("*", "to see the commands that `exec` has started")
+    }
+
+    fn run(self, _: &Context) -> Result<Self::Output> {
+        let jobs: Vec<JobReport> = match self.job {
+            Some(id) => vec![job::find(id)?],
+            None => commands::jobs()?.into_iter().map(JobReport::from).collect(),
+        };
+        let lines: Vec<String> = jobs.iter().map(JobReport::line).collect();
+        let text = match lines.is_empty() {
+            true => "nothing was started in the background of this session".to_owned(),
+            false => lines.join("\n"),
+        };
+        Ok(Json(Jobs { jobs }).worded(text))
+    }
+}
