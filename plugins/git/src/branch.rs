@@ -1,0 +1,108 @@
+//! `branch`.
+
+use std::fmt::Write as _;
+
+use mimir_sdk::prelude::*;
+use mimir_sdk::text;
+
+use crate::repository::Repository;
+use crate::tool::Report;
+use crate::words::Words;
+
+/// A branch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Branch {
+    /// Its name.
+    pub name: String,
+    /// Whether it is checked out.
+    pub current: bool,
+    /// The commit that it stands at.
+    pub commit: String,
+    /// The branch that it follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// The first line of the commit's message.
+    pub subject: String,
+}
+
+const FORMAT: &str =
+    "--format=%(HEAD)%00%(refname:short)%00%(objectname)%00%(upstream:short)%00%(contents:subject)";
+
+/// Whether the words only list branches: a name without an option that makes it a pattern makes a branch.
+pub fn reads(words: &Words) -> bool {
+    let lists = words.has(&[
+        "--list",
+        "--merged",
+        "--no-merged",
+        "--contains",
+        "--show-current",
+    ]);
+    let changes = words.has(&["-d", "--delete", "-D", "-m", "--move"]);
+    !changes && (words.names.is_empty() || lists)
+}
+
+pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
+    if !words.paths.is_empty() {
+        return Err(Error::invalid_input("`branch` takes no paths"));
+    }
+    let mut said = String::new();
+    let reads = reads(words);
+    if !reads {
+        let mut all = vec!["branch"];
+        all.extend(words.before_paths());
+        said = String::from_utf8_lossy(&repository.run(&all, &[])?).into_owned();
+    }
+    let mut all = vec!["branch", FORMAT];
+    if reads {
+        // The one that is checked out is in the list.
+        let shown = words.before_paths().into_iter();
+        all.extend(shown.filter(|word| *word != "--show-current"));
+    }
+    let mut branches = parse(&repository.run(&all, &[])?);
+    if words.has(&["--show-current"]) {
+        branches.retain(|branch| branch.current);
+    }
+    for branch in &branches {
+        let mark = if branch.current { '*' } else { ' ' };
+        let commit = branch.commit.get(..10).unwrap_or(&branch.commit);
+        let (name, subject) = (text::name(&branch.name), text::name(&branch.subject));
+        let _ = writeln!(said, "{mark} {name} {commit} {subject}");
+    }
+    if said.is_empty() {
+        said.push_str("no branches");
+    }
+    Ok(Json(Report {
+        branches: Some(branches),
+        ..Report::default()
+    })
+    .worded(said))
+}
+
+fn parse(output: &[u8]) -> Vec<Branch> {
+    let output = String::from_utf8_lossy(output);
+    let branch = |line: &str| {
+        let mut fields = line.split('\0').map(str::to_owned);
+        Some(Branch {
+            current: fields.next()? == "*",
+            name: fields.next()?,
+            commit: fields.next()?,
+            upstream: fields.next().filter(|name| !name.is_empty()),
+            subject: fields.next()?,
+        })
+    };
+    output.lines().filter_map(branch).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_are_read() {
+        let branches = parse(b"*\0main\0abc\0origin/main\0Say it\n \0topic\0def\0\0Other\n");
+        assert_eq!(branches.len(), 2);
+        assert!(branches[0].current && branches[0].upstream.is_some());
+        assert!(!branches[1].current && branches[1].upstream.is_none());
+    }
+}

@@ -1,0 +1,184 @@
+//! `diff`.
+
+use mimir_sdk::prelude::*;
+use mimir_sdk::text;
+
+use crate::repository::Repository;
+use crate::tool::Report;
+use crate::words::Words;
+
+/// Most characters of a diff in a result; the numbers of all files are there all the same.
+const PATCH_MAX: usize = 40_000;
+
+/// Most files in structured content.
+const FILES_MAX: usize = 500;
+
+/// Options whose output is no patch, and is shown as git writes it.
+const SUMMARIES: [&str; 5] = [
+    "--stat",
+    "--numstat",
+    "--shortstat",
+    "--name-only",
+    "--name-status",
+];
+
+/// Whatever a repository says, no program of others makes the text.
+pub const PLAIN: [&str; 4] = [
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--ignore-submodules=dirty",
+];
+
+/// What has changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Changes {
+    /// The files.
+    pub files: Vec<Change>,
+    /// How many there are.
+    pub total: usize,
+    /// Lines that were added in all of them.
+    pub added: u64,
+    /// Lines that were removed in all of them.
+    pub removed: u64,
+}
+
+/// What has changed in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// The file, relative to the workspace root.
+    pub path: String,
+    /// What it was called before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Lines that were added; none of a binary file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub added: Option<u64>,
+    /// Lines that were removed; none of a binary file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed: Option<u64>,
+}
+
+pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
+    let run = |more: &[&str]| {
+        let mut all = vec!["diff"];
+        all.extend(PLAIN);
+        all.extend(words.before_paths());
+        all.extend(more);
+        repository.run(&all, &words.paths)
+    };
+    let changes = parse(&run(&["--numstat", "-z", "--no-patch"])?);
+    let said = String::from_utf8_lossy(&run(&[])?).into_owned();
+    let text = match said.is_empty() {
+        true => "no changes".to_owned(),
+        false if words.has(&SUMMARIES) => said,
+        false => shown(&changes, &said),
+    };
+    Ok(Json(Report {
+        changes: Some(changes),
+        ..Report::default()
+    })
+    .worded(text))
+}
+
+/// A patch as far as there is room, after one line that says how much there is.
+pub fn shown(changes: &Changes, patch: &str) -> String {
+    let files = if changes.total == 1 { "file" } else { "files" };
+    let head = format!(
+        "{} {files}, {} lines added, {} removed\n",
+        changes.total, changes.added, changes.removed
+    );
+    match patch.char_indices().nth(PATCH_MAX) {
+        None => head + patch,
+        Some((end, _)) => {
+            let end = patch[..end].rfind('\n').map_or(end, |end| end + 1);
+            let more = patch[end..].matches('\n').count();
+            let note = format!("[… {more} more lines; name paths after `--`, or use `--stat` …]");
+            head + &patch[..end] + &note
+        }
+    }
+}
+
+/// Reads `--numstat -z`.
+pub fn parse(output: &[u8]) -> Changes {
+    let output = String::from_utf8_lossy(output);
+    let mut records = output.split('\0');
+    let mut changes = Changes::default();
+    while let Some(record) = records.next() {
+        let mut fields = record.trim_start_matches('\n').splitn(3, '\t');
+        let (Some(added), Some(removed), Some(path)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        // A rename has its two names in records of their own.
+        let (from, path) = match path.is_empty() {
+            true => (
+                records.next().map(str::to_owned),
+                records.next().unwrap_or_default(),
+            ),
+            false => (None, path),
+        };
+        let (added, removed) = (added.parse().ok(), removed.parse().ok());
+        changes.total += 1;
+        changes.added += added.unwrap_or(0);
+        changes.removed += removed.unwrap_or(0);
+        if changes.files.len() < FILES_MAX {
+            changes.files.push(Change {
+                path: path.to_owned(),
+                from,
+                added,
+                removed,
+            });
+        }
+    }
+    changes
+}
+
+impl Changes {
+    /// A line for each file.
+    pub fn lines(&self) -> String {
+        let mut lines = String::new();
+        for file in &self.files {
+            let count = match (file.added, file.removed) {
+                (Some(added), Some(removed)) => format!("+{added} -{removed}"),
+                _ => "binary".to_owned(),
+            };
+            lines.push_str(&format!("{count}\t{}\n", text::name(&file.path)));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numstat_is_read() {
+        let changes = parse(b"3\t1\tsrc/a b.rs\x00-\t-\tlogo.png\x000\t0\t\0old\0new\0");
+        assert_eq!((changes.total, changes.added, changes.removed), (3, 3, 1));
+        assert_eq!(changes.files[1].added, None);
+        assert_eq!(changes.files[2].from.as_deref(), Some("old"));
+        assert_eq!(changes.files[2].path, "new");
+        assert_eq!(
+            changes.lines(),
+            "+3 -1\tsrc/a b.rs\nbinary\tlogo.png\n+0 -0\tnew\n"
+        );
+    }
+
+    #[test]
+    fn a_long_patch_is_cut_at_a_line() {
+        let patch = "+line of a patch\n".repeat(5_000);
+        let shown = shown(&Changes::default(), &patch);
+        assert!(shown.len() < PATCH_MAX + 200);
+        let last = shown.lines().last().unwrap();
+        let kept = shown.lines().filter(|line| line.starts_with('+')).count();
+        assert!(
+            last.contains(&format!("{} more lines", 5_000 - kept)),
+            "{last}"
+        );
+    }
+}

@@ -1,0 +1,206 @@
+//! `log` and `show`.
+
+use mimir_sdk::prelude::*;
+use mimir_sdk::text;
+
+use crate::diff::{self, PLAIN};
+use crate::repository::Repository;
+use crate::tool::Report;
+use crate::words::Words;
+
+/// Commits in a log whose length nobody has said.
+const USUAL: &str = "-n30";
+
+/// Most commits in a log, whatever was said.
+const MOST: usize = 1000;
+
+/// Fields end with NUL, commits with a record separator; neither can be in a message.
+const FORMAT: &str = "--format=tformat:%H%x00%an%x00%ae%x00%aI%x00%D%x00%s%x00%b%x00%x1e";
+
+/// A commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Commit {
+    /// Its name, in full.
+    pub hash: String,
+    /// Who wrote it.
+    pub author: String,
+    /// The author's address.
+    pub email: String,
+    /// When it was written, ISO 8601.
+    pub date: String,
+    /// The first line of the message.
+    pub subject: String,
+    /// The rest of it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(default)]
+    pub body: String,
+    /// The branches and tags that stand there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub refs: Vec<String>,
+}
+
+pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
+    let mut all = vec!["log", "--no-show-signature", "--no-color", "--no-patch"];
+    if !words.has(&["-n", "--max-count"]) {
+        all.push(USUAL);
+    }
+    all.extend(
+        words
+            .before_paths()
+            .into_iter()
+            .filter(|word| *word != "--oneline"),
+    );
+    all.push(FORMAT);
+    let mut commits = parse(&repository.run(&all, &words.paths)?);
+    let count = commits.len();
+    commits.truncate(MOST);
+    let mut said: String = commits.iter().map(Commit::line).collect();
+    if commits.is_empty() {
+        said.push_str("no commits");
+    }
+    if count > MOST {
+        said.push_str(&format!(
+            "[… {} more; a smaller `-n`, or `--skip` …]",
+            count - MOST
+        ));
+    }
+    Ok(Json(Report {
+        commits: Some(commits),
+        ..Report::default()
+    })
+    .worded(said))
+}
+
+pub fn show(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
+    if words.names.len() > 1 {
+        return Err(Error::invalid_input(
+            "`show` shows one commit; `log` lists several",
+        ));
+    }
+    let name = words.names.first().map_or("HEAD", String::as_str);
+    // A tree or a file of a commit is for `read_file` and `file_search`.
+    let commit = format!("{name}^{{commit}}");
+    shown(repository, &commit, words, "")
+}
+
+/// A commit with its changes, after some words.
+pub fn shown(
+    repository: &Repository,
+    commit: &str,
+    words: &Words,
+    said: &str,
+) -> Result<Worded<Report>> {
+    let run = |more: &[&str]| {
+        let mut all = vec!["show", "--no-show-signature"];
+        all.extend(PLAIN);
+        all.extend(more);
+        all.push(commit);
+        repository.run(&all, &words.paths)
+    };
+    let commits = parse(&run(&["--no-patch", FORMAT])?);
+    let changes = diff::parse(&run(&["--format=", "--numstat", "-z"])?);
+    let mut options: Vec<&str> = words.options.iter().map(String::as_str).collect();
+    options.push("--format=");
+    let patch = String::from_utf8_lossy(&run(&options)?).into_owned();
+    let mut text = said.to_owned();
+    for commit in &commits {
+        text.push_str(&commit.paragraph());
+    }
+    text.push_str(&diff::shown(&changes, &patch));
+    Ok(Json(Report {
+        commits: Some(commits),
+        changes: Some(changes),
+        ..Report::default()
+    })
+    .worded(text))
+}
+
+/// Reads what [`FORMAT`] writes.
+pub fn parse(output: &[u8]) -> Vec<Commit> {
+    let output = String::from_utf8_lossy(output);
+    let commit = |record: &str| {
+        let mut fields = record
+            .trim_start_matches('\n')
+            .split('\0')
+            .map(str::to_owned);
+        let hash = fields.next().filter(|hash| !hash.is_empty())?;
+        Some(Commit {
+            hash,
+            author: fields.next()?,
+            email: fields.next()?,
+            date: fields.next()?,
+            refs: fields
+                .next()?
+                .split(", ")
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect(),
+            subject: fields.next()?,
+            body: fields.next()?.trim_end().to_owned(),
+        })
+    };
+    output.split('\u{1e}').filter_map(commit).collect()
+}
+
+impl Commit {
+    /// Its first characters, which are enough to name it.
+    pub fn short(&self) -> &str {
+        self.hash.get(..10).unwrap_or(&self.hash)
+    }
+
+    fn line(&self) -> String {
+        let day = self.date.get(..10).unwrap_or(&self.date);
+        let refs = match self.refs.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", self.refs.join(", ")),
+        };
+        format!(
+            "{} {day} {}{refs}: {}\n",
+            self.short(),
+            text::name(&self.author),
+            text::name(&self.subject)
+        )
+    }
+
+    fn paragraph(&self) -> String {
+        let body = match self.body.is_empty() {
+            true => String::new(),
+            false => format!("\n{}\n", self.body),
+        };
+        format!(
+            "commit {}\nauthor {} <{}>, {}\n\n{}\n{body}\n",
+            self.hash,
+            text::name(&self.author),
+            text::name(&self.email),
+            self.date,
+            text::name(&self.subject)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_are_read() {
+        let output = "0123456789abcdef\0Ann\0ann@x\x002026-01-02T03:04:05+00:00\0HEAD -> main, tag: v1\0Say: it\0more\n\nlines\n\0\u{1e}\n\
+            fedcba\0Bob\0b@x\x002026-01-01T00:00:00Z\0\0First\0\0\u{1e}\n";
+        let commits = parse(output.as_bytes());
+        assert_eq!(commits.len(), 2);
+        assert_eq!(commits[0].refs, ["HEAD -> main", "tag: v1"]);
+        assert_eq!(commits[0].body, "more\n\nlines");
+        assert_eq!(
+            commits[0].line(),
+            "0123456789 2026-01-02 Ann (HEAD -> main, tag: v1): Say: it\n"
+        );
+        assert_eq!(commits[1].line(), "fedcba 2026-01-01 Bob: First\n");
+        assert!(
+            commits[0]
+                .paragraph()
+                .ends_with("\nSay: it\n\nmore\n\nlines\n\n")
+        );
+    }
+}

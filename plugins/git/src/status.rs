@@ -1,0 +1,243 @@
+//! `status`.
+
+use std::fmt::Write as _;
+
+use mimir_sdk::prelude::*;
+use mimir_sdk::text;
+
+use crate::repository::Repository;
+use crate::tool::Report;
+use crate::words::Words;
+
+/// Most files in a result; a number tells of the rest.
+const ENTRIES_MAX: usize = 500;
+
+/// The state of the working tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// The branch that is checked out; none where a commit is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit that is checked out; none before the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The branch that this one follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// Commits that upstream has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<u64>,
+    /// Commits that only upstream has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind: Option<u64>,
+    /// The files that are not as in the last commit.
+    pub files: Vec<Entry>,
+    /// How many there are.
+    pub total: usize,
+}
+
+/// A file that is not as in the last commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// The file, relative to the workspace root.
+    pub path: String,
+    /// What is staged of it: `added`, `modified`, `deleted`, `renamed`, `copied`, `type-changed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staged: Option<String>,
+    /// What is not: the same words, `untracked`, or `conflict`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unstaged: Option<String>,
+    /// What it was called before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+}
+
+pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
+    let mut paths = words.names.clone();
+    paths.extend(words.paths.iter().cloned());
+    let status = read(repository, &paths)?;
+    let text = status.text();
+    Ok(Json(Report {
+        status: Some(status),
+        ..Report::default()
+    })
+    .worded(text))
+}
+
+/// The state of the working tree, or of some paths.
+pub fn read(repository: &Repository, paths: &[String]) -> Result<Status> {
+    // What is in a submodule has settings of its own, and is not looked at.
+    let words = [
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "-z",
+        "--ignore-submodules=all",
+    ];
+    Ok(parse(&repository.run(&words, paths)?))
+}
+
+/// Reads porcelain v2 with NULs.
+fn parse(output: &[u8]) -> Status {
+    let output = String::from_utf8_lossy(output);
+    let mut records = output.split('\0');
+    let mut status = Status::default();
+    while let Some(record) = records.next() {
+        let Some((kind, rest)) = record.split_once(' ') else {
+            continue;
+        };
+        let entry = match kind {
+            "#" => {
+                header(rest, &mut status);
+                continue;
+            }
+            // XY and so many fields before the path.
+            "1" => changed(rest, 7, None),
+            "2" => changed(rest, 8, records.next().map(str::to_owned)),
+            "u" => rest.splitn(10, ' ').nth(9).map(|path| Entry {
+                path: path.to_owned(),
+                staged: None,
+                unstaged: Some("conflict".into()),
+                from: None,
+            }),
+            "?" => Some(Entry {
+                path: rest.to_owned(),
+                staged: None,
+                unstaged: Some("untracked".into()),
+                from: None,
+            }),
+            _ => None,
+        };
+        if let Some(entry) = entry {
+            status.total += 1;
+            if status.files.len() < ENTRIES_MAX {
+                status.files.push(entry);
+            }
+        }
+    }
+    status
+}
+
+fn header(line: &str, status: &mut Status) {
+    let Some((key, value)) = line.split_once(' ') else {
+        return;
+    };
+    match key {
+        "branch.oid" if value != "(initial)" => status.commit = Some(value.to_owned()),
+        "branch.head" if value != "(detached)" => status.branch = Some(value.to_owned()),
+        "branch.upstream" => status.upstream = Some(value.to_owned()),
+        "branch.ab" => {
+            if let Some((ahead, behind)) = value.split_once(' ') {
+                status.ahead = ahead.trim_start_matches('+').parse().ok();
+                status.behind = behind.trim_start_matches('-').parse().ok();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn changed(rest: &str, fields: usize, from: Option<String>) -> Option<Entry> {
+    let mut letters = rest.chars();
+    let (staged, unstaged) = (letters.next()?, letters.next()?);
+    Some(Entry {
+        path: rest.splitn(fields + 1, ' ').nth(fields)?.to_owned(),
+        staged: word(staged).map(str::to_owned),
+        unstaged: word(unstaged).map(str::to_owned),
+        from,
+    })
+}
+
+/// What a letter of git's says.
+pub fn word(letter: char) -> Option<&'static str> {
+    Some(match letter {
+        'A' => "added",
+        'M' => "modified",
+        'D' => "deleted",
+        'R' => "renamed",
+        'C' => "copied",
+        'T' => "type-changed",
+        'U' => "conflict",
+        _ => return None,
+    })
+}
+
+impl Status {
+    /// As a model reads it.
+    pub fn text(&self) -> String {
+        let mut said = match (&self.branch, &self.commit) {
+            (Some(branch), Some(_)) => format!("on branch {}", text::name(branch)),
+            (Some(branch), None) => format!("on branch {}, no commits yet", text::name(branch)),
+            (None, Some(commit)) => format!("at commit {}", commit.get(..12).unwrap_or(commit)),
+            (None, None) => "nothing is checked out".to_owned(),
+        };
+        if let Some(upstream) = &self.upstream {
+            let _ = write!(said, ", upstream {}", text::name(upstream));
+            if let (Some(ahead), Some(behind)) = (self.ahead, self.behind) {
+                let _ = write!(said, " (ahead {ahead}, behind {behind})");
+            }
+        }
+        if self.total == 0 {
+            said += "\nnothing to commit, working tree clean";
+        }
+        for entry in &self.files {
+            let path = text::name(&entry.path);
+            let state = match (&entry.staged, &entry.unstaged) {
+                (Some(staged), Some(unstaged)) => format!("staged {staged}, {unstaged} since"),
+                (Some(staged), None) => format!("staged {staged}"),
+                (None, Some(unstaged)) => unstaged.clone(),
+                (None, None) => "unchanged".to_owned(),
+            };
+            let _ = match &entry.from {
+                Some(from) => write!(said, "\n{state}: {} -> {path}", text::name(from)),
+                None => write!(said, "\n{state}: {path}"),
+            };
+        }
+        if self.total > self.files.len() {
+            let _ = write!(said, "\n… and {} more", self.total - self.files.len());
+        }
+        said
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn porcelain_is_read() {
+        let output = "# branch.oid 0123456789abcdef\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +2 -1\0\
+            1 M. N... 100644 100644 100644 aaa bbb src/a b.rs\0\
+            1 .D N... 100644 100644 000000 aaa aaa gone\0\
+            2 R. N... 100644 100644 100644 aaa aaa R100 new name\0old name\0\
+            u UU N... 1 2 3 4 aaa bbb ccc both.rs\0? new.txt\0";
+        let status = parse(output.as_bytes());
+        assert_eq!((status.ahead, status.behind), (Some(2), Some(1)));
+        let text = status.text();
+        assert_eq!(
+            text,
+            "on branch main, upstream origin/main (ahead 2, behind 1)\nstaged modified: src/a b.rs\ndeleted: gone\n\
+             staged renamed: old name -> new name\nconflict: both.rs\nuntracked: new.txt"
+        );
+        assert_eq!(status.total, 5);
+    }
+
+    #[test]
+    fn a_clean_tree_and_a_new_repository_say_so() {
+        let clean = parse(b"# branch.oid (initial)\0# branch.head main\0");
+        assert_eq!(
+            clean.text(),
+            "on branch main, no commits yet\nnothing to commit, working tree clean"
+        );
+        let detached = parse(b"# branch.oid 0123456789abcdef\0# branch.head (detached)\0");
+        assert!(detached.text().starts_with("at commit 0123456789ab\n"));
+    }
+
+    #[test]
+    fn many_files_are_counted() {
+        let output: String = (0..ENTRIES_MAX + 7).map(|n| format!("? f{n}\0")).collect();
+        let status = parse(output.as_bytes());
+        assert!(status.text().ends_with("\n… and 7 more"));
+    }
+}

@@ -1,0 +1,184 @@
+//! The tool: what an operation is, what it reports, and which ones a person is asked about.
+
+use mimir_sdk::prelude::*;
+use mimir_sdk::text;
+
+use crate::branch::{self, Branch};
+use crate::change;
+use crate::diff::{self, Changes};
+use crate::log::{self, Commit};
+use crate::repository::Repository;
+use crate::status::{self, Status};
+use crate::words::Words;
+
+/// Works with the git repository of the workspace. `status`, `diff`, `log`, `show` and `branch` without a name read;
+/// `add`, `commit`, `checkout` and `branch NAME` change. Hooks and other programs that the repository brings along
+/// don't run. Anything else, such as `push`, goes through `exec`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Git {
+    /// What to do.
+    pub operation: Operation,
+    /// What would follow the subcommand on a command line, one word each: `["--staged", "--", "src"]`,
+    /// `["-m", "Message"]`, `["-b", "topic"]`. Paths stand after `--`.
+    #[serde(default)]
+    pub args: Vec<String>,
+}
+
+/// What `git` can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Operation {
+    /// Which files have changed.
+    Status,
+    /// What has changed in them.
+    Diff,
+    /// The commits.
+    Log,
+    /// One commit with its changes.
+    Show,
+    /// Stages files.
+    Add,
+    /// Makes a commit.
+    Commit,
+    /// Lists, makes, renames or deletes branches.
+    Branch,
+    /// Changes to a branch or a commit, or takes files back.
+    Checkout,
+}
+
+impl Operation {
+    /// The subcommand.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Diff => "diff",
+            Self::Log => "log",
+            Self::Show => "show",
+            Self::Add => "add",
+            Self::Commit => "commit",
+            Self::Branch => "branch",
+            Self::Checkout => "checkout",
+        }
+    }
+}
+
+/// The result: what the operation is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The state of the working tree, of `status` and of whatever changes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// The commits of `log`, or the one of `show` and `commit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commits: Option<Vec<Commit>>,
+    /// The changes of `diff`, `show` and `commit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
+    /// The branches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branches: Option<Vec<Branch>>,
+}
+
+impl Tool for Git {
+    type Output = Worded<Report>;
+    const GROUP: Group = Group::Runtime;
+    const TITLE: Option<&'static str> = Some("Git");
+    const RISK: Risk = Risk::Medium;
+
+    fn needs() -> Needs {
+        Needs::none().command(
+            "git *",
+            "to read and change the repository of the workspace",
+        )
+    }
+
+    fn run(self, _: &Context) -> Result<Self::Output> {
+        let words = Words::read(self.operation, &self.args)?;
+        let repository = Repository::open()?;
+        match self.operation {
+            Operation::Status => status::report(&repository, &words),
+            Operation::Diff => diff::report(&repository, &words),
+            Operation::Log => log::report(&repository, &words),
+            Operation::Show => log::show(&repository, &words),
+            Operation::Add => change::add(&repository, &words),
+            Operation::Commit => change::commit(&repository, &words),
+            Operation::Branch => branch::report(&repository, &words),
+            Operation::Checkout => change::checkout(&repository, &words),
+        }
+    }
+}
+
+impl Assess for Git {
+    fn assess(&self, _: &Context) -> Assessment {
+        let words = match Words::read(self.operation, &self.args) {
+            Ok(words) => words,
+            // It fails before git runs.
+            Err(error) => return Assessment::allow(error.to_string()),
+        };
+        let said = text::brief(&self.args.join(" ")).into_owned();
+        match self.operation {
+            Operation::Status | Operation::Diff | Operation::Log | Operation::Show => {
+                Assessment::allow(format!("reads the repository: {}", self.operation.as_str()))
+            }
+            Operation::Branch if branch::reads(&words) => Assessment::allow("lists branches"),
+            Operation::Branch if words.has(&["-D", "-d", "--delete"]) => {
+                Assessment::ask(format!("deletes the branch: {said}"))
+                    .risk(Risk::High)
+                    .because("commits that are on no other branch are hard to find again")
+            }
+            Operation::Branch => {
+                Assessment::ask(format!("changes branches: {said}")).risk(Risk::Low)
+            }
+            Operation::Add => Assessment::ask(format!("stages: {said}")).risk(Risk::Low),
+            Operation::Commit if words.has(&["--amend"]) => {
+                Assessment::ask(format!("replaces the last commit: {said}"))
+                    .because("who has the old one will not find it in the history")
+            }
+            Operation::Commit => Assessment::ask(format!("commits: {said}")),
+            Operation::Checkout if change::discards(&words) => {
+                Assessment::ask(format!("takes back changes: {said}"))
+                    .risk(Risk::High)
+                    .because("what was changed and not committed is lost")
+            }
+            Operation::Checkout => Assessment::ask(format!("checks out: {said}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_is_allowed_and_changing_asks() {
+        let asks = |operation, args: &[&str]| {
+            let args = args.iter().map(|&arg| arg.to_owned()).collect();
+            let assessed = Git { operation, args }.assess(&Context::at("/"));
+            assessed.approval() == Approval::Ask
+        };
+        for (operation, args) in [
+            (Operation::Status, &[][..]),
+            (Operation::Diff, &["--staged"]),
+            (Operation::Branch, &[]),
+            (Operation::Branch, &["-a"]),
+            (Operation::Branch, &["--show-current"]),
+            (Operation::Branch, &["--merged", "main"]),
+        ] {
+            assert!(!asks(operation, args), "{operation:?} {args:?}");
+        }
+        for (operation, args) in [
+            (Operation::Commit, &["-m", "x"][..]),
+            (Operation::Branch, &["topic"]),
+            (Operation::Branch, &["-D", "topic"]),
+            (Operation::Branch, &["-m", "old", "new"]),
+            (Operation::Checkout, &["main"]),
+            (Operation::Checkout, &["--", "file"]),
+            (Operation::Add, &["-A"]),
+        ] {
+            assert!(asks(operation, args), "{operation:?} {args:?}");
+        }
+    }
+}

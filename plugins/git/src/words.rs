@@ -1,0 +1,325 @@
+//! The arguments of a call, read into what git is told.
+//!
+//! Options of git can write files and run programs, so an operation takes those of a table and no others.
+
+use mimir_sdk::prelude::*;
+use mimir_sdk::text;
+
+use crate::tool::Operation;
+
+/// The arguments of an operation, told apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// Options of the table, each with its value.
+    pub options: Vec<String>,
+    /// What is no option and stands before `--`: revisions and branches.
+    pub names: Vec<String>,
+    /// What stands after `--`.
+    pub paths: Vec<String>,
+}
+
+/// How an option takes its value.
+#[derive(Clone, Copy, PartialEq)]
+enum Value {
+    /// It has none.
+    None,
+    /// In the next word, or after `=`, or, for a letter, right behind it.
+    Needed,
+    /// After `=` only, and it can do without.
+    Optional,
+}
+
+use Value::{Needed, None as Bare, Optional};
+
+const DIFF: &[(&str, Value)] = &[
+    ("--staged", Bare),
+    ("--cached", Bare),
+    ("--stat", Bare),
+    ("--numstat", Bare),
+    ("--shortstat", Bare),
+    ("--name-only", Bare),
+    ("--name-status", Bare),
+    ("--merge-base", Bare),
+    ("-U", Needed),
+    ("--unified", Needed),
+    ("-w", Bare),
+    ("-b", Bare),
+    ("--ignore-all-space", Bare),
+    ("--ignore-space-change", Bare),
+    ("--ignore-blank-lines", Bare),
+    ("--function-context", Bare),
+    ("-W", Bare),
+    ("--diff-filter", Needed),
+    ("-M", Bare),
+    ("--find-renames", Optional),
+    ("-S", Needed),
+    ("-G", Needed),
+    ("-R", Bare),
+    ("--word-diff", Bare),
+    ("--minimal", Bare),
+    ("--patience", Bare),
+    ("--histogram", Bare),
+];
+
+const LOG: &[(&str, Value)] = &[
+    ("-n", Needed),
+    ("--max-count", Needed),
+    ("--skip", Needed),
+    ("--since", Needed),
+    ("--after", Needed),
+    ("--until", Needed),
+    ("--before", Needed),
+    ("--author", Needed),
+    ("--committer", Needed),
+    ("--grep", Needed),
+    ("-i", Bare),
+    ("--all", Bare),
+    ("--branches", Optional),
+    ("--tags", Optional),
+    ("--merges", Bare),
+    ("--no-merges", Bare),
+    ("--first-parent", Bare),
+    ("--reverse", Bare),
+    ("--follow", Bare),
+    ("-S", Needed),
+    ("-G", Needed),
+    ("--oneline", Bare),
+];
+
+const SHOW: &[(&str, Value)] = &[
+    ("--stat", Bare),
+    ("--name-only", Bare),
+    ("--name-status", Bare),
+    ("-U", Needed),
+];
+
+const ADD: &[(&str, Value)] = &[
+    ("-A", Bare),
+    ("--all", Bare),
+    ("-u", Bare),
+    ("--update", Bare),
+    ("-N", Bare),
+];
+
+const COMMIT: &[(&str, Value)] = &[
+    ("-m", Needed),
+    ("--message", Needed),
+    ("-a", Bare),
+    ("--all", Bare),
+    ("--amend", Bare),
+    ("--no-edit", Bare),
+    ("--allow-empty", Bare),
+    ("--author", Needed),
+    ("--date", Needed),
+    ("--signoff", Bare),
+    ("-s", Bare),
+];
+
+const BRANCH: &[(&str, Value)] = &[
+    ("-a", Bare),
+    ("--all", Bare),
+    ("-r", Bare),
+    ("--remotes", Bare),
+    ("--list", Bare),
+    ("--show-current", Bare),
+    ("-d", Bare),
+    ("--delete", Bare),
+    ("-D", Bare),
+    ("-m", Bare),
+    ("--move", Bare),
+    ("--merged", Optional),
+    ("--no-merged", Optional),
+    ("--contains", Optional),
+];
+
+const CHECKOUT: &[(&str, Value)] = &[
+    ("-b", Needed),
+    ("--detach", Bare),
+    ("-f", Bare),
+    ("--force", Bare),
+    ("--ours", Bare),
+    ("--theirs", Bare),
+];
+
+fn table(operation: Operation) -> &'static [(&'static str, Value)] {
+    match operation {
+        Operation::Status => &[],
+        Operation::Diff => DIFF,
+        Operation::Log => LOG,
+        Operation::Show => SHOW,
+        Operation::Add => ADD,
+        Operation::Commit => COMMIT,
+        Operation::Branch => BRANCH,
+        Operation::Checkout => CHECKOUT,
+    }
+}
+
+impl Words {
+    /// Reads the arguments of an operation.
+    pub fn read(operation: Operation, args: &[String]) -> Result<Self> {
+        let table = table(operation);
+        let mut read = Self::default();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            if arg == "--" {
+                read.paths.extend(args.cloned());
+                break;
+            }
+            if !arg.starts_with('-') || arg == "-" && operation == Operation::Checkout {
+                read.names.push(arg.clone());
+                continue;
+            }
+            // `-5` is `-n 5`.
+            if operation == Operation::Log
+                && arg.len() > 1
+                && arg[1..].bytes().all(|byte| byte.is_ascii_digit())
+            {
+                read.options.push(format!("-n{}", &arg[1..]));
+                continue;
+            }
+            let (option, value) =
+                split(table, arg).ok_or_else(|| refused(operation, table, arg))?;
+            let (option, takes) = option;
+            let joined = |value: &str| match option.starts_with("--") {
+                true => format!("{option}={value}"),
+                false => format!("{option}{value}"),
+            };
+            read.options.push(match (takes, value) {
+                (Bare | Optional, None) => option.to_owned(),
+                (Needed | Optional, Some(value)) => joined(value),
+                (Needed, None) => match args.next() {
+                    Some(value) => joined(value),
+                    None => {
+                        return Err(Error::invalid_input(format_args!(
+                            "`{option}` wants a value"
+                        )));
+                    }
+                },
+                (Bare, Some(_)) => return Err(refused(operation, table, arg)),
+            });
+        }
+        Ok(read)
+    }
+
+    /// Whether one of these options was given.
+    pub fn has(&self, options: &[&str]) -> bool {
+        let is = |given: &String, option: &str| {
+            given
+                .strip_prefix(option)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('=') || option.len() == 2)
+        };
+        self.options
+            .iter()
+            .any(|given| options.iter().any(|option| is(given, option)))
+    }
+
+    /// Options and names, as words for git.
+    pub fn before_paths(&self) -> Vec<&str> {
+        self.options
+            .iter()
+            .chain(&self.names)
+            .map(String::as_str)
+            .collect()
+    }
+}
+
+/// An option of the table, and the value that is in the same word.
+fn split<'a>(
+    table: &'static [(&'static str, Value)],
+    arg: &'a str,
+) -> Option<((&'static str, Value), Option<&'a str>)> {
+    let (name, value) = match arg.starts_with("--") {
+        true => match arg.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (arg, None),
+        },
+        // A letter, and what is right behind it.
+        false => {
+            let end = arg.char_indices().nth(2).map_or(arg.len(), |(at, _)| at);
+            let value = &arg[end..];
+            (&arg[..end], (!value.is_empty()).then_some(value))
+        }
+    };
+    let found = table.iter().find(|(option, _)| *option == name)?;
+    Some((*found, value))
+}
+
+fn refused(operation: Operation, table: &[(&str, Value)], arg: &str) -> Error {
+    let known: Vec<&str> = table.iter().map(|(option, _)| *option).collect();
+    let name = operation.as_str();
+    let has = match known.is_empty() {
+        true => "takes no options, only paths after `--`".to_owned(),
+        false => format!("takes {}", known.join(", ")),
+    };
+    Error::invalid_input(format_args!(
+        "`{}` is no option here: `{name}` {has}; one letter a word; other git commands go through `exec`",
+        text::brief(arg)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_sdk::Code;
+
+    fn read(operation: Operation, args: &[&str]) -> Result<Words> {
+        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        Words::read(operation, &args)
+    }
+
+    #[test]
+    fn options_names_and_paths_are_told_apart() {
+        let words = read(
+            Operation::Diff,
+            &[
+                "--staged",
+                "-U",
+                "5",
+                "main..topic",
+                "--unified=1",
+                "-S-x",
+                "--",
+                "--output=x",
+                "a b",
+            ],
+        )
+        .unwrap();
+        assert_eq!(words.options, ["--staged", "-U5", "--unified=1", "-S-x"]);
+        assert_eq!(words.names, ["main..topic"]);
+        assert_eq!(words.paths, ["--output=x", "a b"]);
+        assert!(
+            words.has(&["--cached", "--staged"]) && words.has(&["-U"]) && !words.has(&["--stat"])
+        );
+        assert_eq!(read(Operation::Log, &["-5"]).unwrap().options, ["-n5"]);
+        assert_eq!(
+            read(Operation::Commit, &["-m", "--amend"]).unwrap().options,
+            ["-m--amend"]
+        );
+    }
+
+    #[test]
+    fn what_is_in_no_table_is_refused() {
+        for (operation, arg) in [
+            (Operation::Diff, "--ext-diff"),
+            (Operation::Diff, "--output=x"),
+            (Operation::Diff, "--no-index"),
+            (Operation::Diff, "-O/etc/passwd"),
+            (Operation::Log, "--textconv"),
+            (Operation::Log, "--show-signature"),
+            (Operation::Show, "--format=%(trailers)"),
+            (Operation::Commit, "--no-verify"),
+            (Operation::Commit, "-F/etc/passwd"),
+            (Operation::Commit, "-am"),
+            (Operation::Commit, "-Sx"),
+            (Operation::Branch, "--edit-description"),
+            (Operation::Checkout, "--recurse-submodules"),
+            (Operation::Status, "--porcelain"),
+            (Operation::Diff, "--staged=x"),
+            (Operation::Diff, "-"),
+            (Operation::Log, "-n"),
+        ] {
+            let error = read(operation, &[arg]).unwrap_err();
+            assert_eq!(*error.code(), Code::InvalidInput, "{arg}: {error}");
+        }
+    }
+}
