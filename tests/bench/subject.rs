@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use mimir_core::approval::NoLedger;
 use mimir_core::audit::{FileAudit, Log, verify};
+use mimir_core::command::NoRunner;
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::redact::Redactor;
@@ -81,6 +82,7 @@ impl Subject {
                 config.audit,
             )),
             clock: Arc::new(SystemClock),
+            runner: Arc::new(NoRunner),
         };
         Self {
             folder,

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use mimir_core::approval::{Approver, Chain, NoLedger};
 use mimir_core::audit::{FileAudit, Log};
 use mimir_core::call::{CallContext, RequestId};
+use mimir_core::command::NoRunner;
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::{Answer, BoxFuture, Call, Card, Pipeline, Policy, Redactor, Registry};
@@ -62,6 +63,7 @@ impl Program {
             vault: Arc::new(Redactor::new()),
             audit: Arc::new(FileAudit::new(&log, config.audit)),
             clock,
+            runner: Arc::new(NoRunner),
         };
         Self {
             pipeline: Pipeline::new(world, ports),

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use mimir_core::approval::{Chain, Ledger, NoLedger};
 use mimir_core::audit::{AuditSink as _, Event, FileAudit, Kind};
+use mimir_core::command::NoRunner;
 use mimir_core::grants;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::tool::Trust;
@@ -196,6 +197,7 @@ impl Setup {
             )),
             audit: self.audit(),
             clock,
+            runner: Arc::new(NoRunner),
         };
         Pipeline::new(world, ports)
     }

@@ -19,7 +19,7 @@ pub use lease::{Lease, Ledger, LedgerError, NoLedger};
 pub use pattern::Pattern;
 
 pub(crate) use desk::Desk;
-pub(crate) use lease::{Question, covering, timestamp};
+pub(crate) use lease::{Question, covering, covering_commands, timestamp};
 pub(crate) use pattern::is_asked_each_time;
 
 /// Everything that a person needs in order to answer. All text is safe to print.

@@ -1,4 +1,4 @@
-//! Native programs: what is to run, what a shell text would run, and the port to whatever runs it.
+//! Native programs: what is to run, which commands that comes to, and the port to whatever runs it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,6 +8,17 @@ use crate::backend::BoxFuture;
 use crate::call::Observer;
 use crate::error::ToolError;
 use crate::pipeline::Permitted;
+
+mod none;
+mod pattern;
+mod variables;
+mod verdict;
+
+pub(crate) use variables::is_harmless;
+
+pub use none::NoRunner;
+pub use pattern::CommandPattern;
+pub use verdict::CommandVerdict;
 
 /// What is to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,17 +44,18 @@ pub struct Command {
     pub timeout: Option<Duration>,
 }
 
-/// A shell text as it was read: every simple command in it, wherever it stands.
+/// A program as it was read: every simple command in it, wherever it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Script {
-    /// In the order of the text, those inside of substitutions, functions and wrappers such as `sudo` too.
+    /// In the order of the text, those inside of substitutions, functions and wrappers such as `sudo` too. A wrapper
+    /// that does nothing by itself, such as `nice`, is left out.
     pub commands: Vec<Simple>,
     /// What stands outside of any simple command and cannot be judged: in words for a person.
     pub unknown: Vec<String>,
 }
 
-/// One simple command of a shell text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One simple command: a program with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Simple {
     /// The program and its arguments, quotes removed.
     pub words: Vec<Word>,
@@ -55,6 +67,8 @@ pub struct Simple {
     pub span: Range<usize>,
     /// What runs it, outermost first: `sudo`, `xargs`, `find -exec`, `sh -c`.
     pub through: Vec<String>,
+    /// The command of the script, by its number, whose output it reads through a pipe.
+    pub fed_by: Option<usize>,
     /// Why it cannot be judged by its words alone, if so.
     pub unknown: Vec<String>,
 }
@@ -64,7 +78,9 @@ pub struct Simple {
 pub enum Word {
     /// What the program will get.
     Known(String),
-    /// What only the shell will know: as it is written.
+    /// A glob over names that begin with its literal part: one word or many, and nothing else that is unknown.
+    Glob(String),
+    /// What only the shell will know, be it one word, many or none: as it is written.
     Unknown(String),
 }
 
@@ -129,8 +145,12 @@ pub struct Job {
 
 /// The port to shells and sandboxes.
 pub trait Runner: Send + Sync {
-    /// Reads a shell text. One that is none is [`Code::InvalidInput`](crate::Code).
-    fn read(&self, script: &str) -> Result<Script, ToolError>;
+    /// Reads a program: which commands it runs, looked through what only runs others. What can be no program at all is
+    /// [`Code::InvalidInput`](crate::Code); what cannot be read is [`Script::unknown`].
+    fn read(&self, program: &Program) -> Result<Script, ToolError>;
+
+    /// Where commands see the workspace: an absolute path, with `/` between components and none at its end.
+    fn root(&self) -> Option<&str>;
 
     /// Runs a command to its end. Dropping the future kills it and all that it started.
     fn run(
@@ -154,3 +174,52 @@ pub trait Runner: Send + Sync {
     /// Kills all commands of a session.
     fn end_session(&self, session: &str);
 }
+
+impl Word {
+    /// What the program will get, if that is known.
+    pub fn known(&self) -> Option<&str> {
+        match self {
+            Word::Known(text) => Some(text),
+            Word::Glob(_) | Word::Unknown(_) => None,
+        }
+    }
+
+    /// As a person reads it.
+    pub fn text(&self) -> &str {
+        match self {
+            Word::Known(text) | Word::Glob(text) | Word::Unknown(text) => text,
+        }
+    }
+}
+
+impl Simple {
+    /// The program as it is named, if that is known.
+    pub fn program(&self) -> Option<&str> {
+        self.words.first().and_then(Word::known)
+    }
+
+    /// The command as a person reads it: no more of it than fits a line, and safe to print.
+    pub fn shown(&self) -> String {
+        let assignments = self.assignments.iter();
+        let assignments = assignments.map(|(name, value)| format!("{name}={}", value.text()));
+        let words = self.words.iter().map(|word| match word {
+            Word::Known(text) if text.is_empty() || text.contains([' ', '\t', '\n']) => {
+                format!("'{text}'")
+            }
+            word => word.text().to_owned(),
+        });
+        let redirections = self.redirections.iter().map(|one| {
+            let arrow = if one.writes { '>' } else { '<' };
+            format!("{arrow}{}", one.target.text())
+        });
+        let mut all: Vec<String> = self.through.clone();
+        all.extend(assignments.chain(words).chain(redirections));
+        let line = all.join(" ");
+        let cut = crate::text::prefix(&line, SHOWN);
+        let dots = if cut.len() < line.len() { "…" } else { "" };
+        format!("{}{dots}", crate::text::visible(cut))
+    }
+}
+
+/// As many characters of a command as a line of a card has room for.
+const SHOWN: usize = 160;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::{CommandVerdict, Word};
+
 /// What a gate says. The order is the law: the strictest that anyone said wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -59,6 +61,16 @@ pub enum Layer {
     Taint,
     /// What the settings and the grant say of a host.
     Network,
+}
+
+impl Layer {
+    /// Whether what it says holds for the tool or the session, and not for what is in the arguments.
+    pub(crate) fn is_about_the_tool(self) -> bool {
+        matches!(
+            self,
+            Layer::ToolApproval | Layer::ToolDefault | Layer::Trust | Layer::Taint
+        )
+    }
 }
 
 /// One rule that spoke: what it said and why.
@@ -126,6 +138,17 @@ pub(crate) struct Basis {
     pub(crate) withheld: bool,
     /// Whether its words are neither mimir's nor those of somebody whom the person has accepted.
     pub(crate) strange: bool,
+    /// If it asks about one simple command and a person can say yes to all that are like it: to which.
+    pub(crate) offer: Option<Arc<Offer>>,
+}
+
+/// Commands that a person can say yes to at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// The command that is asked about.
+    pub(crate) words: Vec<Word>,
+    /// The pattern that "always" stores, which covers it.
+    pub(crate) pattern: String,
 }
 
 /// The arguments that a rule looks at.
@@ -165,6 +188,9 @@ impl From<Reads> for Basis {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Evaluation {
     reasons: Vec<Reason>,
+    /// What was said of each simple command, if the call runs some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<CommandVerdict>,
     /// One for each reason.
     #[serde(skip)]
     bases: Vec<Basis>,
@@ -210,6 +236,7 @@ impl Evaluation {
         Self {
             reasons: self.reasons.iter().zip(&self.bases).map(told).collect(),
             bases: self.bases.clone(),
+            commands: self.commands.clone(),
         }
     }
 
@@ -228,6 +255,7 @@ impl Evaluation {
     pub(crate) fn append(&mut self, mut later: Evaluation) {
         self.reasons.append(&mut later.reasons);
         self.bases.append(&mut later.bases);
+        self.commands.append(&mut later.commands);
     }
 
     /// Leaves out the questions that were answered before.
@@ -251,6 +279,32 @@ impl Evaluation {
         for reason in &mut self.reasons {
             redactor.parts([&mut reason.text, &mut reason.rule, &mut reason.source]);
         }
+        for verdict in &mut self.commands {
+            redactor.parts([&mut verdict.command, &mut verdict.rule, &mut verdict.why]);
+        }
+    }
+
+    /// Adds what was said of one simple command.
+    pub(crate) fn note(&mut self, verdict: CommandVerdict) {
+        match self
+            .commands
+            .iter_mut()
+            .find(|one| one.span == verdict.span && one.command == verdict.command)
+        {
+            Some(known) if known.decision >= verdict.decision => {}
+            Some(known) => *known = verdict,
+            None => self.commands.push(verdict),
+        }
+    }
+
+    /// What was said of each simple command, in the order of the text; none if the call runs no commands.
+    pub fn commands(&self) -> &[CommandVerdict] {
+        &self.commands
+    }
+
+    /// Whether a danger pattern spoke.
+    pub(crate) fn is_dangerous(&self) -> bool {
+        self.asking().any(|reason| reason.layer == Layer::Danger)
     }
 
     /// The strictest that any rule said.

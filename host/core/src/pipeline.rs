@@ -15,6 +15,7 @@ use crate::approval::{Approver, Desk, Lease, Ledger};
 use crate::audit::AuditSink;
 use crate::call::Call;
 use crate::clock::Clock;
+use crate::command::Runner;
 use crate::decision::{Decision, Evaluation};
 use crate::error::{Code, ToolError};
 use crate::outcome::Outcome;
@@ -71,6 +72,8 @@ pub struct Ports {
     pub audit: Arc<dyn AuditSink>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// Reads commands and runs them.
+    pub runner: Arc<dyn Runner>,
 }
 
 /// What would become of a call.
@@ -191,7 +194,7 @@ impl Road<'_> {
         let asks = evaluation.decision() == Decision::Ask;
         let lease = asks.then(|| approve::remembered(self, &checked, &evaluation));
         Ok(Explanation {
-            lease: lease.flatten().map(Remembered::into),
+            lease: lease.flatten().and_then(Remembered::lease),
             way_out: policy::ways(&evaluation, checked.tool()),
             evaluation,
         })

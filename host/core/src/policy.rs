@@ -45,6 +45,8 @@ pub use error::PolicyError;
 pub use source::Source;
 
 use budget::Budget;
+pub(crate) use commands::{CommandQuestion, command_of};
+
 use commands::Commands;
 use danger::Danger;
 use lists::Lists;
@@ -220,10 +222,8 @@ impl Policy {
         let mut set = self.always(tool, evaluation);
         for file in self.voices() {
             let before = evaluation.reasons().len();
-            let mut ours = file
-                .commands
-                .evaluate(tool, arguments, &file.source, evaluation);
-            ours |= file.rules.evaluate(tool, arguments, links, evaluation);
+            file.commands.forbid(tool, &file.source, evaluation);
+            let ours = file.rules.evaluate(tool, arguments, links, evaluation);
             set |= ours && !file.unaccepted;
             if !file.danger.is_empty() {
                 let names = std::iter::once(tool.name()).chain(&tool.aliases);

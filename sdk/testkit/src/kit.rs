@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use mimir_core::approval::NoLedger;
 use mimir_core::call::{CallContext, LogLine, Progress, RequestId};
+use mimir_core::command::NoRunner;
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::{Call, Card, Event, Outcome, Pipeline, Policy, Quarantined, Registry, Tool};
@@ -95,6 +96,7 @@ impl Testkit {
             vault: secrets.clone(),
             audit: events.clone(),
             clock: Arc::new(SystemClock),
+            runner: Arc::new(NoRunner),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)

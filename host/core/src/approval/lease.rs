@@ -45,10 +45,11 @@ pub struct Lease {
 }
 
 /// Why a person is asked, in a form that can be compared. A rule is named by what it says: another one may have
-/// come to stand in its place, under its name.
+/// come to stand in its place, under its name. A command that is covered by a pattern is named by that.
 fn asked(evaluation: &Evaluation) -> Vec<String> {
     evaluation
         .asking_from()
+        .filter(|(_, basis)| basis.offer.is_none())
         .map(|(reason, basis)| match &basis.content {
             Some(content) => format!("{}: {} (sha256 {content})", reason.rule, reason.text),
             None => format!("{}: {}", reason.rule, reason.text),
@@ -103,11 +104,15 @@ impl Lease {
     }
 
     fn covers(&self, question: &Question<'_>, reasons: &[String]) -> bool {
+        self.is_about(question, reasons) && self.pattern.covers(question.arguments)
+    }
+
+    /// Whether it was given for the same tool, called by the same, and for all of these reasons.
+    fn is_about(&self, question: &Question<'_>, reasons: &[String]) -> bool {
         self.tool == question.tool.name().as_str()
             && self.digest == question.tool.origin.digest
             && self.callers == question.callers
             && reasons.iter().all(|reason| self.reasons.contains(reason))
-            && self.pattern.covers(question.arguments)
     }
 }
 
@@ -120,6 +125,31 @@ pub(crate) fn covering<'a>(
     let reasons = asked(question.evaluation);
     let mut leases = leases.into_iter();
     leases.find(|lease| lease.is_live(now) && lease.covers(question, &reasons))
+}
+
+/// The leases that together answer for a person about each command that is asked about; none if one is left over, or
+/// if no command is asked about.
+pub(crate) fn covering_commands<'a>(
+    leases: impl IntoIterator<Item = &'a Lease>,
+    question: &Question<'_>,
+    now: Timestamp,
+) -> Vec<&'a Lease> {
+    let reasons = asked(question.evaluation);
+    let live = |lease: &&Lease| lease.is_live(now) && lease.is_about(question, &reasons);
+    let live: Vec<&Lease> = leases.into_iter().filter(live).collect();
+    let mut used: Vec<&Lease> = Vec::new();
+    let offers = question.evaluation.asking_from();
+    for offer in offers.filter_map(|(_, basis)| basis.offer.as_deref()) {
+        let mut covering = live
+            .iter()
+            .filter(|lease| lease.pattern.covers_command(offer));
+        match covering.next() {
+            Some(lease) if used.iter().all(|known| known.id != lease.id) => used.push(lease),
+            Some(_) => {}
+            None => return Vec::new(),
+        }
+    }
+    used
 }
 
 /// The time as leases keep it. A clock outside of what can be written gives the beginning of time, at which

@@ -1,10 +1,11 @@
 //! Which calls one answer covers: those with the same arguments, but for what a built-in tool writes and nobody
-//! was asked about.
+//! was asked about; or those whose commands are like the ones that were shown.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::decision::Evaluation;
+use crate::command::CommandPattern;
+use crate::decision::{Evaluation, Offer};
 use crate::text;
 use crate::tool::{Source, Tool};
 
@@ -17,6 +18,9 @@ pub struct Pattern {
     /// These may have any value, or be left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     open: Vec<String>,
+    /// In place of all that: calls whose commands are covered by these patterns, each command by one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<String>,
 }
 
 /// What built-in tools put into a file. A person who says "always" says it about the file.
@@ -34,6 +38,21 @@ pub(crate) fn is_asked_each_time(tool: &Tool) -> bool {
     tool.source == Source::BuiltIn && EACH_TIME.contains(&tool.name().as_str())
 }
 
+/// The patterns of the commands that are asked about, if each has one and nothing else is asked about that lies in the
+/// arguments: what no pattern says in words is covered only as it was seen.
+fn commands(evaluation: &Evaluation) -> Option<Vec<String>> {
+    let mut all: Vec<String> = Vec::new();
+    for (reason, basis) in evaluation.asking_from() {
+        match &basis.offer {
+            Some(offer) if !all.contains(&offer.pattern) => all.push(offer.pattern.clone()),
+            Some(_) => {}
+            None if reason.layer.is_about_the_tool() => {}
+            None => return None,
+        }
+    }
+    (!all.is_empty()).then_some(all)
+}
+
 /// The longest argument that is shown whole.
 const SHOWN: usize = 80;
 
@@ -41,6 +60,13 @@ impl Pattern {
     /// What "always" covers for this call. Of a tool whose author is unknown, only the very same arguments; and
     /// what a rule asks about is what the person has seen, and nothing else.
     pub(crate) fn of(tool: &Tool, arguments: &Value, evaluation: &Evaluation) -> Self {
+        if let Some(commands) = commands(evaluation) {
+            return Self {
+                fixed: Map::new(),
+                open: Vec::new(),
+                commands,
+            };
+        }
         let name = tool.name().as_str();
         let payload = PAYLOAD
             .iter()
@@ -50,12 +76,25 @@ impl Pattern {
         let open: Vec<String> = unasked.map(|&key| key.to_owned()).collect();
         let mut fixed = arguments.as_object().cloned().unwrap_or_default();
         fixed.retain(|key, _| !open.contains(key));
-        Self { fixed, open }
+        Self {
+            fixed,
+            open,
+            commands: Vec::new(),
+        }
+    }
+
+    /// Whether one of its patterns covers the command.
+    pub(crate) fn covers_command(&self, offer: &Offer) -> bool {
+        let mut patterns = self.commands.iter();
+        patterns.any(|pattern| {
+            let pattern = CommandPattern::parse(pattern);
+            pattern.is_ok_and(|pattern| pattern.matches(&offer.words))
+        })
     }
 
     /// Whether a call with these arguments is covered.
     pub fn covers(&self, arguments: &Value) -> bool {
-        let Some(arguments) = arguments.as_object() else {
+        let Some(arguments) = arguments.as_object().filter(|_| self.commands.is_empty()) else {
             return false;
         };
         let same = |(key, value): (&String, &Value)| {
@@ -66,6 +105,15 @@ impl Pattern {
 
     /// The pattern as a person reads it: `path="notes.md", any content`.
     pub fn describe(&self) -> String {
+        if !self.commands.is_empty() {
+            let all: Vec<String> = self.commands.iter().map(|one| format!("`{one}`")).collect();
+            let noun = if all.len() == 1 {
+                "command"
+            } else {
+                "commands"
+            };
+            return text::visible(&format!("{noun} {}", all.join(", ")));
+        }
         let fixed = self.fixed.iter().map(|(key, value)| {
             let value = value.to_string();
             let cut = text::prefix(&value, SHOWN);

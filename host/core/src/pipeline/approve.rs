@@ -238,8 +238,10 @@ pub(super) async fn ask(
             trail.leased("session lease");
             return Ok(None);
         }
-        Some(Remembered::Good(lease)) => {
-            ports.ledger.used(&lease.id, timestamp(ports.clock.now()));
+        Some(Remembered::Good(leases)) => {
+            for lease in leases {
+                ports.ledger.used(&lease.id, timestamp(ports.clock.now()));
+            }
             trail.leased("lease");
             return Ok(None);
         }

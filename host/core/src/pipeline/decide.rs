@@ -57,14 +57,48 @@ pub(super) fn accepts_untrusted(policy: &Policy, checked: &Checked) -> Option<bo
 }
 
 /// What the rules say, and whether a person has set the approval.
-fn spoken(policy: &Policy, checked: &Checked, evaluation: &mut Evaluation) -> bool {
+fn spoken(road: &Road<'_>, checked: &Checked, evaluation: &mut Evaluation) -> bool {
+    let policy = &road.world.policy;
     let links = policy::Links::of(&checked.tool);
-    let set = policy.evaluate(&checked.tool, checked.arguments(), &links, evaluation);
+    let mut set = policy.evaluate(&checked.tool, checked.arguments(), &links, evaluation);
+    set |= commands(road, checked, &links, evaluation);
     // What is denied to one form of a tool is denied to the other; what is allowed lowers only its own.
     if let Some(same) = &checked.same {
         policy.evaluate(same, checked.arguments(), &links, evaluation);
     }
     set
+}
+
+/// What the rules about commands say of the command among the arguments, if there is one. Says whether they let it.
+fn commands(
+    road: &Road<'_>,
+    checked: &Checked,
+    links: &policy::Links<'_>,
+    evaluation: &mut Evaluation,
+) -> bool {
+    let (policy, tool) = (&road.world.policy, &checked.tool);
+    if !policy.judges_commands_of(tool) {
+        return false;
+    }
+    let Some(command) = policy::command_of(checked.arguments()) else {
+        return false;
+    };
+    let runner = &road.ports.runner;
+    let script = match runner.read(&command.program) {
+        Ok(script) => script,
+        Err(error) => return policy.unread_command(&error, evaluation),
+    };
+    let question = policy::CommandQuestion {
+        tool,
+        script: &script,
+        directory: command.directory.as_deref(),
+        environment: &command.environment,
+        granted: &[],
+        paths: checked.paths(),
+        links,
+        root: runner.root(),
+    };
+    policy.command(&question, evaluation)
 }
 
 /// What every rule says about the call. The tool is asked only if no rule denies and it makes a difference:
@@ -75,7 +109,7 @@ pub(super) async fn evaluate(
 ) -> Result<(Evaluation, Option<Assessment>), ToolError> {
     let (policy, tool) = (&road.world.policy, &checked.tool);
     let mut evaluation = Evaluation::default();
-    let set = spoken(policy, checked, &mut evaluation);
+    let set = spoken(road, checked, &mut evaluation);
     let spoken = !evaluation.reasons().is_empty();
     if spoken && evaluation.decision() == Decision::Deny {
         return Ok((evaluation, None));

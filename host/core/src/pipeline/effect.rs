@@ -1,5 +1,5 @@
-//! Effect gate: what a tool sends out in the middle of its call is judged when it is known, by the same stages as the
-//! call was at its beginning: decide, approve, audit.
+//! Effect gate: what a tool sends out or runs in the middle of its call is judged when it is known, by the same stages
+//! as the call was at its beginning: decide, approve, audit.
 //!
 //! What a call may reach is looked up anew for each request: a grant that was taken back, or a rule that was written
 //! meanwhile, counts from the next one on.
@@ -166,7 +166,7 @@ impl Inner {
         let gone = |why: &str| {
             ToolError::new(
                 Code::PolicyDenied,
-                format!("`{name}` may send nothing any more: {why}"),
+                format!("`{name}` may reach nothing any more: {why}"),
             )
         };
         let Some(tool) = world.registry.get(name).filter(same) else {
@@ -210,7 +210,7 @@ impl Inner {
         )?;
         let judged = async {
             let (tool, rights) = self.standing(&world)?;
-            let checked = self.checked(tool, egress);
+            let checked = self.checked(tool, arguments(egress));
             let judged = judge::judge(&road, self, &checked, &rights, egress);
             trail.decided(&judged.evaluation);
             if judged.evaluation.decision() == Decision::Deny {
@@ -241,10 +241,10 @@ impl Inner {
     }
 
     /// The request as the stages see it: like a call that the tool makes.
-    fn checked(&self, tool: Arc<Tool>, egress: Egress<'_>) -> Box<Checked> {
+    fn checked(&self, tool: Arc<Tool>, arguments: Value) -> Box<Checked> {
         Box::new(Checked::of_request(
             tool,
-            arguments(egress),
+            arguments,
             self.context.clone(),
             Arc::clone(&self.observer),
             self.parent.clone(),

@@ -15,6 +15,7 @@ use crate::approval::{Answer, Card, NoLedger};
 use crate::audit::{AuditError, Event};
 use crate::backend::{Assessment, Backend, BoxFuture, Raw};
 use crate::call::{CallContext, RequestId};
+use crate::command::NoRunner;
 use crate::config::Config;
 use crate::decision::Decision;
 use crate::error::Code;
@@ -183,6 +184,7 @@ fn bench(tools: Vec<Tool>, config: Value, answer: Answer) -> Bench {
         vault: Arc::new(Redactor::new()),
         audit: audit.clone(),
         clock: Arc::new(Std),
+        runner: Arc::new(NoRunner),
     };
     Bench {
         pipeline: Pipeline::new(world, ports),

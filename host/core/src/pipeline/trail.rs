@@ -81,8 +81,9 @@ impl Trail {
         mut subject: String,
     ) -> Result<Self, ToolError> {
         let redactor = ports.vault.redactor().map_err(|error| {
-            let message =
-                format!("nothing was sent, because what is secret could not be masked: {error}");
+            let message = format!(
+                "nothing was sent or run, because what is secret could not be masked: {error}"
+            );
             ToolError::new(Code::Unavailable, message)
         })?;
         let mut event = Event::of(Kind::Effect, ports.clock.now())
@@ -328,7 +329,7 @@ fn redactor(ports: &Ports) -> (Redactor, Option<VaultError>) {
 pub(super) fn unsent(error: &AuditError) -> ToolError {
     ToolError::new(
         Code::Unavailable,
-        format!("nothing was sent, because it could not be recorded: {error}"),
+        format!("nothing was sent or run, because it could not be recorded: {error}"),
     )
 }
 

@@ -1,34 +1,94 @@
-//! Which commands may run: the modes `full`, `allowlist` and `deny` over tools that take a command.
+//! Which commands may run: the modes `full`, `allowlist` and `deny` of `execApprovals`, and what holds where none is set.
 //!
-//! A command is judged as a list of words. Text that a shell would do more with than split it into words (a
-//! pipe, a variable, a second command) is not judged here: it is asked about.
+//! A program comes here as it was read: as its simple commands, each an argument vector. Every one is judged by itself,
+//! and the strictest word wins. Beside the modes, three things speak of every command: what cannot be known of it asks;
+//! what it does to files is judged as a tool's own access would be; and a danger pattern asks. `mode: full` asks about
+//! nothing but danger.
 
-use globset::GlobBuilder;
+use std::sync::Arc;
+
 use serde_json::Value;
 
+use crate::command::{
+    Command, CommandPattern, CommandVerdict, Program, Script, Simple, is_harmless,
+};
 use crate::config::{AddedBy, ExecApprovals, ExecMode};
-use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::decision::{Basis, Decision, Evaluation, Layer, Offer, Reason};
+use crate::error::ToolError;
+use crate::paths::PathRules;
 use crate::text;
-use crate::tool::{Group, Tool};
+use crate::tool::{Group, Source as ToolSource, Tool};
 
 use super::error::PolicyError;
+use super::links::Links;
 use super::source::Source;
+use super::{Policy, danger};
+
+mod files;
+mod offer;
+mod reading;
+#[cfg(test)]
+mod tests;
+
+use files::Places;
 
 /// The rules for commands of one file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Commands {
     mode: Option<ExecMode>,
-    patterns: Vec<(Vec<Word>, AddedBy)>,
+    patterns: Vec<(CommandPattern, AddedBy)>,
     /// The patterns as they are written.
     written: Vec<String>,
 }
 
-/// One word of a pattern.
-#[derive(Debug, Clone)]
-enum Word {
-    /// All the words that follow, none too.
-    Rest,
-    Glob(globset::GlobMatcher),
+/// A command that is to be judged.
+pub(crate) struct CommandQuestion<'a> {
+    /// The tool that runs it.
+    pub(crate) tool: &'a Tool,
+    /// What it comes to.
+    pub(crate) script: &'a Script,
+    /// Where it runs, below the workspace root.
+    pub(crate) directory: Option<&'a str>,
+    /// The variables that are set for it.
+    pub(crate) environment: &'a [(String, String)],
+    /// The patterns that the tool was granted: where no mode is set, a person has said yes to these.
+    pub(crate) granted: &'a [CommandPattern],
+    /// The paths below the workspace that the tool may not reach or change.
+    pub(crate) paths: &'a PathRules,
+    /// Where the links among them lead.
+    pub(crate) links: &'a Links<'a>,
+    /// Where commands see the workspace.
+    pub(crate) root: Option<&'a str>,
+}
+
+/// Where what mimir itself says of commands stands.
+pub(super) const OURS: &str = "mimir";
+
+/// The rule that speaks where no mode is set.
+pub(super) const DEFAULT: &str = "the default list of commands";
+
+/// The command that the arguments of a call name, as the tool `exec` takes them.
+pub(crate) fn command_of(arguments: &Value) -> Option<Command> {
+    let command = arguments["command"].as_str()?;
+    let program = match arguments["args"].as_array() {
+        None => Program::Script(command.to_owned()),
+        Some(args) => {
+            let rest = args.iter().map(|arg| arg.as_str().map(str::to_owned));
+            let words = std::iter::once(Some(command.to_owned())).chain(rest);
+            Program::Vector(words.collect::<Option<_>>()?)
+        }
+    };
+    let text = |key: &str| arguments[key].as_str().map(str::to_owned);
+    let variables = arguments["env"].as_object().into_iter().flatten();
+    let variables =
+        variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    Some(Command {
+        program,
+        directory: text("workdir"),
+        environment: variables.collect(),
+        stdin: text("stdin").unwrap_or_default().into_bytes(),
+        timeout: None,
+    })
 }
 
 impl Commands {
@@ -46,16 +106,14 @@ impl Commands {
                     "lastUsed is no time such as 2026-01-31T12:00:00Z or 2026-01-31".into(),
                 ));
             }
-            patterns.push((words(&approval.pattern).map_err(fault)?, approval.added_by));
+            let pattern = CommandPattern::parse(&approval.pattern).map_err(fault)?;
+            patterns.push((pattern, approval.added_by));
         }
+        let written = settings.approvals.iter();
         Ok(Self {
             mode: settings.mode,
             patterns,
-            written: settings
-                .approvals
-                .iter()
-                .map(|approval| approval.pattern.clone())
-                .collect(),
+            written: written.map(|approval| approval.pattern.clone()).collect(),
         })
     }
 
@@ -69,220 +127,284 @@ impl Commands {
         &self.written
     }
 
-    /// Judges the command among the arguments of a tool that runs some. Says whether it was allowed.
-    pub(super) fn evaluate(
-        &self,
-        tool: &Tool,
-        arguments: &Value,
-        source: &Source,
-        evaluation: &mut Evaluation,
-    ) -> bool {
-        let Some(mode) = self.mode else {
-            return false;
-        };
-        let runs = tool.definition.group == Group::Runtime;
-        let judged = match mode {
-            // Whatever it runs and however it is told to.
-            ExecMode::Deny => runs || !tool.definition.needs.commands.is_empty(),
-            ExecMode::Full | ExecMode::Allowlist => runs && arguments["command"].is_string(),
-        };
-        if !judged {
-            return false;
+    /// With `mode: deny`, refuses every call of a tool that runs commands, however it is told to.
+    pub(super) fn forbid(&self, tool: &Tool, source: &Source, evaluation: &mut Evaluation) {
+        let runs =
+            tool.definition.group == Group::Runtime || !tool.definition.needs.commands.is_empty();
+        if self.mode == Some(ExecMode::Deny) && runs {
+            let text = "no command may run".to_owned();
+            evaluation.push(self.says(Decision::Deny, text, source));
         }
-        let (decision, key, text) = match mode {
-            ExecMode::Full => (
-                Decision::Allow,
-                "mode: full",
-                "every command may run".to_owned(),
-            ),
-            ExecMode::Deny => (
-                Decision::Deny,
-                "mode: deny",
-                "no command may run".to_owned(),
-            ),
-            ExecMode::Allowlist => self.listed(arguments),
-        };
-        evaluation.push(Reason {
-            layer: Layer::Commands,
-            decision,
-            rule: format!("execApprovals.{key}"),
-            source: source.at("execApprovals"),
-            text,
-        });
-        decision == Decision::Allow
     }
 
-    fn listed(&self, arguments: &Value) -> (Decision, &'static str, String) {
-        let key = "mode: allowlist";
-        let Some(command) = split(arguments) else {
-            let text = "the command does more than run one program, which the list cannot judge";
-            return (Decision::Ask, key, text.to_owned());
+    /// What the mode says of one command; nothing if none is set, or if what is unknown of the command speaks for it.
+    fn judge(&self, simple: &Simple, source: &Source) -> Option<Reason> {
+        let shown = simple.shown();
+        let (decision, text) = match self.mode? {
+            ExecMode::Full => (Decision::Allow, format!("`{shown}`: every command may run")),
+            ExecMode::Deny => (Decision::Deny, format!("`{shown}`: no command may run")),
+            ExecMode::Allowlist if simple.words.is_empty() => return None,
+            ExecMode::Allowlist => self.listed(simple, &shown)?,
         };
-        let hits = |(pattern, _): &&(Vec<Word>, AddedBy)| matches(pattern, &command);
+        Some(self.says(decision, text, source))
+    }
+
+    fn listed(&self, simple: &Simple, shown: &str) -> Option<(Decision, String)> {
         let hit = |by| {
-            self.patterns
-                .iter()
-                .filter(|(_, added)| *added == by)
-                .find(hits)
+            let mut patterns = self.patterns.iter().filter(|(_, added)| *added == by);
+            patterns.find(|(pattern, _)| pattern.matches(&simple.words))
         };
-        if hit(AddedBy::User).is_some() {
-            return (
-                Decision::Allow,
-                key,
-                "the command is in the list".to_owned(),
-            );
+        if let Some((pattern, _)) = hit(AddedBy::User) {
+            let text = format!("`{shown}` is in the list: `{}`", pattern.as_str());
+            return Some((Decision::Allow, text));
         }
-        if hit(AddedBy::Auto).is_some() {
-            let text = "the command is in the list, but no person has put it there";
-            return (Decision::Ask, key, text.to_owned());
+        if let Some((pattern, _)) = hit(AddedBy::Auto) {
+            let pattern = pattern.as_str();
+            let text = format!("`{shown}` is in the list, but no person has put `{pattern}` there");
+            return Some((Decision::Ask, text));
         }
-        let first = command.first().map_or("", String::as_str);
-        let shown = text::visible(text::prefix(first, 64));
-        (
-            Decision::Deny,
-            key,
-            format!("no pattern of the list matches this `{shown}` command"),
-        )
+        if self
+            .patterns
+            .iter()
+            .any(|(pattern, _)| pattern.may_match(&simple.words))
+        {
+            let text = format!("whether `{shown}` is in the list only the shell will know");
+            return Some((Decision::Ask, text));
+        }
+        let program = simple.program();
+        let text = match program {
+            Some(program) => {
+                let program = text::visible(text::prefix(program, 64));
+                format!("no pattern of the list matches this `{program}` command: `{shown}`")
+            }
+            None => {
+                return Some((
+                    Decision::Ask,
+                    format!("`{shown}`: the program is not known"),
+                ));
+            }
+        };
+        Some((Decision::Deny, text))
+    }
+
+    fn says(&self, decision: Decision, text: String, source: &Source) -> Reason {
+        let mode = match self.mode {
+            Some(ExecMode::Full) => "full",
+            Some(ExecMode::Deny) => "deny",
+            Some(ExecMode::Allowlist) | None => "allowlist",
+        };
+        Reason {
+            layer: Layer::Commands,
+            decision,
+            rule: format!("execApprovals.mode: {mode}"),
+            source: source.at("execApprovals"),
+            text,
+        }
+    }
+}
+
+impl Policy {
+    /// Whether the command among a call's arguments is judged before the call runs: of what ships with mimir always, of
+    /// other tools that run things where a mode is set.
+    pub(crate) fn judges_commands_of(&self, tool: &Tool) -> bool {
+        let set = || {
+            self.voices()
+                .iter()
+                .any(|file| file.commands.mode.is_some())
+        };
+        tool.definition.group == Group::Runtime && (tool.source == ToolSource::BuiltIn || set())
+    }
+
+    /// What is said of a program that cannot be read. Says whether it may run all the same.
+    pub(crate) fn unread_command(&self, error: &ToolError, evaluation: &mut Evaluation) -> bool {
+        let lenient = self.is_lenient();
+        let decision = if lenient {
+            Decision::Allow
+        } else {
+            Decision::Ask
+        };
+        let text = format!("what the command runs cannot be known: {}", error.message);
+        evaluation.push(ours(
+            Layer::Commands,
+            decision,
+            "what cannot be known",
+            text,
+        ));
+        lenient
+    }
+
+    /// The modes that a person has set.
+    fn modes(&self) -> impl Iterator<Item = ExecMode> {
+        let accepted = self.voices().iter().filter(|file| !file.unaccepted);
+        accepted.filter_map(|file| file.commands.mode)
+    }
+
+    /// Whether every command may run.
+    fn is_lenient(&self) -> bool {
+        let mut modes = self.modes().peekable();
+        modes.peek().is_some() && modes.all(|mode| mode == ExecMode::Full)
+    }
+
+    /// Whether a person has allowed the calls of this tool, in place of its own default: then no list of ours speaks.
+    fn has_allowed(&self, tool: &Tool) -> bool {
+        let mut spoken = Evaluation::default();
+        let accepted = self.voices().iter().filter(|file| !file.unaccepted);
+        let set = accepted.fold(false, |set, file| file.approval(tool, &mut spoken) | set);
+        set && spoken.decision() == Decision::Allow
+    }
+
+    /// What every rule about commands says of this one. Says whether a list lets all of it through.
+    pub(crate) fn command(
+        &self,
+        question: &CommandQuestion<'_>,
+        evaluation: &mut Evaluation,
+    ) -> bool {
+        let script = question.script;
+        let lenient = self.is_lenient();
+        let own_list = self.modes().next().is_none() && !self.has_allowed(question.tool);
+        let start = evaluation.reasons().len();
+        let mut places = Places::new(question);
+        if let Some(reason) = places.directory() {
+            evaluation.push(reason);
+        }
+        if !lenient {
+            for text in whole(question) {
+                evaluation.push(ours(
+                    Layer::Commands,
+                    Decision::Ask,
+                    "what cannot be known",
+                    text,
+                ));
+            }
+        }
+        for (at, simple) in script.commands.iter().enumerate() {
+            let first = evaluation.reasons().len();
+            for reason in danger::of_command(script, at) {
+                evaluation.push(reason);
+            }
+            let of_files = places.judge(simple);
+            let kept = |reason: &Reason| !lenient || reason.decision == Decision::Deny;
+            of_files
+                .into_iter()
+                .filter(kept)
+                .for_each(|reason| evaluation.push(reason));
+            if !lenient {
+                unknown(simple).for_each(|reason| evaluation.push(reason));
+            }
+            for file in self.voices() {
+                let before = evaluation.reasons().len();
+                if let Some(reason) = file.commands.judge(simple, &file.source) {
+                    evaluation.push(reason);
+                }
+                file.sign(before, evaluation);
+            }
+            if own_list {
+                let (reason, offer) = default(simple, question.granted);
+                evaluation.push_from(
+                    reason,
+                    Basis {
+                        offer,
+                        ..Basis::default()
+                    },
+                );
+            }
+            note(simple, first, evaluation);
+        }
+        let said = &evaluation.reasons()[start..];
+        !said.is_empty() && said.iter().all(|reason| reason.decision == Decision::Allow)
+    }
+}
+
+/// What is said where no mode is set: commands that only read run, and those that the tool was granted. All others are
+/// asked about, and a person can say yes to all that are like them.
+fn default(simple: &Simple, granted: &[CommandPattern]) -> (Reason, Option<Arc<Offer>>) {
+    let shown = simple.shown();
+    let say = |decision, text| ours(Layer::Commands, decision, DEFAULT, text);
+    if simple.words.is_empty() {
+        let text = format!("`{shown}` runs no program");
+        return (say(Decision::Allow, text), None);
+    }
+    if let Some(pattern) = granted
+        .iter()
+        .find(|pattern| pattern.matches(&simple.words))
+    {
+        let text = format!("`{shown}` was granted: `{}`", pattern.as_str());
+        return (say(Decision::Allow, text), None);
+    }
+    if reading::only_reads(simple) {
+        let text = format!("`{shown}` only reads");
+        return (say(Decision::Allow, text), None);
+    }
+    let offer = offer::pattern(&simple.words).map(|pattern| {
+        Arc::new(Offer {
+            words: simple.words.clone(),
+            pattern,
+        })
+    });
+    let text = format!("`{shown}` is a command that a person has to say yes to");
+    (say(Decision::Ask, text), offer)
+}
+
+/// What is unknown of the program as a whole.
+fn whole(question: &CommandQuestion<'_>) -> impl Iterator<Item = String> {
+    let odd = question
+        .environment
+        .iter()
+        .filter(|(name, _)| !is_harmless(name));
+    let odd = odd.map(|(name, _)| variable(name));
+    question.script.unknown.iter().cloned().chain(odd)
+}
+
+fn variable(name: &str) -> String {
+    let name = text::visible(text::prefix(name, 64));
+    format!("the variable `{name}` changes what programs run or obey")
+}
+
+/// What is unknown of one command.
+fn unknown(simple: &Simple) -> impl Iterator<Item = Reason> {
+    let shown = simple.shown();
+    let odd = simple
+        .assignments
+        .iter()
+        .filter(|(name, _)| !is_harmless(name));
+    let odd = odd.map(|(name, _)| variable(name));
+    let all = simple.unknown.iter().cloned().chain(odd);
+    all.map(move |why| {
+        let text = format!("`{shown}`: {why}");
+        ours(Layer::Commands, Decision::Ask, "what cannot be known", text)
+    })
+}
+
+/// Notes the strictest of what was said of one command since the reason numbered `first`.
+fn note(simple: &Simple, first: usize, evaluation: &mut Evaluation) {
+    let said = &evaluation.reasons()[first..];
+    let decision = said.iter().map(|reason| reason.decision).max();
+    let decision = decision.unwrap_or(Decision::Allow);
+    let strictest = said.iter().find(|reason| reason.decision == decision);
+    let (rule, why) = strictest.map_or_else(Default::default, |reason| {
+        (reason.rule.clone(), reason.text.clone())
+    });
+    evaluation.note(CommandVerdict {
+        command: simple.shown(),
+        decision,
+        rule,
+        why,
+        span: (simple.span.start, simple.span.end),
+    });
+}
+
+/// What mimir itself says.
+pub(super) fn ours(layer: Layer, decision: Decision, rule: &str, text: String) -> Reason {
+    Reason {
+        layer,
+        decision,
+        rule: rule.to_owned(),
+        source: OURS.to_owned(),
+        text: text::visible(&text),
     }
 }
 
 /// A time, or a day.
 fn is_time(text: &str) -> bool {
     text.parse::<jiff::Timestamp>().is_ok() || text.parse::<jiff::civil::Date>().is_ok()
-}
-
-/// The words of a pattern.
-fn words(pattern: &str) -> Result<Vec<Word>, String> {
-    let parts: Vec<&str> = pattern.split_whitespace().collect();
-    let Some((program, _)) = parts.split_first() else {
-        return Err("the pattern is empty".into());
-    };
-    if program.contains(['*', '?', '[', '{']) {
-        return Err(format!(
-            "the first word of `{}` names the program and holds no wildcard; `mode: full` runs everything",
-            text::visible(text::prefix(pattern, 100))
-        ));
-    }
-    let last = parts.len() - 1;
-    let word = |(at, part): (usize, &&str)| {
-        if at == last && *part == "*" {
-            return Ok(Word::Rest);
-        }
-        let glob = GlobBuilder::new(part).literal_separator(true).build();
-        glob.map(|glob| Word::Glob(glob.compile_matcher()))
-            .map_err(|error| format!("`{part}` is no glob: {}", error.kind()))
-    };
-    parts.iter().enumerate().map(word).collect()
-}
-
-fn matches(pattern: &[Word], command: &[String]) -> bool {
-    match (pattern.split_first(), command.split_first()) {
-        (None, None) => true,
-        (Some((Word::Rest, _)), _) => true,
-        (Some((Word::Glob(glob), pattern)), Some((word, command))) => {
-            glob.is_match(word) && matches(pattern, command)
-        }
-        _ => false,
-    }
-}
-
-/// The words of the command, or nothing where only a shell could tell them.
-fn split(arguments: &Value) -> Option<Vec<String>> {
-    let command = arguments["command"].as_str()?;
-    if let Some(args) = arguments["args"].as_array() {
-        let rest = args.iter().map(|arg| arg.as_str().map(str::to_owned));
-        return std::iter::once(Some(command.to_owned()))
-            .chain(rest)
-            .collect();
-    }
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    for c in command.chars() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (Some('\''), c) => word.get_or_insert_default().push(c),
-            (_, '$' | '`' | '\\') => return None,
-            (Some(_), c) => word.get_or_insert_default().push(c),
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, ' ' | '\t') => words.extend(word.take()),
-            (None, c) if ";|&<>(){}[]*?~#!\n\r".contains(c) => return None,
-            // `NAME=value program` runs the program in another environment.
-            (None, '=') if words.is_empty() => return None,
-            (None, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    if quote.is_some() {
-        return None;
-    }
-    words.extend(word);
-    (!words.is_empty()).then_some(words)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn judged(command: &str) -> Decision {
-        let settings = serde_json::from_value(json!({
-            "mode": "allowlist",
-            "approvals": [
-                {"pattern": "git status *"}, {"pattern": "ls"}, {"pattern": "cargo test *.rs"},
-                {"pattern": "make *", "addedBy": "auto", "lastUsed": "2026-01-31T12:00:00Z"},
-            ],
-        }));
-        let commands = Commands::new(&settings.unwrap(), &"x".into()).unwrap();
-        commands.listed(&json!({"command": command})).0
-    }
-
-    #[test]
-    fn a_list_matches_word_by_word() {
-        for allowed in [
-            "git status",
-            "git  status -s 'a b'",
-            "ls",
-            "cargo test a.rs",
-        ] {
-            assert_eq!(judged(allowed), Decision::Allow, "{allowed}");
-        }
-        for denied in [
-            "git push",
-            "ls -l",
-            "lsof",
-            "cargo test a/b.rs",
-            "'git status'",
-        ] {
-            assert_eq!(judged(denied), Decision::Deny, "{denied}");
-        }
-        for asked in [
-            "git status; rm -rf ~",
-            "git status && x",
-            "git status | sh",
-            "git status $(x)",
-            "git status `x`",
-            "git status > /etc/x",
-            "ls \\\n",
-            "A=1 ls",
-            "git status \"$HOME\"",
-            "ls 'x",
-            "make all",
-            "git status\nrm x",
-            "",
-        ] {
-            assert_eq!(judged(asked), Decision::Ask, "{asked}");
-        }
-    }
-
-    #[test]
-    fn patterns_that_say_nothing_are_refused() {
-        for bad in ["", "*", "g*t status", "ls [", "rm {a"] {
-            let settings = json!({"approvals": [{"pattern": bad}]});
-            let settings = serde_json::from_value(settings).unwrap();
-            assert!(Commands::new(&settings, &"x".into()).is_err(), "{bad:?}");
-        }
-    }
 }

@@ -10,6 +10,10 @@ use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::network::{HostPattern, Target};
 use crate::tool::Tool;
 
+mod commands;
+
+pub(super) use commands::{is_safe_device, of_command};
+
 use super::budget::{Budget, SET_MAX};
 use super::error::PolicyError;
 use super::source::Source;

@@ -4,6 +4,8 @@
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::tool::Tool;
 
+use super::commands;
+
 /// Where a person writes what holds in a workspace, and what puts it in force.
 const HERE: &str = "in .mimir/config.yml, and then `mimir policy accept`";
 
@@ -64,8 +66,20 @@ fn way(reason: &Reason, tool: &Tool) -> String {
             "a pattern for the command in `execApprovals.approvals` lets it run: see {rule}"
         ),
         Layer::Commands if reason.rule.ends_with("mode: allowlist") => format!(
-            "a pattern with `addedBy: user` in `execApprovals.approvals` lets one plain command run, and only `mode: full` one that does more: see {rule}"
+            "a pattern with `addedBy: user` in `execApprovals.approvals` lets the command run: see {rule}"
         ),
+        Layer::Commands if reason.rule == commands::DEFAULT => format!(
+            "`execApprovals: {{mode: allowlist, approvals: [{{pattern: …}}]}}` {HERE}, lists the commands that run unasked"
+        ),
+        Layer::Commands if reason.source == commands::OURS && denies => {
+            "no setting lifts this; use a path that tools may reach".to_owned()
+        }
+        Layer::Commands if reason.source == commands::OURS => {
+            "say it in plain words: no variables, no wrappers, and only paths inside of the workspace; or say yes to it".to_owned()
+        }
+        Layer::Danger if reason.source == commands::OURS => {
+            "a person has to say yes to it; no setting does".to_owned()
+        }
         Layer::Taint if reason.rule.ends_with("untrusted content") => format!(
             "a new session has read nothing of strangers; in every session, `tools.{name}.labels.acceptsUntrusted: true` {HERE}"
         ),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::approval::{Always, Card, Fingerprint, Pattern};
 use crate::decision::{Evaluation, Layer, Reason};
 use crate::text;
-use crate::tool::{Tool, Trust};
+use crate::tool::{Risk, Tool, Trust};
 
 use super::Ruled;
 
@@ -24,9 +24,21 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
     let checked = &ruled.checked;
     let tool = &checked.tool;
     let assessment = ruled.assessment.as_ref();
+    let commands = ruled.evaluation.commands();
+    let effects = commands
+        .iter()
+        .map(|one| format!("{}: {}", one.decision.as_str(), one.why));
+    let commands: Vec<String> = commands
+        .iter()
+        .map(|one| format!("`{}`", one.command))
+        .collect();
     let summary = match assessment {
         Some(assessment) if !assessment.summary.is_empty() => line(&assessment.summary),
-        _ => format!("call `{}`", tool.name()),
+        _ => match commands.as_slice() {
+            [] => format!("call `{}`", tool.name()),
+            [only] => line(&format!("run {only}")),
+            [first, rest @ ..] => line(&format!("run {first} and {} more", rest.len())),
+        },
     };
     let trust = |reason: &Reason| reason.layer == Layer::Trust;
     let ungranted = ruled.evaluation.asking().any(trust);
@@ -51,14 +63,18 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
         digest: tool.origin.digest.clone(),
         arguments: text::sanitize(arguments),
         summary,
-        risk: assessment.map_or(tool.definition.risk, |a| a.risk.max(tool.definition.risk)),
-        risks: assessment.map_or_else(Vec::new, |a| {
-            a.risks
-                .iter()
-                .take(RISKS_MAX)
-                .map(|risk| line(risk))
-                .collect()
-        }),
+        risk: assessment
+            .map(|assessment| assessment.risk)
+            .into_iter()
+            .chain(ruled.evaluation.is_dangerous().then_some(Risk::High))
+            .fold(tool.definition.risk, Risk::max),
+        risks: assessment
+            .iter()
+            .flat_map(|assessment| assessment.risks.iter().cloned())
+            .chain(effects)
+            .take(RISKS_MAX)
+            .map(|risk| line(&risk))
+            .collect(),
         grants: visible(&grants),
         changes: changes
             .flat_map(|changes| visible(&changes.lines))

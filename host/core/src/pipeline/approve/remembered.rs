@@ -1,6 +1,6 @@
 //! Answers that were given before: which of them lets a call through.
 
-use crate::approval::{self, Lease, Question, covering, timestamp};
+use crate::approval::{self, Lease, Question, covering, covering_commands, timestamp};
 use crate::decision::Evaluation;
 use crate::pipeline::Road;
 use crate::pipeline::validate::Checked;
@@ -20,29 +20,43 @@ pub(in crate::pipeline) fn remembered(
     if let Some(lease) = covering(&session.leases(), &question, now) {
         return Some(Remembered::Session(lease.clone()));
     }
-    match road.ports.ledger.leases() {
-        Ok(leases) => {
-            covering(&leases, &question, now).map(|lease| Remembered::Good(lease.clone()))
-        }
-        Err(error) => {
-            tracing::warn!(%error, "remembered approvals do not count");
-            None
-        }
+    let lasting = road.ports.ledger.leases().unwrap_or_else(|error| {
+        tracing::warn!(%error, "remembered approvals do not count");
+        Vec::new()
+    });
+    if let Some(lease) = covering(&lasting, &question, now) {
+        return Some(Remembered::Good(vec![lease.clone()]));
     }
+    // A script may be covered by several answers: one for each of its commands.
+    let session = session.leases();
+    let used = covering_commands(session.iter().chain(&lasting), &question, now);
+    let first = used.first()?;
+    let is_lasting = |lease: &&&Lease| lasting.iter().any(|kept| kept.id == lease.id);
+    let good: Vec<Lease> = used
+        .iter()
+        .filter(is_lasting)
+        .map(|&lease| lease.clone())
+        .collect();
+    Some(match good.is_empty() {
+        true => Remembered::Session((*first).clone()),
+        false => Remembered::Good(good),
+    })
 }
 
 /// An answer that was given before.
 pub(in crate::pipeline) enum Remembered {
     /// For the session.
     Session(Lease),
-    /// For good.
-    Good(Lease),
+    /// For good; for a script, all that cover some of its commands.
+    Good(Vec<Lease>),
 }
 
-impl From<Remembered> for Lease {
-    fn from(remembered: Remembered) -> Self {
-        match remembered {
-            Remembered::Session(lease) | Remembered::Good(lease) => lease,
+impl Remembered {
+    /// One of the answers, for a person who wants to know why nobody is asked.
+    pub(in crate::pipeline) fn lease(self) -> Option<Lease> {
+        match self {
+            Remembered::Session(lease) => Some(lease),
+            Remembered::Good(leases) => leases.into_iter().next(),
         }
     }
 }

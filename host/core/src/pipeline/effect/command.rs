@@ -1,12 +1,36 @@
-//! A command that a tool asks for in the middle of its call.
+//! A command that a tool asks for in the middle of its call: judged like the call itself, and on record before it runs.
 
-use crate::command::Command;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::backend::Assessment;
+use crate::command::{Command, CommandPattern, Program, Script};
+use crate::decision::{Decision, Evaluation};
+use crate::error::{Code, ToolError};
+use crate::limits::Limits;
+use crate::needs::{Access, FileNeed, Needs};
+use crate::paths::PathRules;
+use crate::pipeline::Road;
+use crate::pipeline::approve;
+use crate::pipeline::decide::{Ruled, accepts_untrusted};
+use crate::pipeline::trail::Trail;
+use crate::pipeline::validate::Checked;
+use crate::policy::{self, CommandQuestion};
+use crate::tool::{Risk, Tool};
+
+use super::judge::asked_as;
+use super::{Effects, Inner};
 
 /// A command that every gate has let through. Only the effect gate makes one.
 #[derive(Debug)]
 pub struct Permitted {
     command: Command,
     session: String,
+    tool: Arc<Tool>,
+    files: Vec<FileNeed>,
+    paths: PathRules,
+    limits: Limits,
 }
 
 impl Permitted {
@@ -19,4 +43,242 @@ impl Permitted {
     pub fn session(&self) -> &str {
         &self.session
     }
+
+    /// The tool that asked for it.
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    /// The directories below the workspace that the tool was granted: a command reaches no others.
+    pub fn files(&self) -> &[FileNeed] {
+        &self.files
+    }
+
+    /// Whether it may change what is in the workspace.
+    pub fn writes_workspace(&self) -> bool {
+        let all = |need: &FileNeed| need.path == "." && need.access == Access::ReadWrite;
+        self.files.iter().any(all)
+    }
+
+    /// The paths below the workspace that it may not reach or change.
+    pub fn paths(&self) -> &PathRules {
+        &self.paths
+    }
+
+    /// The bounds of the call that it belongs to: the most that it may take and say.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// How long it may run: what was asked for, within what the call may take.
+    pub fn timeout(&self) -> std::time::Duration {
+        let most = self.limits.wall;
+        self.command.timeout.map_or(most, |asked| asked.min(most))
+    }
+}
+
+/// As many programs as the record names of one command.
+const NAMED: usize = 8;
+
+impl Effects {
+    /// Judges a command, asks a person if need be, and puts on record what came of it. What cannot be recorded is not
+    /// run.
+    pub async fn command(&self, command: Command) -> Result<Permitted, ToolError> {
+        // On the heap: it holds a card and an answer, and few calls get here.
+        Box::pin(self.0.command(command)).await
+    }
+}
+
+impl Inner {
+    async fn command(&self, command: Command) -> Result<Permitted, ToolError> {
+        let world = self.pipeline.world();
+        let road = self.pipeline.road(&world);
+        let read = road.ports.runner.read(&command.program);
+        let mut trail = Trail::of_effect(
+            &self.tool,
+            &self.context,
+            &self.parent,
+            road.ports,
+            subject(&read),
+        )?;
+        let judged = async {
+            let (tool, rights) = self.standing(&world)?;
+            let script = read?;
+            let checked = self.checked(tool, arguments(&command));
+            let patterns = granted(&script, checked.tool(), &rights)?;
+            let evaluation = self.judged(&road, &checked, (&command, &script), &patterns);
+            trail.decided(&evaluation);
+            if evaluation.decision() == Decision::Deny {
+                return Err(denied(&checked, &evaluation));
+            }
+            let ruled = Ruled {
+                assessment: Some(summary(&command, &evaluation)),
+                evaluation,
+                checked,
+            };
+            if ruled.evaluation.decision() == Decision::Ask
+                && approve::ask(&road, &ruled, &mut trail).await?.is_some()
+            {
+                let message = "a command in the middle of a call cannot be edited; say no, and change the call";
+                return Err(ToolError::new(Code::ApprovalDenied, message));
+            }
+            Ok((Arc::clone(ruled.checked.tool()), rights))
+        };
+        let result = judged.await;
+        let recorded = trail.finish_effect(result.as_ref().err().map(|error| error.code));
+        let (tool, rights) = match (result, recorded) {
+            (Ok(_), Err(error)) => return Err(error),
+            (result, _) => result?,
+        };
+        Ok(Permitted {
+            command,
+            session: self.context.session_id.clone(),
+            tool,
+            files: rights.files,
+            paths: self.parent.paths.clone(),
+            limits: self.limits,
+        })
+    }
+
+    /// What every rule says of the command.
+    fn judged(
+        &self,
+        road: &Road<'_>,
+        checked: &Checked,
+        (command, script): (&Command, &Script),
+        granted: &[CommandPattern],
+    ) -> Evaluation {
+        let (policy, tool) = (&road.world.policy, checked.tool());
+        let links = policy::Links::of(tool);
+        let mut all = Evaluation::default();
+        policy.command(
+            &CommandQuestion {
+                tool,
+                script,
+                directory: command.directory.as_deref(),
+                environment: &command.environment,
+                granted,
+                paths: checked.paths(),
+                links: &links,
+                root: road.ports.runner.root(),
+            },
+            &mut all,
+        );
+        policy.request(tool, checked.arguments(), &mut all);
+        let session = road.sessions.get(&checked.context().session_id);
+        session.taint(tool, accepts_untrusted(policy, checked), &mut all);
+        let same = policy::command_of(&self.arguments).is_some_and(|own| is_same(&own, command));
+        all.settle(|reason| {
+            let here = same || reason.layer == crate::decision::Layer::Taint;
+            here && self.answered.iter().any(|one| *one == asked_as(reason))
+        });
+        all
+    }
+}
+
+/// Whether the command is the one that the call's own arguments name: then it was judged before the call ran.
+fn is_same(own: &Command, command: &Command) -> bool {
+    own.program == command.program
+        && own.directory == command.directory
+        && own.environment == command.environment
+        && own.stdin == command.stdin
+}
+
+/// The patterns that the tool was granted, if they cover every command of the script. The need `*` is any command that
+/// the settings let through: it says nothing of its own, and gives no patterns.
+fn granted(script: &Script, tool: &Tool, rights: &Needs) -> Result<Vec<CommandPattern>, ToolError> {
+    let needs = || rights.commands.iter().map(|need| need.pattern.trim());
+    if needs().any(|pattern| pattern == "*") {
+        return Ok(Vec::new());
+    }
+    let patterns: Vec<_> = needs().flat_map(CommandPattern::parse).collect();
+    let covered =
+        |words: &[_]| words.is_empty() || patterns.iter().any(|pattern| pattern.matches(words));
+    let stray = script.commands.iter().find(|one| !covered(&one.words));
+    let what = match (stray, script.unknown.first()) {
+        (Some(stray), _) => format!("`{}`", stray.shown()),
+        (None, Some(unknown)) => {
+            format!("a command of which is not known what it runs ({unknown})")
+        }
+        (None, None) => return Ok(patterns),
+    };
+    let name = tool.name();
+    let asked = tool.definition.needs.commands.iter();
+    let is_asked = asked.clone().any(|need| {
+        let pattern = CommandPattern::parse(&need.pattern);
+        pattern.is_ok_and(|pattern| stray.is_some_and(|stray| pattern.matches(&stray.words)))
+    });
+    let way = match is_asked {
+        true => format!("`mimir tools trust {name}` grants what it asks for"),
+        false => "the plugin must name a pattern for the command among its needs".to_owned(),
+    };
+    let message = format!("`{name}` was not granted {what}");
+    Err(ToolError::new(Code::PermissionDenied, crate::text::visible(&message)).with_way_out([way]))
+}
+
+/// The programs, without what could carry content.
+fn subject(read: &Result<Script, ToolError>) -> String {
+    let Ok(script) = read else {
+        return "run a command".to_owned();
+    };
+    let mut programs: Vec<&str> = Vec::new();
+    for program in script.commands.iter().filter_map(|one| one.program()) {
+        if !programs.contains(&program) {
+            programs.push(program);
+        }
+    }
+    let more = if programs.len() > NAMED { ", …" } else { "" };
+    programs.truncate(NAMED);
+    crate::text::visible(&format!("run {}{more}", programs.join(", ")))
+}
+
+/// What rules about `command`, `args` and `workdir` look at, and what a person sees.
+fn arguments(command: &Command) -> Value {
+    let mut all = match &command.program {
+        Program::Script(text) => json!({ "command": text }),
+        Program::Vector(words) => json!({
+            "command": words.first(),
+            "args": words.get(1..).unwrap_or_default(),
+        }),
+    };
+    if let Some(directory) = &command.directory {
+        all["workdir"] = json!(directory);
+    }
+    if !command.environment.is_empty() {
+        let variables = command.environment.iter();
+        let variables = variables.map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+        all["env"] = Value::Object(variables.collect());
+    }
+    if !command.stdin.is_empty() {
+        all["stdin"] = json!(String::from_utf8_lossy(&command.stdin));
+    }
+    all
+}
+
+/// What a person reads first.
+fn summary(command: &Command, evaluation: &Evaluation) -> Assessment {
+    let text = match &command.program {
+        Program::Script(text) => text.clone(),
+        Program::Vector(words) => words.join(" "),
+    };
+    Assessment {
+        approval: Decision::Ask,
+        risk: match evaluation.is_dangerous() {
+            true => Risk::High,
+            false => Risk::Medium,
+        },
+        summary: format!("run `{text}`"),
+        risks: Vec::new(),
+    }
+}
+
+fn denied(checked: &Checked, evaluation: &Evaluation) -> ToolError {
+    let told = evaluation.told();
+    let message = match told.decisive() {
+        Some(reason) => format!("the command was not run: {} ({})", reason.text, reason.rule),
+        None => "the command was not run".to_owned(),
+    };
+    ToolError::new(Code::PolicyDenied, crate::text::visible(&message))
+        .with_details(json!({ "reasons": told.reasons() }))
+        .with_way_out(policy::ways(evaluation, checked.tool()))
 }

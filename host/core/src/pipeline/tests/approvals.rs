@@ -86,6 +86,7 @@ fn room(tools: Vec<Tool>, config: Value, answers: Vec<Answer>) -> Room {
         vault: Arc::new(Redactor::new()),
         audit: audit.clone(),
         clock: Arc::new(Std),
+        runner: Arc::new(NoRunner),
     };
     Room {
         pipeline: Pipeline::new(world, ports),

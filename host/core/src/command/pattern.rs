@@ -1,0 +1,141 @@
+//! Patterns of commands, matched word by word against an argument vector.
+//!
+//! A word of a pattern is a glob over one word of the command; `*` stops at `/`. A lone `*` at the end stands for all
+//! the words that follow, none too. What only the shell will know is matched by that last `*` and by nothing else: a
+//! variable or a glob may turn into any word, an option too, or into none. So `git log *` covers `git log $x`, and
+//! `cargo test *.rs` does not cover `cargo test $x`.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::Word;
+
+/// A pattern of commands.
+#[derive(Debug, Clone)]
+pub struct CommandPattern {
+    words: Vec<Part>,
+    written: String,
+}
+
+/// One word of a pattern.
+#[derive(Debug, Clone)]
+enum Part {
+    /// All the words that follow, none too.
+    Rest,
+    Glob(GlobMatcher),
+}
+
+/// As much of a pattern as a message quotes.
+const QUOTED: usize = 100;
+
+impl CommandPattern {
+    /// Reads a pattern. The error says what is wrong with it.
+    pub fn parse(pattern: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = pattern.split_whitespace().collect();
+        let Some((program, _)) = parts.split_first() else {
+            return Err("the pattern is empty".into());
+        };
+        if program.contains(['*', '?', '[', '{']) {
+            return Err(format!(
+                "the first word of `{}` names the program and holds no wildcard; `mode: full` runs everything",
+                crate::text::visible(crate::text::prefix(pattern, QUOTED))
+            ));
+        }
+        let last = parts.len() - 1;
+        let word = |(at, part): (usize, &&str)| {
+            if at == last && *part == "*" {
+                return Ok(Part::Rest);
+            }
+            let glob = GlobBuilder::new(part).literal_separator(true).build();
+            glob.map(|glob| Part::Glob(glob.compile_matcher()))
+                .map_err(|error| format!("`{part}` is no glob: {}", error.kind()))
+        };
+        Ok(Self {
+            words: parts
+                .iter()
+                .enumerate()
+                .map(word)
+                .collect::<Result<_, _>>()?,
+            written: parts.join(" "),
+        })
+    }
+
+    /// The pattern in its own spelling.
+    pub fn as_str(&self) -> &str {
+        &self.written
+    }
+
+    /// Whether it covers the command, whatever the shell makes of what is unknown in it.
+    pub fn matches(&self, words: &[Word]) -> bool {
+        let mut words = words.iter();
+        for part in &self.words {
+            match (part, words.next()) {
+                (Part::Rest, _) => return true,
+                (Part::Glob(glob), Some(Word::Known(word))) if glob.is_match(word) => {}
+                _ => return false,
+            }
+        }
+        words.next().is_none()
+    }
+
+    /// Whether it may cover the command, if the shell makes the right words of what is unknown in it.
+    pub fn may_match(&self, words: &[Word]) -> bool {
+        let mut words = words.iter();
+        for part in &self.words {
+            match (part, words.next()) {
+                (Part::Rest, _) | (_, Some(Word::Unknown(_) | Word::Glob(_))) => return true,
+                (Part::Glob(glob), Some(Word::Known(word))) if glob.is_match(word) => {}
+                _ => return false,
+            }
+        }
+        // What is left may turn into nothing.
+        words.all(|word| word.known().is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<Word> {
+        let word = |text: &str| match text.starts_with('$') {
+            true => Word::Unknown(text.to_owned()),
+            false => Word::Known(text.to_owned()),
+        };
+        text.split(' ').map(word).collect()
+    }
+
+    #[test]
+    fn a_pattern_covers_word_by_word() {
+        for (pattern, command, covers, may) in [
+            ("git status *", "git status", true, true),
+            ("git status *", "git status -s a", true, true),
+            ("git status *", "git push", false, false),
+            ("git status *", "git status $x", true, true),
+            ("git status *", "git $x", false, true),
+            ("git status *", "$x status", false, true),
+            ("ls", "ls", true, true),
+            ("ls", "ls -l", false, false),
+            ("ls", "ls $x", false, true),
+            ("ls", "lsof", false, false),
+            ("ls", "/bin/ls", false, false),
+            ("cargo test *.rs", "cargo test a.rs", true, true),
+            ("cargo test *.rs", "cargo test a/b.rs", false, false),
+            ("cargo test *.rs", "cargo test $x", false, true),
+            ("cargo test *.rs", "cargo test a.rs --x", false, false),
+        ] {
+            let pattern = CommandPattern::parse(pattern).unwrap();
+            let said = (
+                pattern.matches(&words(command)),
+                pattern.may_match(&words(command)),
+            );
+            assert_eq!(said, (covers, may), "{} over {command}", pattern.as_str());
+        }
+    }
+
+    #[test]
+    fn patterns_that_say_nothing_are_refused() {
+        for bad in ["", " ", "*", "g*t status", "ls [", "{rm,ls} a"] {
+            assert!(CommandPattern::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

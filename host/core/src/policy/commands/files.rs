@@ -1,0 +1,446 @@
+//! What a command does to files, as far as its words say: judged by the path rules, as a tool's own access is.
+//!
+//! A path that leads out of the workspace asks; what the rules hide, and writing to what they keep read-only, is denied.
+//! Of the programs in the table all operands are paths; of others a word is one if it looks like one. A command after
+//! `cd` is judged from every folder that it may run in.
+
+use globset::GlobBuilder;
+
+use crate::backend::RealPath;
+use crate::command::{Simple, Word};
+use crate::decision::{Decision, Layer, Reason};
+use crate::policy::{danger, spelling};
+
+use super::{CommandQuestion, ours};
+
+/// What the operands of a program are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operands {
+    /// No paths: text.
+    Text,
+    /// Files that are read.
+    Read,
+    /// Files that are changed.
+    Write,
+    /// Files that are read, and at the end one that is written.
+    Copy,
+    /// A pattern or a program, and files that are read.
+    Script,
+    /// Folders, up to the first condition.
+    Find,
+    /// Whatever looks like a path.
+    Other,
+}
+
+const TEXT: &str = ": [ [[ arch basename break continue date declare dirname echo exit export expr false getopts \
+    groups hostname id jobs kill let local locale nproc printenv printf ps pwd read readonly return seq set shift \
+    sleep test times true tty type typeset ulimit umask uname unset uptime wait which whoami";
+
+const READ: &str = "b2sum base64 cat cd cksum cmp column comm cut df diff du expand file fmt fold head hexdump join \
+    less ls md5sum more nl od paste popd pushd readlink realpath rev sha1sum sha224sum sha256sum sha384sum sha512sum \
+    sort stat strings tac tail tree unexpand uniq wc xxd";
+
+const WRITE: &str = "chmod chown chgrp dd mkdir mv rm rmdir shred tee touch truncate unlink";
+
+const COPY: &str = "cp install ln rsync scp";
+
+const SCRIPT: &str = "awk egrep fgrep gawk grep jq mawk rg sed yq";
+
+/// As many folders as a script may be in, as far as that is followed. In more, all relative paths ask.
+const FOLDERS_MAX: usize = 8;
+
+/// Names that a glob is tried on: what the path rules speak of.
+const NAMES: &[&str] = &[
+    ".env",
+    ".env.local",
+    "a.env",
+    ".envrc",
+    "a.pem",
+    "a.key",
+    "a.p12",
+    "a.pfx",
+    "a.jks",
+    "a.kdbx",
+    "id_rsa",
+    "id_ed25519",
+    ".ssh",
+    ".aws",
+    ".gnupg",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".mimir",
+    ".git",
+    ".bashrc",
+    ".profile",
+    ".zshrc",
+    ".gitconfig",
+    ".claude",
+    ".mcp.json",
+    ".vscode",
+    ".idea",
+];
+
+/// Where a path leads.
+enum Place {
+    /// Below the workspace: canonical, from its root.
+    Inside(String),
+    Outside,
+    /// A device that every program may use, or no path at all.
+    Free,
+    /// Only the shell will know.
+    Unknown,
+}
+
+/// Where the commands of one script run, and what they may reach there.
+pub(super) struct Places<'a> {
+    question: &'a CommandQuestion<'a>,
+    /// The folders that a command may run in, from the root of the workspace; none if that is not known.
+    folders: Vec<String>,
+    /// Whether the script was told to run outside of the workspace.
+    astray: bool,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(question: &'a CommandQuestion<'a>) -> Self {
+        let mut places = Self {
+            question,
+            folders: vec![String::new()],
+            astray: false,
+        };
+        if let Some(directory) = question.directory {
+            match places.of(directory).pop() {
+                Some(Place::Inside(folder)) => places.folders = vec![folder],
+                _ => places.astray = true,
+            }
+        }
+        places
+    }
+
+    /// What is said of the folder that the script runs in.
+    pub(super) fn directory(&self) -> Option<Reason> {
+        let directory = self.question.directory.filter(|_| self.astray)?;
+        let text =
+            format!("`{directory}` is outside of the workspace, and commands run inside of it");
+        Some(ours(Layer::Commands, Decision::Deny, "the workspace", text))
+    }
+
+    /// What is said of the files of one command. What comes after it is judged from where it leads.
+    pub(super) fn judge(&mut self, simple: &Simple) -> Vec<Reason> {
+        let mut said = Vec::new();
+        for redirection in &simple.redirections {
+            self.say(
+                simple,
+                &redirection.target,
+                redirection.writes,
+                true,
+                &mut said,
+            );
+        }
+        let program = simple.program().unwrap_or_default();
+        let kind = operands(program);
+        for (word, writes, sure) in paths(&simple.words, kind) {
+            self.say(simple, &word, writes, sure, &mut said);
+        }
+        if matches!(program, "cd" | "pushd" | "popd") {
+            self.go(simple);
+        }
+        said
+    }
+
+    /// Follows a change of folder. What is not known leads to no folder that could be judged.
+    fn go(&mut self, simple: &Simple) {
+        let target = simple
+            .words
+            .iter()
+            .skip(1)
+            .find(|word| !word.text().starts_with('-'));
+        let Some(Word::Known(target)) = target else {
+            self.folders.clear();
+            return;
+        };
+        for place in self.of(target) {
+            match place {
+                Place::Inside(folder) if !self.folders.contains(&folder) => {
+                    self.folders.push(folder)
+                }
+                Place::Inside(_) => {}
+                Place::Outside | Place::Free | Place::Unknown => {
+                    self.folders.clear();
+                    return;
+                }
+            }
+        }
+        if self.folders.len() > FOLDERS_MAX {
+            self.folders.clear();
+        }
+    }
+
+    /// Judges one word. One that is `sure` to be a path counts as one whatever it looks like.
+    fn say(&self, simple: &Simple, word: &Word, writes: bool, sure: bool, said: &mut Vec<Reason>) {
+        let mut push = |decision, rule: &str, text: String| {
+            let text = format!("`{}` {text}", simple.shown());
+            let reason = ours(Layer::Commands, decision, rule, text);
+            if !said.contains(&reason) {
+                said.push(reason);
+            }
+        };
+        let verb = if writes { "writes to" } else { "reads" };
+        let places = match word {
+            Word::Known(text) => self.of(text),
+            Word::Glob(text) => self.of_glob(text, writes, &mut push),
+            Word::Unknown(_) => vec![Place::Unknown],
+        };
+        let text = word.text();
+        for place in places {
+            match place {
+                Place::Free => {}
+                Place::Unknown if sure => {
+                    let what =
+                        format!("{verb} `{text}`, and which file that is only the shell will know");
+                    push(Decision::Ask, "what cannot be known", what);
+                }
+                Place::Unknown => {}
+                Place::Outside => {
+                    let what = format!("{verb} `{text}`, which is outside of the workspace");
+                    push(Decision::Ask, "the workspace", what);
+                }
+                Place::Inside(path) => self.by_rules(&path, writes, sure, &mut push),
+            }
+        }
+    }
+
+    /// What the path rules say of one path, and of where links lead from it.
+    fn by_rules(
+        &self,
+        path: &str,
+        writes: bool,
+        sure: bool,
+        push: &mut impl FnMut(Decision, &str, String),
+    ) {
+        let mut spellings = vec![path.to_owned()];
+        match self.question.links.real(path) {
+            RealPath::AsWritten => {}
+            RealPath::Other(real) => spellings.push(real),
+            RealPath::Outside => {
+                let what = format!("uses `{path}`, which leads out of the workspace");
+                push(Decision::Ask, "the workspace", what);
+            }
+        }
+        for path in &spellings {
+            let dir = self.question.paths.check(path);
+            let file = self.question.paths.check_file(path);
+            let rule = match writes {
+                true => file.against_writing().or(dir.against_writing()),
+                false => dir.against_reading(),
+            };
+            if let Some(rule) = rule {
+                // Of a word that only looks like a path is not known what the program does with it.
+                let decision = if sure { Decision::Deny } else { Decision::Ask };
+                let verb = if writes { "changes" } else { "reads" };
+                let what = format!("{verb} `{path}`, which no tool may (`{rule}`)");
+                push(decision, "the path rules", what);
+            }
+        }
+    }
+
+    /// Where a path leads, from every folder that the command may run in.
+    fn of(&self, path: &str) -> Vec<Place> {
+        if danger::is_safe_device(path) || path.is_empty() || path == "-" {
+            return vec![Place::Free];
+        }
+        if let Some(absolute) = path.strip_prefix('/') {
+            let inside = self.question.root.and_then(|root| {
+                let clean = spelling::lexical(absolute)?;
+                let rest = clean.strip_prefix(root.trim_start_matches('/'))?;
+                (rest.is_empty() || rest.starts_with('/'))
+                    .then(|| rest.trim_start_matches('/').to_owned())
+            });
+            return vec![inside.map_or(Place::Outside, Place::Inside)];
+        }
+        if path.starts_with('~') {
+            return vec![Place::Outside];
+        }
+        if self.folders.is_empty() {
+            return vec![Place::Unknown];
+        }
+        let each = self.folders.iter().map(|folder| {
+            let whole = if folder.is_empty() {
+                path.to_owned()
+            } else {
+                format!("{folder}/{path}")
+            };
+            spelling::lexical(&whole)
+                .map_or(Place::Outside, |path| Place::Inside(path.into_owned()))
+        });
+        each.collect()
+    }
+
+    /// Where a glob may lead: below its literal beginning; and what the rules speak of must not be among the names.
+    fn of_glob(
+        &self,
+        glob: &str,
+        writes: bool,
+        push: &mut impl FnMut(Decision, &str, String),
+    ) -> Vec<Place> {
+        let meta = glob.find(['*', '?', '[']).unwrap_or(glob.len());
+        let end = glob[..meta].rfind('/').map_or(0, |at| at + 1);
+        let (folder, rest) = glob.split_at(end);
+        if rest.split('/').any(|part| {
+            part == ".."
+                || (part.starts_with('.') && part.contains(['*', '?', '[']) && rest.contains('/'))
+        }) {
+            return vec![Place::Outside];
+        }
+        let matcher = GlobBuilder::new(rest.split('/').next().unwrap_or(rest)).build();
+        let hits = |name: &&&str| match &matcher {
+            // A wildcard at the beginning of a name leaves those with a dot out.
+            Ok(glob) => {
+                (!name.starts_with('.') || rest.starts_with('.'))
+                    && glob.compile_matcher().is_match(name)
+            }
+            Err(_) => true,
+        };
+        for name in NAMES.iter().filter(hits) {
+            let verdict = self.question.paths.check_file(name);
+            let rule = if writes {
+                verdict.against_writing()
+            } else {
+                verdict.against_reading()
+            };
+            // What `*` alone finds is what lies there; a person who cares says so with a rule about the folder.
+            if rule.is_some() && rest.trim_matches('*') != "" {
+                let what = format!("has `{glob}`, which may be `{name}`");
+                push(Decision::Ask, "the path rules", what);
+                break;
+            }
+        }
+        match folder {
+            "" => self.of("."),
+            folder => self.of(folder
+                .strip_suffix('/')
+                .filter(|cut| !cut.is_empty())
+                .unwrap_or(folder)),
+        }
+    }
+}
+
+fn operands(program: &str) -> Operands {
+    let program = program
+        .strip_prefix("/usr/bin/")
+        .or(program.strip_prefix("/bin/"))
+        .unwrap_or(program);
+    let among = |list: &str| list.split_whitespace().any(|name| name == program);
+    match program {
+        "" => Operands::Other,
+        "find" => Operands::Find,
+        _ if among(TEXT) => Operands::Text,
+        _ if among(READ) => Operands::Read,
+        _ if among(WRITE) => Operands::Write,
+        _ if among(COPY) => Operands::Copy,
+        _ if among(SCRIPT) => Operands::Script,
+        _ => Operands::Other,
+    }
+}
+
+/// The words of a command that are paths: whether it writes to them, and whether they are sure to be paths.
+fn paths(words: &[Word], kind: Operands) -> Vec<(Word, bool, bool)> {
+    let mut all = Vec::new();
+    let mut operands = Vec::new();
+    let mut only_operands = false;
+    for word in words.iter().skip(1) {
+        match word {
+            Word::Known(text) if !only_operands && text == "--" => only_operands = true,
+            Word::Known(text) if !only_operands && text.len() > 1 && text.starts_with('-') => {
+                // The value of an option that is written into it.
+                let value = match text.split_once('=') {
+                    Some((_, value)) => value,
+                    None if text.starts_with("--") => "",
+                    None => text.get(2..).unwrap_or_default(),
+                };
+                if kind != Operands::Text && leads_away(value) {
+                    all.push((Word::Known(value.to_owned()), false, false));
+                }
+            }
+            word => operands.push(word),
+        }
+    }
+    let in_place = |word: &Word| {
+        word.known()
+            .is_some_and(|text| text.starts_with("-i") || text.starts_with("--in-place"))
+    };
+    let takes_script = |word: &&Word| {
+        let given = ["-e", "-f", "--expression", "--file", "--regexp"];
+        word.known()
+            .is_some_and(|text| given.iter().any(|option| text.starts_with(option)))
+    };
+    match kind {
+        Operands::Text => {}
+        Operands::Other => {
+            let looks = |word: &&&Word| match word {
+                Word::Known(text) => looks_like_path(text),
+                Word::Glob(_) | Word::Unknown(_) => false,
+            };
+            all.extend(
+                operands
+                    .iter()
+                    .filter(looks)
+                    .map(|word| ((*word).clone(), false, false)),
+            );
+        }
+        Operands::Read => all.extend(operands.into_iter().map(|word| (word.clone(), false, true))),
+        Operands::Write => {
+            let value = |word: &Word| match word {
+                // `dd of=file`
+                Word::Known(text) => Word::Known(
+                    text.strip_prefix("of=")
+                        .or(text.strip_prefix("if="))
+                        .unwrap_or(text)
+                        .to_owned(),
+                ),
+                other => other.clone(),
+            };
+            all.extend(operands.into_iter().map(|word| (value(word), true, true)));
+        }
+        Operands::Copy => {
+            let last = operands.len().saturating_sub(1);
+            let each = operands.into_iter().enumerate();
+            all.extend(each.map(|(at, word)| (word.clone(), at == last, true)));
+        }
+        Operands::Script => {
+            let skip = usize::from(!words.iter().any(|word| takes_script(&word)));
+            let writes =
+                words.first().and_then(Word::known) == Some("sed") && words.iter().any(in_place);
+            all.extend(
+                operands
+                    .into_iter()
+                    .skip(skip)
+                    .map(|word| (word.clone(), writes, true)),
+            );
+        }
+        Operands::Find => {
+            let is_condition = |word: &&Word| word.text().starts_with(['-', '(', '!', ')']);
+            let folders = words.iter().skip(1).take_while(|word| !is_condition(word));
+            all.extend(folders.map(|word| (word.clone(), false, true)));
+            all.retain(|(word, _, sure)| *sure || leads_away(word.text()));
+        }
+    }
+    all
+}
+
+/// Whether a value leads out of where the command runs.
+fn leads_away(value: &str) -> bool {
+    let url = value.contains("://");
+    !url && (value.starts_with(['/', '~']) || value.split('/').any(|part| part == ".."))
+}
+
+/// Whether a word of a program that is not known looks like a path, and not like a line of text or an address.
+fn looks_like_path(word: &str) -> bool {
+    let odd = |c: char| c.is_whitespace() || c.is_control();
+    if word.contains(odd) || word.contains("://") {
+        return false;
+    }
+    let value = word.split_once('=').map_or(word, |(_, value)| value);
+    leads_away(value) || value.starts_with('.') || value.contains('/')
+}

@@ -1,0 +1,331 @@
+//! The commands that run where no mode is set: they read, say something, or ask the tools of the trade what they are.
+//! Which files they read is judged beside this.
+
+use crate::command::{Simple, Word};
+
+/// Commands of which all arguments are harmless, but for the options that are named: those write, or run something.
+struct Entry {
+    /// The words that such a command begins with.
+    begins: &'static str,
+    /// Options that it may not have, each as a whole word, with `=` behind it or, of one letter, with anything.
+    but: &'static [&'static str],
+    /// The most operands that it may have: one more is written to.
+    operands: Option<usize>,
+}
+
+const fn all(begins: &'static str) -> Entry {
+    but(begins, &[])
+}
+
+const fn but(begins: &'static str, but: &'static [&'static str]) -> Entry {
+    Entry {
+        begins,
+        but,
+        operands: None,
+    }
+}
+
+const fn most(begins: &'static str, operands: usize) -> Entry {
+    Entry {
+        begins,
+        but: &[],
+        operands: Some(operands),
+    }
+}
+
+const LIST: &[Entry] = &[
+    // What the shell does by itself. Variables that are set are judged as assignments.
+    all(":"),
+    all("["),
+    all("[["),
+    all("break"),
+    all("cd"),
+    all("command -v"),
+    all("continue"),
+    all("declare"),
+    all("dirs"),
+    all("echo"),
+    all("exit"),
+    all("export"),
+    all("false"),
+    all("getopts"),
+    all("jobs"),
+    all("let"),
+    all("local"),
+    all("popd"),
+    all("printf"),
+    all("pushd"),
+    all("pwd"),
+    all("read"),
+    all("readonly"),
+    all("return"),
+    all("set"),
+    all("shift"),
+    all("test"),
+    all("times"),
+    all("true"),
+    all("type"),
+    all("typeset"),
+    all("ulimit"),
+    all("umask"),
+    all("unset"),
+    all("wait"),
+    // Files.
+    all("b2sum"),
+    all("basename"),
+    all("cat"),
+    all("cksum"),
+    all("cmp"),
+    all("column"),
+    all("comm"),
+    all("cut"),
+    all("df"),
+    all("diff"),
+    all("dirname"),
+    all("du"),
+    all("egrep"),
+    all("expand"),
+    all("fgrep"),
+    all("file"),
+    but(
+        "find",
+        &["-delete", "-fls", "-fprint", "-fprint0", "-fprintf"],
+    ),
+    but("fd", &["-x", "-X", "--exec", "--exec-batch"]),
+    all("fmt"),
+    all("fold"),
+    all("grep"),
+    all("head"),
+    all("hexdump"),
+    all("join"),
+    but("jq", &["-i"]),
+    all("ls"),
+    all("md5sum"),
+    all("nl"),
+    all("od"),
+    all("paste"),
+    all("readlink"),
+    all("realpath"),
+    all("rev"),
+    but("rg", &["--pre", "--hostname-bin", "--search-zip", "-z"]),
+    all("sha1sum"),
+    all("sha224sum"),
+    all("sha256sum"),
+    all("sha384sum"),
+    all("sha512sum"),
+    but(
+        "sort",
+        &[
+            "-o",
+            "--output",
+            "--compress-program",
+            "-T",
+            "--temporary-directory",
+        ],
+    ),
+    all("stat"),
+    all("strings"),
+    all("tac"),
+    all("tail"),
+    all("tr"),
+    but("tree", &["-o", "--fromfile"]),
+    all("unexpand"),
+    most("uniq", 1),
+    all("wc"),
+    most("xxd", 1),
+    all("base64"),
+    // What these run or write by their program text is said where they are read.
+    but("sed", &["-i", "-f", "-s", "--in-place", "--file"]),
+    but(
+        "awk",
+        &[
+            "-f",
+            "-i",
+            "-l",
+            "-E",
+            "--file",
+            "--include",
+            "--load",
+            "--exec",
+        ],
+    ),
+    // The machine.
+    all("arch"),
+    but("date", &["-s", "--set"]),
+    all("groups"),
+    most("hostname", 0),
+    all("id"),
+    all("locale"),
+    all("nproc"),
+    all("printenv"),
+    all("ps"),
+    all("seq"),
+    all("sleep"),
+    all("sw_vers"),
+    all("tty"),
+    all("uname"),
+    all("uptime"),
+    all("which"),
+    all("whoami"),
+    all("free"),
+    // git, as far as it reads.
+    but("git blame", &["--contents"]),
+    but("git cat-file", &["--textconv", "--filters"]),
+    all("git check-ignore"),
+    all("git config --get"),
+    all("git config --list"),
+    all("git config -l"),
+    all("git count-objects"),
+    all("git describe"),
+    but("git diff", &["--output", "--ext-diff"]),
+    but("git diff-tree", &["--output", "--ext-diff"]),
+    but("git grep", &["-O", "--open-files-in-pager"]),
+    but("git log", &["--output", "--ext-diff"]),
+    all("git ls-files"),
+    all("git ls-tree"),
+    all("git merge-base"),
+    all("git name-rev"),
+    most("git reflog", 0),
+    all("git rev-list"),
+    all("git rev-parse"),
+    all("git shortlog"),
+    but("git show", &["--output", "--ext-diff"]),
+    all("git show-ref"),
+    all("git stash list"),
+    all("git status"),
+    all("git tag -l"),
+    all("git tag --list"),
+    all("git worktree list"),
+    most("git remote", 0),
+    all("git branch --list"),
+    all("git branch --show-current"),
+    all("git branch -l"),
+    all("git version"),
+    all("git --version"),
+    // The tools of the trade.
+    all("cargo --version"),
+    all("cargo -V"),
+    all("cargo version"),
+    all("cargo tree"),
+    all("cargo --list"),
+    all("rustc --version"),
+    all("rustc -V"),
+    all("rustc -vV"),
+    all("rustup --version"),
+    all("rustup show"),
+    all("rustup toolchain list"),
+    all("rustfmt --version"),
+    all("node --version"),
+    all("node -v"),
+    all("npm --version"),
+    all("npm -v"),
+    all("npm ls"),
+    all("npm list"),
+    all("pnpm --version"),
+    all("pnpm list"),
+    all("yarn --version"),
+    all("bun --version"),
+    all("deno --version"),
+    all("python --version"),
+    all("python -V"),
+    all("python3 --version"),
+    all("python3 -V"),
+    all("pip --version"),
+    all("pip list"),
+    all("pip show"),
+    all("pip3 --version"),
+    all("pip3 list"),
+    all("uv --version"),
+    all("go version"),
+    all("go help"),
+    but("go env", &["-w", "-u"]),
+    all("java -version"),
+    all("java --version"),
+    all("gcc --version"),
+    all("clang --version"),
+    all("make --version"),
+    all("cmake --version"),
+    all("docker --version"),
+    all("ruby --version"),
+    all("perl --version"),
+    all("bash --version"),
+    all("tsc --version"),
+    all("jq --version"),
+    all("rg --version"),
+];
+
+/// `git branch` and `git tag` with nothing that would make or remove one.
+const EXACT: &[&str] = &[
+    "git branch",
+    "git branch -a",
+    "git branch -r",
+    "git branch -v",
+    "git branch -vv",
+    "git branch -av",
+    "git branch --all",
+    "git tag",
+    "git remote -v",
+    "env",
+];
+
+/// Whether the command does no more than read.
+pub(super) fn only_reads(simple: &Simple) -> bool {
+    let words = &simple.words;
+    let exact = |line: &&&str| {
+        let mut line = line.split(' ');
+        words
+            .iter()
+            .all(|word| word.known().is_some_and(|word| line.next() == Some(word)))
+            && line.next().is_none()
+    };
+    EXACT.iter().any(|line| exact(&line)) || LIST.iter().any(|entry| entry.covers(words))
+}
+
+impl Entry {
+    fn covers(&self, words: &[Word]) -> bool {
+        let mut rest = words.iter();
+        for begin in self.begins.split(' ') {
+            if rest.next().and_then(Word::known) != Some(begin) {
+                return false;
+            }
+        }
+        let rest = rest.as_slice();
+        let careful = !self.but.is_empty() || self.operands.is_some();
+        // What is unknown may turn into an option; a glob with a literal beginning into none.
+        let strays = |word: &Word| match word {
+            Word::Known(_) => false,
+            Word::Glob(text) => text.starts_with(['*', '?', '[', '-']) || self.operands.is_some(),
+            Word::Unknown(_) => true,
+        };
+        if careful && rest.iter().any(strays) {
+            return false;
+        }
+        let mut known = rest.iter().filter_map(Word::known);
+        if known
+            .clone()
+            .any(|word| self.but.iter().any(|option| is_option(word, option)))
+        {
+            return false;
+        }
+        let operands = known
+            .by_ref()
+            .filter(|word| !word.starts_with('-') || *word == "-");
+        self.operands.is_none_or(|most| operands.count() <= most)
+    }
+}
+
+/// Whether the word is this option, alone, among other letters, with its value behind it, or shortened as GNU's tools
+/// take it.
+fn is_option(word: &str, option: &str) -> bool {
+    if let Some(long) = option.strip_prefix("--") {
+        let name = word.split('=').next().unwrap_or(word);
+        let name = name.strip_prefix("--").unwrap_or_default();
+        return !name.is_empty() && long.starts_with(name);
+    }
+    match option.strip_prefix('-') {
+        Some(letter) if letter.len() == 1 => {
+            word.starts_with('-') && !word.starts_with("--") && word.contains(letter)
+        }
+        _ => word == option,
+    }
+}
