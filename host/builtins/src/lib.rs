@@ -49,6 +49,26 @@ pub const ALL: &[Builtin] = &[
         aliases: &[],
         description: include_str!("descriptions/search.json"),
     },
+    Builtin {
+        name: "exec",
+        bytes: built::EXEC,
+        sha256: built::EXEC_SHA256,
+        keeps_backups: false,
+        aliases: &[
+            ("exec", "bash"),
+            ("exec", "bash_execution"),
+            ("exec", "shell"),
+        ],
+        description: include_str!("descriptions/exec.json"),
+    },
+    Builtin {
+        name: "git",
+        bytes: built::GIT,
+        sha256: built::GIT_SHA256,
+        keeps_backups: false,
+        aliases: &[],
+        description: include_str!("descriptions/git.json"),
+    },
 ];
 
 mod built {
@@ -95,6 +115,10 @@ mod tests {
                 let fine = ["wasi:filesystem/", "wasi:io/", "wasi:cli/", "wasi:clocks/"]
                     .iter()
                     .chain(&["wasi:random/insecure-seed", "mimir:tool/types"])
+                    .chain(match builtin.name {
+                        "exec" | "git" => &["mimir:tool/commands"][..],
+                        _ => &[],
+                    })
                     .any(|prefix| import.starts_with(prefix));
                 assert!(fine, "{} imports {import}", builtin.name);
             }

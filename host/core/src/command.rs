@@ -143,6 +143,26 @@ pub struct Job {
     pub duration: Duration,
 }
 
+/// Output of a command in the background, both streams as they came.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Piece {
+    /// What is there.
+    pub bytes: Vec<u8>,
+    /// Where the next piece begins.
+    pub next: u64,
+    /// Bytes between the place that was asked for and this piece that are not kept any more.
+    pub missing: u64,
+}
+
+/// Who a command in the background belongs to: nobody else hears of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// The session, at whose end it is killed.
+    pub session: String,
+    /// Where the plugin is that has started it.
+    pub plugin: String,
+}
+
 /// The port to shells and sandboxes.
 pub trait Runner: Send + Sync {
     /// Reads a program: which commands it runs, looked through what only runs others. What can be no program at all is
@@ -162,14 +182,14 @@ pub trait Runner: Send + Sync {
     /// Starts a command that goes on when the call has ended, until its session does.
     fn start(&self, command: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>>;
 
-    /// The commands of a session that were started.
-    fn jobs(&self, session: &str) -> Vec<Job>;
+    /// The commands that were started.
+    fn jobs(&self, owner: &Owner) -> Vec<Job>;
 
-    /// What a command has written since `from`, in bytes of both streams together, and where to go on from.
-    fn output(&self, session: &str, job: JobId, from: u64) -> Result<(Vec<u8>, u64), ToolError>;
+    /// What a command has written from `begin` on, in bytes of both streams together.
+    fn output(&self, owner: &Owner, job: JobId, begin: u64) -> Result<Piece, ToolError>;
 
     /// Kills a command and all that it started, and waits until it is gone.
-    fn stop<'a>(&'a self, session: &'a str, job: JobId) -> BoxFuture<'a, Result<Job, ToolError>>;
+    fn stop<'a>(&'a self, owner: &'a Owner, job: JobId) -> BoxFuture<'a, Result<Job, ToolError>>;
 
     /// Kills all commands of a session.
     fn end_session(&self, session: &str);

@@ -38,6 +38,8 @@ pub struct Limits {
 impl Limits {
     /// Calls of all plugins at a time: each holds a memory slot of the engine's pool.
     pub const CONCURRENT_TOTAL: usize = 64;
+    /// Wall clock of a call whose tool runs commands, where nobody has set one: a build takes longer than computing.
+    pub const WALL_WITH_COMMANDS: Duration = Duration::from_secs(600);
     /// How deep tools may call tools. A cycle ends here and not at the end of the stack.
     pub const CALL_DEPTH: u32 = 8;
     /// Memory that any call can have: all that one 32-bit memory addresses. The engine reserves address

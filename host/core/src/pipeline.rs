@@ -136,9 +136,10 @@ impl Pipeline {
         *self.0.world.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(world);
     }
 
-    /// Forgets what a session has read and what was approved for it. A front-end says when one has ended.
+    /// Forgets what a session has read and what was approved for it, and kills what it has started. A front-end says when one has ended.
     pub fn end_session(&self, id: &str) {
         self.0.sessions.end(id);
+        self.0.ports.runner.end_session(id);
     }
 
     /// Runs a call from beginning to end. Dropping the future stops the tool and records that.

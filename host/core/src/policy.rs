@@ -157,6 +157,7 @@ impl Policy {
         Ok(Self {
             tools: together.tools.each.clone(),
             limits: together.limits(),
+            own_limits: together.limits,
             network: together.network.clone(),
             longest: together.tools.max_execution_time.map(Duration::from_millis),
             profile: together.profile,

@@ -17,7 +17,7 @@ use crate::convert;
 use crate::describe::Kind;
 use crate::faults::fault;
 use crate::fs::{GuardedFs, Mount, real_path};
-use crate::guest::{Command, Granted, Start};
+use crate::guest::{Command, Start};
 use crate::http::Network;
 use crate::lift::command;
 use crate::pipes::Capture;
@@ -123,10 +123,8 @@ impl WasmBackend {
             observer: Arc::clone(call.observer()),
             nested: (!call.rights().tools.is_empty()).then(|| call.nested()),
             network: self.network(call),
-            granted: Granted {
-                commands: !call.rights().commands.is_empty(),
-                model: call.rights().model,
-            },
+            commands: (!call.rights().commands.is_empty()).then(|| call.effects()),
+            model: call.rights().model,
             command,
         };
         Ok((start, capture))
@@ -174,7 +172,8 @@ impl WasmBackend {
                 observer: Arc::new(Unobserved),
                 nested: None,
                 network: Network::none(),
-                granted: Granted::default(),
+                commands: None,
+                model: false,
                 command: None,
             })
             .map_err(internal)?;

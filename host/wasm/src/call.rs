@@ -271,13 +271,19 @@ fn program(guest: &Guest, stdout: Vec<u8>, code: i32) -> Result<Output, ToolErro
     Err(ToolError::new(Code::ExecutionError, message).with_details(details))
 }
 
-/// Adds to a tool's own failure what the host knows of it: which rule stood behind a refusal, why a request failed,
-/// and that a write failed for lack of room.
+/// Adds to a tool's own failure what the host knows of it: which rule stood behind a refusal, why a request or a
+/// command failed, and that a write failed for lack of room.
 fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
     if error.code == Code::PermissionDenied
         && let Some(refusal) = guest.fs.refusals().last()
     {
         error.message = format!("{} ({refusal})", error.message);
+    }
+    if let Some(told) = guest.behind(&error) {
+        // The guest's terms have fewer codes, and none for what is meant for a person.
+        error.code = told.code;
+        error.way_out = told.way_out.clone();
+        return error;
     }
     if matches!(
         error.code,

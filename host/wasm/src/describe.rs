@@ -17,7 +17,7 @@ use crate::error::HostError;
 use crate::family::{self, Detected, Family};
 use crate::faults::fault;
 use crate::fs::GuardedFs;
-use crate::guest::{Granted, Start};
+use crate::guest::Start;
 use crate::host::WasmHost;
 use crate::http::Network;
 use crate::lift::{LiftedTools, command};
@@ -300,7 +300,8 @@ async fn ask(
             observer: Arc::new(Unobserved),
             nested: None,
             network: Network::none(),
-            granted: Granted::default(),
+            commands: None,
+            model: false,
             command: None,
         })
         .map_err(internal)?;

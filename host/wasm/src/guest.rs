@@ -8,11 +8,13 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
-use mimir_core::Limits;
 use mimir_core::call::Observer;
-use mimir_core::pipeline::Nested;
+use mimir_core::pipeline::{Effects, Nested};
+use mimir_core::{Limits, ToolError};
 
+use crate::bindings::types;
 use crate::call::OUTPUT_LIMIT;
+use crate::convert;
 use crate::fs::{FsCtxView, FsView, GuardedFs};
 use crate::http::Network;
 use crate::limiter::Limiter;
@@ -37,7 +39,11 @@ pub(crate) struct Guest {
     pub(crate) logs: Logs,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) nested: Option<Nested>,
-    pub(crate) granted: Granted,
+    pub(crate) commands: Option<Effects>,
+    /// Whether it was granted the language model.
+    pub(crate) model: bool,
+    /// The last failure of a command or of another tool that it was told.
+    told: Option<ToolError>,
     pub(crate) reports: u32,
     /// The setting that bounds what it hands over at once.
     pub(crate) handed_over: &'static str,
@@ -61,17 +67,12 @@ pub(crate) struct Start {
     pub nested: Option<Nested>,
     /// Its way to the network.
     pub network: Network,
-    /// Which imports it was granted that need a grant as a whole.
-    pub granted: Granted,
+    /// Its way to commands.
+    pub commands: Option<Effects>,
+    /// Whether it was granted the language model.
+    pub model: bool,
     /// argv, stdin and stdout of a command; a toolset has none.
     pub command: Option<Command>,
-}
-
-/// Imports that were granted; nothing by default.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Granted {
-    pub commands: bool,
-    pub model: bool,
 }
 
 /// What a `wasi:cli/run` component is given.
@@ -118,7 +119,9 @@ impl Guest {
             logs,
             observer: start.observer,
             nested: start.nested,
-            granted: start.granted,
+            commands: start.commands,
+            model: start.model,
+            told: None,
             reports: MOST_REPORTS,
             handed_over: OUTPUT_LIMIT,
             most_output: usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX),
@@ -134,6 +137,21 @@ impl Guest {
         error: &Resource<wasmtime::Error>,
     ) -> wasmtime::Result<&wasmtime::Error> {
         Ok(self.table.get(error)?)
+    }
+
+    /// What the host did for the guest, in the guest's terms.
+    pub(crate) fn hand_on<T>(&mut self, done: Result<T, ToolError>) -> Result<T, types::Error> {
+        done.map_err(|error| {
+            let told = convert::error_to_guest(&error);
+            self.told = Some(error);
+            told
+        })
+    }
+
+    /// The failure behind a guest's own, if it repeats what it was told.
+    pub(crate) fn behind(&self, error: &ToolError) -> Option<&ToolError> {
+        let told = self.told.as_ref()?;
+        error.message.contains(&told.message).then_some(told)
     }
 
     /// Passes on the last words of the guest.

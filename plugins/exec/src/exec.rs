@@ -84,7 +84,9 @@ impl Tool for Exec {
     const HINTS: Hints = Hints::NONE.destructive().open_world();
 
     fn needs() -> Needs {
-        Needs::none().command("*", "to run the commands that the caller asks for")
+        Needs::none()
+            .command("*", "to run the commands that the caller asks for")
+            .write(".", "for the commands to work on")
     }
 
     fn run(self, _: &Context) -> Result<Self::Output> {

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use mimir_sdk::commands::{Command, Finished};
 use mimir_sdk::Code;
+use mimir_sdk::commands::{Command, Finished};
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 

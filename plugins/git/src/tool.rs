@@ -89,10 +89,12 @@ impl Tool for Git {
     const RISK: Risk = Risk::Medium;
 
     fn needs() -> Needs {
-        Needs::none().command(
-            "git *",
-            "to read and change the repository of the workspace",
-        )
+        Needs::none()
+            .command(
+                "git *",
+                "to read and change the repository of the workspace",
+            )
+            .write(".", "for git to work on")
     }
 
     fn run(self, _: &Context) -> Result<Self::Output> {

@@ -7,7 +7,7 @@ use crate::call::Observer;
 use crate::error::{Code, ToolError};
 use crate::pipeline::Permitted;
 
-use super::{Finished, Job, JobId, Program, Runner, Script};
+use super::{Finished, Job, JobId, Owner, Piece, Program, Runner, Script};
 
 /// Runs nothing, and says so.
 pub struct NoRunner;
@@ -37,15 +37,15 @@ impl Runner for NoRunner {
         Box::pin(std::future::ready(Err(unavailable())))
     }
 
-    fn jobs(&self, _: &str) -> Vec<Job> {
+    fn jobs(&self, _: &Owner) -> Vec<Job> {
         Vec::new()
     }
 
-    fn output(&self, _: &str, _: JobId, _: u64) -> Result<(Vec<u8>, u64), ToolError> {
+    fn output(&self, _: &Owner, _: JobId, _: u64) -> Result<Piece, ToolError> {
         Err(unavailable())
     }
 
-    fn stop<'a>(&'a self, _: &'a str, _: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
+    fn stop<'a>(&'a self, _: &'a Owner, _: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
         Box::pin(std::future::ready(Err(unavailable())))
     }
 

@@ -104,9 +104,13 @@ impl Policy {
 
     /// The bounds of a call of this tool.
     pub fn limits(&self, tool: &Tool) -> Limits {
-        let mut limits = self
-            .settings(tool)
-            .fold(self.limits, |base, settings| settings.limits.over(base));
+        let mut limits = self.limits;
+        if self.own_limits.time_ms.is_none() && !tool.definition.needs.commands.is_empty() {
+            limits.wall = Limits::WALL_WITH_COMMANDS;
+        }
+        for settings in self.settings(tool) {
+            limits = settings.limits.over(limits);
+        }
         limits.wall = limits.wall.min(self.longest.unwrap_or(Duration::MAX));
         self.capped(tool, limits)
     }

@@ -2,7 +2,7 @@
 //! not granted them hears that first.
 
 use crate::bindings::types::{Error, ErrorCode};
-use crate::bindings::{commands, model, storage};
+use crate::bindings::{model, storage};
 use crate::guest::Guest;
 
 fn absent(what: &str, granted: bool) -> Error {
@@ -23,31 +23,13 @@ fn absent(what: &str, granted: bool) -> Error {
     }
 }
 
-impl commands::Host for Guest {
-    async fn run(
-        &mut self,
-        _: commands::Command,
-    ) -> wasmtime::Result<Result<commands::Finished, Error>> {
-        Ok(Err(absent("commands", self.granted.commands)))
-    }
-
-    async fn run_shell(
-        &mut self,
-        _: String,
-        _: Option<String>,
-        _: Option<u64>,
-    ) -> wasmtime::Result<Result<commands::Finished, Error>> {
-        Ok(Err(absent("commands", self.granted.commands)))
-    }
-}
-
 impl model::Host for Guest {
     async fn complete(
         &mut self,
         _: String,
         _: Option<u32>,
     ) -> wasmtime::Result<Result<String, Error>> {
-        Ok(Err(absent("language model", self.granted.model)))
+        Ok(Err(absent("language model", self.model)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The host's side of the contract's own imports, an interface a file.
 
 mod absent;
+mod commands;
 mod log;
 mod progress;
 mod tools;

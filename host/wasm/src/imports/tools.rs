@@ -35,11 +35,9 @@ impl Host for Guest {
         };
         let outcome = match nested.call(&name, arguments).await {
             Ok(outcome) => outcome,
-            Err(error) => return Ok(Err(convert::error_to_guest(&error))),
+            Err(error) => return Ok(self.hand_on(Err(error))),
         };
-        Ok(match outcome.result() {
-            Ok(output) => Ok(convert::output_to_guest(output)),
-            Err(error) => Err(convert::error_to_guest(error)),
-        })
+        let result = outcome.result().map(convert::output_to_guest);
+        Ok(self.hand_on(result.map_err(Clone::clone)))
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::backend::Assessment;
-use crate::command::{Command, CommandPattern, Program, Script};
+use crate::command::{
+    Command, CommandPattern, Finished, Job, JobId, Owner, Piece, Program, Runner, Script,
+};
 use crate::decision::{Decision, Evaluation};
 use crate::error::{Code, ToolError};
 use crate::limits::Limits;
@@ -26,7 +28,7 @@ use super::{Effects, Inner};
 #[derive(Debug)]
 pub struct Permitted {
     command: Command,
-    session: String,
+    owner: Owner,
     tool: Arc<Tool>,
     files: Vec<FileNeed>,
     paths: PathRules,
@@ -39,9 +41,9 @@ impl Permitted {
         &self.command
     }
 
-    /// The session whose commands it belongs to.
-    pub fn session(&self) -> &str {
-        &self.session
+    /// Whose command it is.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
     }
 
     /// The tool that asked for it.
@@ -87,9 +89,48 @@ impl Effects {
         // On the heap: it holds a card and an answer, and few calls get here.
         Box::pin(self.0.command(command)).await
     }
+
+    /// Runs a command to its end, if it is let. Dropping the future kills it.
+    pub async fn run(&self, command: Command) -> Result<Finished, ToolError> {
+        let permitted = self.command(command).await?;
+        let observer = Arc::clone(&self.0.observer);
+        self.0.runner().run(permitted, observer).await
+    }
+
+    /// Starts a command that goes on when the call has ended, if it is let.
+    pub async fn start(&self, command: Command) -> Result<JobId, ToolError> {
+        let permitted = self.command(command).await?;
+        self.0.runner().start(permitted).await
+    }
+
+    /// The commands that tools of this plugin have started in this session.
+    pub fn jobs(&self) -> Vec<Job> {
+        self.0.runner().jobs(&self.0.owner())
+    }
+
+    /// What one of them has written from `begin` on.
+    pub fn output(&self, job: JobId, begin: u64) -> Result<Piece, ToolError> {
+        self.0.runner().output(&self.0.owner(), job, begin)
+    }
+
+    /// Kills one of them.
+    pub async fn stop(&self, job: JobId) -> Result<Job, ToolError> {
+        self.0.runner().stop(&self.0.owner(), job).await
+    }
 }
 
 impl Inner {
+    fn runner(&self) -> &dyn Runner {
+        &*self.pipeline.0.ports.runner
+    }
+
+    fn owner(&self) -> Owner {
+        Owner {
+            session: self.context.session_id.clone(),
+            plugin: self.tool.origin.location.clone(),
+        }
+    }
+
     async fn command(&self, command: Command) -> Result<Permitted, ToolError> {
         let world = self.pipeline.world();
         let road = self.pipeline.road(&world);
@@ -132,7 +173,7 @@ impl Inner {
         };
         Ok(Permitted {
             command,
-            session: self.context.session_id.clone(),
+            owner: self.owner(),
             tool,
             files: rights.files,
             paths: self.parent.paths.clone(),
