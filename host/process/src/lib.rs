@@ -1,3 +1,5 @@
 //! Native programs: shell text read into commands that can be judged, and the sandboxes that commands run in.
 //!
 //! Never here: the judgement itself. Which commands may run is policy, and `mimir-core` has it.
+
+pub mod shell;

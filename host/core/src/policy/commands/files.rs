@@ -82,6 +82,9 @@ const NAMES: &[&str] = &[
     ".idea",
 ];
 
+/// Names that are like any other: a glob over one of these is about no particular kind of file.
+const BROAD: &[&str] = &["a", "index", "main", "readme", "Z"];
+
 /// Where a path leads.
 enum Place {
     /// Below the workspace: canonical, from its root.
@@ -100,6 +103,8 @@ pub(super) struct Places<'a> {
     folders: Vec<String>,
     /// Whether the script was told to run outside of the workspace.
     astray: bool,
+    /// Whether the command reads names of files from one that looks for them where it may look.
+    found: bool,
 }
 
 impl<'a> Places<'a> {
@@ -108,6 +113,7 @@ impl<'a> Places<'a> {
             question,
             folders: vec![String::new()],
             astray: false,
+            found: false,
         };
         if let Some(directory) = question.directory {
             match places.of(directory).pop() {
@@ -129,6 +135,10 @@ impl<'a> Places<'a> {
     /// What is said of the files of one command. What comes after it is judged from where it leads.
     pub(super) fn judge(&mut self, simple: &Simple) -> Vec<Reason> {
         let mut said = Vec::new();
+        self.found = simple
+            .fed_by
+            .and_then(|at| self.question.script.commands.get(at))
+            .is_some_and(finds_files);
         for redirection in &simple.redirections {
             self.say(
                 simple,
@@ -143,14 +153,20 @@ impl<'a> Places<'a> {
         for (word, writes, sure) in paths(&simple.words, kind) {
             self.say(simple, &word, writes, sure, &mut said);
         }
-        if matches!(program, "cd" | "pushd" | "popd") {
-            self.go(simple);
+        if matches!(program, "cd" | "pushd" | "popd") && !self.go(simple) {
+            let text = format!("`{}` leads to a folder that is not known", simple.shown());
+            said.push(ours(
+                Layer::Commands,
+                Decision::Ask,
+                "what cannot be known",
+                text,
+            ));
         }
         said
     }
 
-    /// Follows a change of folder. What is not known leads to no folder that could be judged.
-    fn go(&mut self, simple: &Simple) {
+    /// Follows a change of folder. What is not known leads to no folder that could be judged: says whether it is.
+    fn go(&mut self, simple: &Simple) -> bool {
         let target = simple
             .words
             .iter()
@@ -158,7 +174,7 @@ impl<'a> Places<'a> {
             .find(|word| !word.text().starts_with('-'));
         let Some(Word::Known(target)) = target else {
             self.folders.clear();
-            return;
+            return false;
         };
         for place in self.of(target) {
             match place {
@@ -168,13 +184,14 @@ impl<'a> Places<'a> {
                 Place::Inside(_) => {}
                 Place::Outside | Place::Free | Place::Unknown => {
                     self.folders.clear();
-                    return;
+                    return true;
                 }
             }
         }
         if self.folders.len() > FOLDERS_MAX {
             self.folders.clear();
         }
+        true
     }
 
     /// Judges one word. One that is `sure` to be a path counts as one whatever it looks like.
@@ -190,7 +207,7 @@ impl<'a> Places<'a> {
         let places = match word {
             Word::Known(text) => self.of(text),
             Word::Glob(text) => self.of_glob(text, writes, &mut push),
-            Word::Unknown(_) => vec![Place::Unknown],
+            Word::Unknown(text) => vec![self.of_unknown(simple, text)],
         };
         let text = word.text();
         for place in places {
@@ -242,6 +259,25 @@ impl<'a> Places<'a> {
                 let what = format!("{verb} `{path}`, which no tool may (`{rule}`)");
                 push(decision, "the path rules", what);
             }
+        }
+    }
+
+    /// What is known of the path all the same. These words are the reader's own: no shell text is written so.
+    fn of_unknown(&self, simple: &Simple, text: &str) -> Place {
+        let through = |how: &str| {
+            simple
+                .through
+                .last()
+                .is_some_and(|last| last.starts_with(how))
+        };
+        match text {
+            // What `find` finds is where it was told to look; what it and others hand to `xargs` too.
+            "{}" if through("find ") => Place::Free,
+            "…" if through("xargs") && self.found => Place::Free,
+            // The commands in it are judged by themselves.
+            "<(…)" => Place::Free,
+            text if text.starts_with('~') => Place::Outside,
+            _ => Place::Unknown,
         }
     }
 
@@ -302,6 +338,7 @@ impl<'a> Places<'a> {
             }
             Err(_) => true,
         };
+        let is_broad = BROAD.iter().filter(hits).count() > 0;
         for name in NAMES.iter().filter(hits) {
             let verdict = self.question.paths.check_file(name);
             let rule = if writes {
@@ -309,8 +346,8 @@ impl<'a> Places<'a> {
             } else {
                 verdict.against_reading()
             };
-            // What `*` alone finds is what lies there; a person who cares says so with a rule about the folder.
-            if rule.is_some() && rest.trim_matches('*') != "" {
+            // What a broad glob finds is what lies there, and was not meant by name.
+            if rule.is_some() && !is_broad {
                 let what = format!("has `{glob}`, which may be `{name}`");
                 push(Decision::Ask, "the path rules", what);
                 break;
@@ -323,6 +360,24 @@ impl<'a> Places<'a> {
                 .filter(|cut| !cut.is_empty())
                 .unwrap_or(folder)),
         }
+    }
+}
+
+/// Whether the command writes the names of files that it was let to look at, and nothing else.
+fn finds_files(simple: &Simple) -> bool {
+    let has = |options: &[&str]| {
+        simple
+            .words
+            .iter()
+            .any(|word| options.contains(&word.text()))
+    };
+    match simple.program() {
+        Some("find") => !has(&["-printf", "-fprintf", "-exec", "-execdir"]),
+        Some("fd") => true,
+        Some("rg") => has(&["--files", "-l", "--files-with-matches"]),
+        Some("grep") => has(&["-l", "-rl", "-lr", "--files-with-matches"]),
+        Some("git") => simple.words.get(1).and_then(Word::known) == Some("ls-files"),
+        _ => false,
     }
 }
 
@@ -423,6 +478,13 @@ fn paths(words: &[Word], kind: Operands) -> Vec<(Word, bool, bool)> {
             let is_condition = |word: &&Word| word.text().starts_with(['-', '(', '!', ')']);
             let folders = words.iter().skip(1).take_while(|word| !is_condition(word));
             all.extend(folders.map(|word| (word.clone(), false, true)));
+            let named = words.windows(2).filter(|pair| {
+                let names = ["-name", "-iname", "-path", "-ipath", "-wholename", "-regex"];
+                pair[0]
+                    .known()
+                    .is_some_and(|option| names.contains(&option))
+            });
+            all.extend(named.map(|pair| (Word::Glob(pair[1].text().to_owned()), false, true)));
             all.retain(|(word, _, sure)| *sure || leads_away(word.text()));
         }
     }

@@ -63,6 +63,7 @@ const LIST: &[Entry] = &[
     all("shift"),
     all("test"),
     all("times"),
+    all("trap"),
     all("true"),
     all("type"),
     all("typeset"),
@@ -270,15 +271,38 @@ const EXACT: &[&str] = &[
 
 /// Whether the command does no more than read.
 pub(super) fn only_reads(simple: &Simple) -> bool {
-    let words = &simple.words;
+    let words = plain(&simple.words);
+    let words = words.as_slice();
     let exact = |line: &&&str| {
         let mut line = line.split(' ');
-        words
-            .iter()
-            .all(|word| word.known().is_some_and(|word| line.next() == Some(word)))
-            && line.next().is_none()
+        let same = |word: &Word| word.known().is_some_and(|word| line.next() == Some(word));
+        words.iter().all(same) && line.next().is_none()
     };
     EXACT.iter().any(|line| exact(&line)) || LIST.iter().any(|entry| entry.covers(words))
+}
+
+/// The words without what makes no difference: the folder of the system's programs, and how git shows what it has to say.
+fn plain(words: &[Word]) -> Vec<Word> {
+    let mut words = words.to_vec();
+    if let Some(Word::Known(program)) = words.first_mut() {
+        let name = program
+            .strip_prefix("/usr/bin/")
+            .or(program.strip_prefix("/bin/"));
+        if let Some(name) = name.map(str::to_owned) {
+            *program = name;
+        }
+    }
+    let shows = ["--no-pager", "-P", "--no-optional-locks"];
+    let is_git = words.first().and_then(Word::known) == Some("git");
+    while is_git
+        && words
+            .get(1)
+            .and_then(Word::known)
+            .is_some_and(|word| shows.contains(&word))
+    {
+        words.remove(1);
+    }
+    words
 }
 
 impl Entry {

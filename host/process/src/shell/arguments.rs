@@ -1,0 +1,291 @@
+//! Programs that run something which their arguments name: those are asked about, whatever the program was allowed to do.
+
+use mimir_core::command::Word;
+
+/// What of a program's words runs something.
+enum Runs {
+    /// All it does is running what it is given.
+    Always(&'static str),
+    /// These options do: long ones by their name, of letters any word that has them.
+    Options(&'static [&'static str]),
+    /// The same, and a word that only the shell knows may become one.
+    OptionsAnywhere(&'static [&'static str]),
+}
+
+const GIVEN: &str = "runs what it is given as a command";
+
+const TABLE: &[(&str, Runs)] = &[
+    // The shell's own.
+    ("alias", Runs::Always("gives a name another meaning")),
+    ("bind", Runs::Always("lets keys run commands")),
+    (
+        "complete",
+        Runs::Always("lets the shell run commands by itself"),
+    ),
+    (
+        "enable",
+        Runs::Always("changes what the shell's own commands are"),
+    ),
+    ("hash", Runs::Always("changes which program a name means")),
+    (
+        "shopt",
+        Runs::Always("changes how the shell reads commands"),
+    ),
+    ("source", Runs::Always("runs a file in this shell")),
+    (".", Runs::Always("runs a file in this shell")),
+    (
+        "let",
+        Runs::Always("is arithmetic, which may run what a variable holds"),
+    ),
+    ("mapfile", Runs::Options(&["-C"])),
+    ("readarray", Runs::Options(&["-C"])),
+    // Those that run what follows in another place or way.
+    ("at", Runs::Always(GIVEN)),
+    ("batch", Runs::Always(GIVEN)),
+    ("bwrap", Runs::Always(GIVEN)),
+    ("chroot", Runs::Always(GIVEN)),
+    ("chrt", Runs::Always(GIVEN)),
+    ("entr", Runs::Always(GIVEN)),
+    ("expect", Runs::Always(GIVEN)),
+    ("fakeroot", Runs::Always(GIVEN)),
+    ("firejail", Runs::Always(GIVEN)),
+    ("flock", Runs::Always(GIVEN)),
+    ("gdb", Runs::Always(GIVEN)),
+    ("ltrace", Runs::Always(GIVEN)),
+    ("nsenter", Runs::Always(GIVEN)),
+    ("parallel", Runs::Always(GIVEN)),
+    ("perf", Runs::Always(GIVEN)),
+    ("pkexec", Runs::Always(GIVEN)),
+    ("rlwrap", Runs::Always(GIVEN)),
+    ("runuser", Runs::Always(GIVEN)),
+    ("screen", Runs::Always(GIVEN)),
+    ("script", Runs::Always(GIVEN)),
+    ("setpriv", Runs::Always(GIVEN)),
+    ("socat", Runs::Always(GIVEN)),
+    ("ssh", Runs::Always(GIVEN)),
+    ("start-stop-daemon", Runs::Always(GIVEN)),
+    ("strace", Runs::Always(GIVEN)),
+    ("su", Runs::Always(GIVEN)),
+    ("systemd-run", Runs::Always(GIVEN)),
+    ("taskset", Runs::Always(GIVEN)),
+    ("tmux", Runs::Always(GIVEN)),
+    ("unbuffer", Runs::Always(GIVEN)),
+    ("unshare", Runs::Always(GIVEN)),
+    ("valgrind", Runs::Always(GIVEN)),
+    ("watch", Runs::Always(GIVEN)),
+    ("watchexec", Runs::Always(GIVEN)),
+    ("wsl", Runs::Always(GIVEN)),
+    ("xvfb-run", Runs::Always(GIVEN)),
+    ("ld.so", Runs::Always(GIVEN)),
+    ("ld-linux-x86-64.so.2", Runs::Always(GIVEN)),
+    // Interpreters, with a text instead of a file.
+    (
+        "bun",
+        Runs::Options(&["-e", "-p", "--eval", "--print", "-r", "--preload"]),
+    ),
+    ("deno", Runs::Options(&["eval", "repl"])),
+    ("lua", Runs::Options(&["-e", "-l", "-i"])),
+    (
+        "node",
+        Runs::Options(&[
+            "-e",
+            "-p",
+            "-r",
+            "--eval",
+            "--print",
+            "--require",
+            "--import",
+            "--loader",
+            "--experimental-loader",
+        ]),
+    ),
+    (
+        "perl",
+        Runs::Options(&["-e", "-E", "-M", "-m", "-n", "-p", "-i", "-d"]),
+    ),
+    (
+        "php",
+        Runs::Options(&["-r", "-B", "-R", "-E", "-d", "-z", "--run", "--define"]),
+    ),
+    ("python", Runs::Options(&["-c"])),
+    ("python2", Runs::Options(&["-c"])),
+    ("python3", Runs::Options(&["-c"])),
+    ("ruby", Runs::Options(&["-e", "-r", "-n", "-p"])),
+    ("osascript", Runs::Always(GIVEN)),
+    ("pwsh", Runs::Always(GIVEN)),
+    ("fish", Runs::Always(GIVEN)),
+    (
+        "emacs",
+        Runs::Always("has a language of its own, and runs what it is given in it"),
+    ),
+    (
+        "ed",
+        Runs::Always("has commands of its own, and some run others"),
+    ),
+    (
+        "ex",
+        Runs::Always("has commands of its own, and some run others"),
+    ),
+    (
+        "nvim",
+        Runs::Always("has commands of its own, and some run others"),
+    ),
+    (
+        "vi",
+        Runs::Always("has commands of its own, and some run others"),
+    ),
+    (
+        "view",
+        Runs::Always("has commands of its own, and some run others"),
+    ),
+    (
+        "vim",
+        Runs::Always("has commands of its own, and some run others"),
+    ),
+    // Options that name a program.
+    ("cargo", Runs::Options(&["--config", "-Z", "-C"])),
+    (
+        "clang",
+        Runs::Options(&["-fplugin", "-load", "-B", "-fuse-ld"]),
+    ),
+    ("cmake", Runs::Options(&["-P", "-E"])),
+    (
+        "curl",
+        Runs::OptionsAnywhere(&[
+            "-K",
+            "--config",
+            "-o",
+            "-O",
+            "--output",
+            "--remote-name",
+            "--output-dir",
+            "-T",
+            "--upload-file",
+        ]),
+    ),
+    ("docker", Runs::Options(&["--config", "-H", "--host"])),
+    (
+        "find",
+        Runs::Options(&["-delete", "-fls", "-fprint", "-fprint0", "-fprintf"]),
+    ),
+    (
+        "fd",
+        Runs::OptionsAnywhere(&["-x", "-X", "--exec", "--exec-batch"]),
+    ),
+    (
+        "gcc",
+        Runs::Options(&["-wrapper", "-fplugin", "-B", "-specs"]),
+    ),
+    (
+        "go",
+        Runs::Options(&["-exec", "-toolexec", "-vettool", "-overlay"]),
+    ),
+    ("less", Runs::Options(&["-k", "-o", "-O"])),
+    ("make", Runs::Options(&["--eval", "-E"])),
+    (
+        "man",
+        Runs::Options(&["-P", "-H", "-C", "--pager", "--html", "--config-file"]),
+    ),
+    (
+        "npm",
+        Runs::Options(&["-c", "--call", "--script-shell", "--node-options"]),
+    ),
+    ("npx", Runs::Options(&["-c", "--call"])),
+    ("openssl", Runs::Options(&["-engine", "-provider-path"])),
+    ("pip", Runs::Options(&["--python"])),
+    ("rg", Runs::OptionsAnywhere(&["--pre", "--hostname-bin"])),
+    (
+        "rsync",
+        Runs::OptionsAnywhere(&["-e", "--rsh", "--rsync-path", "--daemon"]),
+    ),
+    ("rustc", Runs::Options(&["-C", "-Z", "--codegen"])),
+    ("scp", Runs::OptionsAnywhere(&["-S", "-o", "-F", "-J"])),
+    (
+        "sftp",
+        Runs::OptionsAnywhere(&["-S", "-o", "-F", "-J", "-b"]),
+    ),
+    (
+        "sort",
+        Runs::OptionsAnywhere(&["--compress-program", "-o", "--output"]),
+    ),
+    (
+        "tar",
+        Runs::OptionsAnywhere(&[
+            "-I",
+            "-F",
+            "--use-compress-program",
+            "--to-command",
+            "--checkpoint-action",
+            "--info-script",
+            "--new-volume-script",
+            "--rsh-command",
+            "--rmt-command",
+        ]),
+    ),
+    (
+        "wget",
+        Runs::OptionsAnywhere(&[
+            "-e",
+            "--execute",
+            "--use-askpass",
+            "-O",
+            "--output-document",
+            "-i",
+            "--input-file",
+        ]),
+    ),
+    (
+        "zip",
+        Runs::OptionsAnywhere(&["-T", "--unzip-command", "-TT"]),
+    ),
+];
+
+/// Why a command may run more than its program, if its arguments can make it.
+pub(super) fn why(program: &str, words: &[Word]) -> Option<String> {
+    let (_, runs) = TABLE.iter().find(|(name, _)| *name == program)?;
+    let rest = words.get(1..).unwrap_or_default();
+    match runs {
+        Runs::Always(why) => Some(format!("`{program}` {why}")),
+        Runs::Options(options) => option(program, rest, options),
+        Runs::OptionsAnywhere(options) => {
+            let stray = rest.iter().find(|word| match word {
+                Word::Known(_) => false,
+                Word::Glob(text) => text.starts_with(['*', '?', '[', '-']),
+                Word::Unknown(_) => true,
+            });
+            let stray = stray
+                .map(|word| format!("`{}` may become an option that runs something", word.text()));
+            option(program, rest, options).or(stray)
+        }
+    }
+}
+
+fn option(program: &str, rest: &[Word], options: &[&str]) -> Option<String> {
+    let texts = || rest.iter().map(Word::text);
+    let found = options
+        .iter()
+        .find(|option| texts().any(|word| is_option(word, option)))?;
+    Some(format!(
+        "`{program} {found}` may run or write what its arguments name"
+    ))
+}
+
+/// Whether the word is this option: a long one may be shortened, and letters may stand together.
+fn is_option(word: &str, option: &str) -> bool {
+    if let Some(long) = option.strip_prefix("--") {
+        let name = word.split('=').next().unwrap_or(word);
+        return name
+            .strip_prefix("--")
+            .is_some_and(|name| name.len() > 2 && long.starts_with(name) || name == long);
+    }
+    match option.strip_prefix('-') {
+        Some(letter) if letter.len() == 1 => {
+            let set = word.strip_prefix('-').filter(|set| !set.starts_with('-'));
+            set.is_some_and(|set| set.contains(letter))
+        }
+        Some(_) => {
+            word == option || word.split('=').next() == Some(option) || word.starts_with(option)
+        }
+        None => word == option,
+    }
+}

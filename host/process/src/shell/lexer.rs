@@ -1,0 +1,419 @@
+//! A reader of shell text that knows its own limits: it splits a text into words and operators as every shell would, and
+//! stops at whatever shells could take in two ways.
+//!
+//! It stands before the parser for two reasons. The parser is handed no text that is too deep or too long for it. And
+//! its words must be those of this reader: where the two disagree, a person is asked.
+
+/// One word or operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Token<'a> {
+    /// As it is written; a line that goes on in the next one keeps its backslash.
+    pub(super) text: &'a str,
+    /// Where it begins, in bytes.
+    pub(super) start: usize,
+    /// Whether it is an operator, such as `&&` or the end of a line.
+    pub(super) operator: bool,
+}
+
+/// Why a text is not read: the end of a sentence about it.
+pub(super) type Fault = &'static str;
+
+/// The deepest that anything may be nested. Ordinary scripts nest four deep. A parser takes a stretch of the stack for
+/// each level, and where it fails at the innermost one it has tried two ways or more at each.
+pub(super) const DEPTH_MAX: usize = 12;
+
+/// The longest text that is read. A script of a thousand lines has half of it.
+pub(super) const LENGTH_MAX: usize = 64 << 10;
+
+/// Longest first, so that the first that fits is the one.
+const OPERATORS: &[&str] = &[
+    "&>>", "<<<", "<<-", ";;&", "&&", "||", ";;", ";&", "|&", "&>", "<<", "<&", "<>", ">>", ">&",
+    ">|", ";", "&", "|", "<", ">", "(", ")",
+];
+
+/// Words that are no command but come before one.
+const OPENERS: &[(&str, Compound)] = &[
+    ("if", Compound::If),
+    ("while", Compound::Loop),
+    ("until", Compound::Loop),
+    ("for", Compound::Loop),
+    ("select", Compound::Loop),
+    ("case", Compound::Case),
+    ("{", Compound::Brace),
+    ("[[", Compound::Test),
+];
+const BETWEEN: &[&str] = &["then", "else", "elif", "do", "!", "time", "in", "coproc"];
+const CLOSERS: &[(&str, Compound)] = &[
+    ("fi", Compound::If),
+    ("done", Compound::Loop),
+    ("esac", Compound::Case),
+    ("}", Compound::Brace),
+];
+
+/// What is open between words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compound {
+    Paren,
+    Brace,
+    If,
+    Loop,
+    Case,
+    Test,
+}
+
+/// What a here-document ends with.
+struct Pending<'a> {
+    tag: &'a str,
+    tabs: bool,
+}
+
+/// A text as it was split.
+pub(super) struct Read<'a> {
+    pub(super) tokens: Vec<Token<'a>>,
+    /// The bodies of its here-documents, in their order, and whether tabs before their lines are left out.
+    pub(super) bodies: Vec<(&'a str, bool)>,
+}
+
+/// Splits a text.
+pub(super) fn read(text: &str) -> Result<Read<'_>, Fault> {
+    if let Some(fault) = odd(text) {
+        return Err(fault);
+    }
+    let mut scan = Scan {
+        text,
+        at: 0,
+        tokens: Vec::new(),
+        bodies: Vec::new(),
+        pending: Vec::new(),
+        open: Vec::new(),
+        fresh: true,
+        names: false,
+    };
+    while scan.step()? {}
+    if !scan.pending.is_empty() {
+        return Err("a here-document does not end");
+    }
+    // What is left open makes parsers try everything.
+    if !scan.open.is_empty() {
+        return Err("it does not end what it begins");
+    }
+    Ok(Read {
+        tokens: scan.tokens,
+        bodies: scan.bodies,
+    })
+}
+
+/// Characters that shells, terminals and people take in different ways.
+fn odd(text: &str) -> Option<Fault> {
+    if text.len() > LENGTH_MAX {
+        return Some("it is too long to be read");
+    }
+    let is_odd = |c: char| match c {
+        '\n' | '\t' => false,
+        c if c.is_control() => true,
+        c if c.is_ascii() => false,
+        c => {
+            c.is_whitespace()
+                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        }
+    };
+    text.contains(is_odd)
+        .then_some("it holds characters that are not seen, or that shells take in different ways")
+}
+
+struct Scan<'a> {
+    text: &'a str,
+    at: usize,
+    tokens: Vec<Token<'a>>,
+    bodies: Vec<(&'a str, bool)>,
+    pending: Vec<Pending<'a>>,
+    open: Vec<Compound>,
+    /// Whether a command may begin here.
+    fresh: bool,
+    /// Whether the next word is the name of a function.
+    names: bool,
+}
+
+impl<'a> Scan<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// Takes one token, or what stands between two. Says whether there is more.
+    fn step(&mut self) -> Result<bool, Fault> {
+        let rest = self.rest();
+        let Some(first) = rest.bytes().next() else {
+            return Ok(false);
+        };
+        match first {
+            b' ' | b'\t' => self.at += 1,
+            b'\\' if rest[1..].starts_with('\n') => self.at += 2,
+            b'#' => self.at += rest.find('\n').unwrap_or(rest.len()),
+            b'\n' => {
+                self.push(1, true);
+                self.fresh = true;
+                self.bodies()?;
+            }
+            _ => match OPERATORS
+                .iter()
+                .find(|operator| rest.starts_with(**operator))
+            {
+                Some(operator) => self.operator(operator)?,
+                None => self.word()?,
+            },
+        }
+        Ok(true)
+    }
+
+    fn push(&mut self, length: usize, operator: bool) {
+        self.tokens.push(Token {
+            text: &self.text[self.at..self.at + length],
+            start: self.at,
+            operator,
+        });
+        self.at += length;
+    }
+
+    fn operator(&mut self, operator: &'static str) -> Result<(), Fault> {
+        let after = &self.rest()[operator.len()..];
+        match operator {
+            "(" if after.starts_with('(') => {
+                return Err("`((` may be arithmetic or two subshells");
+            }
+            "(" => self.open(Compound::Paren)?,
+            // The pattern of a `case` ends with one that nothing has opened.
+            ")" => self.close(Compound::Paren),
+            "<<" | "<<-" => return self.here(operator),
+            _ => {}
+        }
+        self.push(operator.len(), true);
+        // After a redirection comes its file, and the command goes on; after `f()` comes its body.
+        self.fresh = !operator.contains(['<', '>']);
+        Ok(())
+    }
+
+    fn open(&mut self, compound: Compound) -> Result<(), Fault> {
+        self.open.push(compound);
+        match self.open.len() > DEPTH_MAX {
+            true => Err("it is nested too deep to be read"),
+            false => Ok(()),
+        }
+    }
+
+    fn close(&mut self, compound: Compound) {
+        self.open.pop_if(|open| *open == compound);
+    }
+
+    /// A here-document: its tag comes now, its body after the end of the line.
+    fn here(&mut self, operator: &'static str) -> Result<(), Fault> {
+        self.push(operator.len(), true);
+        let rest = self.rest();
+        let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+        self.at += blanks;
+        let rest = self.rest();
+        let quote = rest.chars().next().filter(|c| matches!(c, '\'' | '"'));
+        let inner = if quote.is_some() { &rest[1..] } else { rest };
+        let is_tag = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let length = inner.find(|c| !is_tag(c)).unwrap_or(inner.len());
+        let (tag, after) = inner.split_at(length);
+        let after = match quote {
+            Some(quote) => after
+                .strip_prefix(quote)
+                .ok_or("the end of a here-document is not plain")?,
+            None => after,
+        };
+        let ends =
+            after.is_empty() || after.starts_with([' ', '\t', '\n', ';', '|', '&', '<', '>', ')']);
+        if tag.is_empty() || !ends {
+            return Err("the end of a here-document is not plain");
+        }
+        self.pending.push(Pending {
+            tag,
+            tabs: operator == "<<-",
+        });
+        self.push(rest.len() - after.len(), false);
+        self.fresh = false;
+        Ok(())
+    }
+
+    /// Skips the bodies of the here-documents of the line that has just ended.
+    fn bodies(&mut self) -> Result<(), Fault> {
+        for pending in std::mem::take(&mut self.pending) {
+            let start = self.at;
+            loop {
+                let rest = self.rest();
+                if rest.is_empty() {
+                    return Err("a here-document does not end");
+                }
+                let end = rest.find('\n');
+                let line = &rest[..end.unwrap_or(rest.len())];
+                self.at += end.map_or(rest.len(), |end| end + 1);
+                let line = if pending.tabs {
+                    line.trim_start_matches('\t')
+                } else {
+                    line
+                };
+                if line == pending.tag {
+                    let body = &self.text[start..self.at];
+                    let body = &body[..body.len() - rest[..rest.len() - self.rest().len()].len()];
+                    self.bodies.push((body, pending.tabs));
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&mut self) -> Result<(), Fault> {
+        let length = word(self.rest())?;
+        let text = &self.rest()[..length];
+        let after = &self.rest()[length..];
+        if after.starts_with('(') && text.ends_with('=') {
+            return Err("arrays are not followed");
+        }
+        if after.starts_with('(') && text.ends_with(['@', '!', '?', '*', '+']) {
+            return Err("`(` after a wildcard means different things to shells");
+        }
+        if self.fresh && text.len() > 1 && text.starts_with('!') && text != "!=" {
+            return Err("`!` may name a line of the history");
+        }
+        let fresh = std::mem::replace(&mut self.fresh, false);
+        let names = std::mem::replace(&mut self.names, false);
+        let among = |list: &[(&str, Compound)]| {
+            let found = list.iter().find(|(word, _)| fresh && *word == text);
+            found.map(|(_, compound)| *compound)
+        };
+        if let Some(compound) = among(OPENERS) {
+            self.open(compound)?;
+            self.fresh = matches!(compound, Compound::If | Compound::Brace)
+                || matches!(text, "while" | "until");
+        } else if let Some(compound) = among(CLOSERS) {
+            self.close(compound);
+            self.fresh = true;
+        } else if text == "]]" {
+            self.close(Compound::Test);
+        } else {
+            self.names = fresh && text == "function";
+            // `for x do`: a command may follow all the same.
+            self.fresh = names || text == "do" || (fresh && BETWEEN.contains(&text));
+        }
+        self.push(length, false);
+        Ok(())
+    }
+}
+
+/// What is open inside of a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    /// `"…"`
+    Double,
+    /// `$(…)`, and parentheses in it.
+    Paren,
+    /// `${…}`
+    Brace,
+}
+
+/// The length of the word that the text begins with.
+fn word(text: &str) -> Result<usize, Fault> {
+    let bytes = text.as_bytes();
+    let mut open: Vec<Open> = Vec::new();
+    let mut at = 0;
+    // Whether a word of the inner text begins here.
+    let mut begins = false;
+    while let Some(&byte) = bytes.get(at) {
+        let next = bytes.get(at + 1).copied();
+        let top = open.last().copied();
+        let began = std::mem::replace(&mut begins, false);
+        if open.len() > DEPTH_MAX {
+            return Err("it is nested too deep to be read");
+        }
+        match (byte, top) {
+            (b'\\', _) => at += 1,
+            (b'\'', Some(Open::Double)) => {}
+            (b'\'', Some(Open::Brace)) if open.contains(&Open::Double) => {
+                return Err("a quote inside of `\"${…}\"` means different things to shells");
+            }
+            (b'\'', _) => at += skip_single(&bytes[at..])?,
+            (b'"', Some(Open::Double)) => {
+                open.pop();
+            }
+            (b'"', _) => open.push(Open::Double),
+            (b'`', _) => at += skip_back(&bytes[at..])?,
+            (b'$', _) if next == Some(b'(') => {
+                open.push(Open::Paren);
+                begins = true;
+                at += 1;
+            }
+            (b'$', _) if next == Some(b'{') => {
+                open.push(Open::Brace);
+                at += 1;
+            }
+            (b'$', _) if next == Some(b'[') => return Err("`$[` means different things to shells"),
+            (b'$', None | Some(Open::Paren)) if next == Some(b'\'') => {
+                at += 1 + skip_ansi(&bytes[at + 1..])?
+            }
+            (b'}', Some(Open::Brace)) => {
+                open.pop();
+            }
+            (b'(', Some(Open::Paren)) => {
+                open.push(Open::Paren);
+                begins = true;
+            }
+            (b')', Some(Open::Paren)) => {
+                open.pop();
+            }
+            (b'#', Some(Open::Paren)) if began => {
+                return Err("a comment inside of a substitution is not followed");
+            }
+            (b'c', Some(Open::Paren)) if began && is_word(&text[at..], "case") => {
+                return Err("`case` inside of a substitution is not followed");
+            }
+            (b'<', Some(Open::Paren)) if next == Some(b'<') && bytes.get(at + 2) != Some(&b'<') => {
+                return Err("a here-document inside of a substitution is not followed");
+            }
+            (b'<', Some(Open::Paren)) if next == Some(b'<') => at += 2,
+            (b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b'<' | b'>', Some(Open::Paren)) => {
+                begins = true
+            }
+            (b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b'<' | b'>' | b'(' | b')', None) => {
+                return Ok(at);
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    match open.is_empty() && at == bytes.len() {
+        true => Ok(at),
+        false => Err("a quote or a substitution does not end"),
+    }
+}
+
+fn is_word(text: &str, word: &str) -> bool {
+    let after = text.strip_prefix(word);
+    after.is_some_and(|after| after.starts_with([' ', '\t', '\n']))
+}
+
+/// How far it is from a single quote to the one that ends it.
+fn skip_single(bytes: &[u8]) -> Result<usize, Fault> {
+    let end = bytes[1..].iter().position(|byte| *byte == b'\'');
+    end.map(|end| end + 1).ok_or("a quote does not end")
+}
+
+/// The same of `'…'` after a dollar sign. Shells without that form end it at another quote.
+fn skip_ansi(bytes: &[u8]) -> Result<usize, Fault> {
+    let end = skip_single(bytes)?;
+    match bytes[..end].last() {
+        Some(b'\\') => Err("`\\'` inside of `$'…'` means different things to shells"),
+        _ => Ok(end),
+    }
+}
+
+/// The same of a backquote.
+fn skip_back(bytes: &[u8]) -> Result<usize, Fault> {
+    let end = bytes[1..].iter().position(|byte| *byte == b'`');
+    let end = end.map(|end| end + 1).ok_or("a backquote does not end")?;
+    match bytes[..end].contains(&b'\\') {
+        true => Err("a backslash inside of backquotes is not followed"),
+        false => Ok(end),
+    }
+}

@@ -1,0 +1,580 @@
+//! From one command to what it really runs: `nice cargo test` is `cargo test`, and `sh -c '…'` is the text in it.
+
+use mimir_core::command::{Simple, Word};
+
+use super::arguments;
+use super::options::{Options, skip};
+use super::reader::Reader;
+use super::sed;
+use super::walk::sets_variables;
+use super::wrappers::{Effect, WRAPPERS, Wrapper};
+
+/// The deepest that wrappers stand in wrappers: `nice nice nice …`.
+const WRAPPERS_MAX: usize = 8;
+
+const SHELLS: &[&str] = &["ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"];
+
+/// Interpreters that run what they are given on their standard input if no file is named.
+const STDIN: &[&str] = &[
+    "lua", "node", "perl", "php", "python", "python2", "python3", "ruby",
+];
+
+const SHELL_OPTIONS: Options = Options {
+    flags: "abefhilmnprtuvxBCEHPTs",
+    values: "oO",
+    long: &[
+        "login",
+        "noprofile",
+        "norc",
+        "posix",
+        "verbose",
+        "noediting",
+        "restricted",
+    ],
+    long_values: &[],
+};
+
+/// Folders whose programs are those that the bare name means.
+const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/"];
+
+/// The name of a program, without the folder if it is one of the system's.
+fn base(program: &str) -> &str {
+    let mut folders = FOLDERS.iter();
+    let name = folders.find_map(|folder| program.strip_prefix(folder));
+    name.filter(|name| !name.contains('/')).unwrap_or(program)
+}
+
+impl Reader {
+    /// Takes a command, looked through as far as what it runs can be known.
+    pub(super) fn command(&mut self, mut simple: Simple, stdin: Option<Word>) {
+        if simple.words.is_empty() {
+            let says = !simple.assignments.is_empty()
+                || !simple.redirections.is_empty()
+                || !simple.unknown.is_empty();
+            return if says {
+                self.emit(simple)
+            };
+        }
+        for _ in 0..WRAPPERS_MAX {
+            let Some(program) = simple.program().map(|program| base(program).to_owned()) else {
+                simple
+                    .unknown
+                    .push("which program that is only the shell will know".to_owned());
+                return self.emit(simple);
+            };
+            if program == "env" && simple.words.len() == 1 {
+                return self.emit(simple);
+            }
+            let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.name == program);
+            let is_question = program == "command"
+                && simple
+                    .words
+                    .get(1)
+                    .is_some_and(|word| matches!(word.known(), Some("-v" | "-V")));
+            match wrapper.filter(|_| !is_question) {
+                Some(wrapper) => match unwrap(simple, wrapper) {
+                    Ok(inner) => simple = inner,
+                    Err(whole) => return self.emit(*whole),
+                },
+                None => return self.program(&program, simple, stdin),
+            }
+        }
+        simple
+            .unknown
+            .push("it is nested too deep to be read".to_owned());
+        self.emit(simple);
+    }
+
+    /// A command that is no wrapper.
+    fn program(&mut self, program: &str, mut simple: Simple, stdin: Option<Word>) {
+        match program {
+            _ if SHELLS.contains(&program) => return self.shell(program, simple, stdin),
+            "eval" => return self.eval(simple),
+            "trap" => self.trap(&mut simple),
+            "find" => {
+                self.finds(&simple);
+            }
+            "git" => simple.unknown.extend(git(&simple.words)),
+            "sed" | "gsed" => {
+                simple
+                    .unknown
+                    .extend(scripts(&simple.words, sed::sed_is_plain, "sed"))
+            }
+            "awk" | "gawk" | "mawk" | "nawk" => {
+                simple
+                    .unknown
+                    .extend(scripts(&simple.words, sed::awk_is_plain, "awk"))
+            }
+            "set" => simple.unknown.extend(sets(&simple.words)),
+            _ if sets_variables(program) => declares(&mut simple),
+            "read" | "getopts" | "unset" | "mapfile" | "readarray" => names(&mut simple),
+            "printf" if simple.words.get(1).and_then(Word::known) == Some("-v") => {
+                names(&mut simple)
+            }
+            _ if STDIN.contains(&program) => {
+                let named = simple.words.iter().skip(1).any(|word| match word.known() {
+                    Some(text) => !text.starts_with('-'),
+                    None => true,
+                });
+                let asks =
+                    simple.words.iter().skip(1).any(|word| {
+                        matches!(word.known(), Some("--version" | "-V" | "-v" | "--help"))
+                    });
+                if !named && !asks {
+                    simple.unknown.push(format!(
+                        "`{program}` runs what it is given on its standard input"
+                    ));
+                }
+            }
+            _ => {}
+        }
+        simple
+            .unknown
+            .extend(arguments::why(program, &simple.words));
+        self.emit(simple);
+    }
+
+    /// Reads a text that a command runs.
+    fn inner(&mut self, text: &str, how: &str, outer: &Simple) {
+        let before = self.script.commands.len();
+        let depth = self.through.len();
+        self.through.extend(outer.through.iter().cloned());
+        self.through.push(how.to_owned());
+        self.text(text, outer.span.clone());
+        self.through.truncate(depth);
+        // What is set, or not known, for the outer one holds for what it runs.
+        for simple in self.script.commands.iter_mut().skip(before) {
+            simple.assignments.extend(outer.assignments.iter().cloned());
+            simple.unknown.extend(outer.unknown.iter().cloned());
+        }
+        let files = Simple {
+            words: Vec::new(),
+            ..outer.clone()
+        };
+        if !files.redirections.is_empty() || self.script.commands.len() == before {
+            self.emit(files);
+        }
+    }
+
+    fn shell(&mut self, program: &str, mut simple: Simple, stdin: Option<Word>) {
+        let is_version = simple.words.len() == 2 && simple.words[1].known() == Some("--version");
+        if is_version {
+            return self.emit(simple);
+        }
+        let mut at = 1;
+        while let Some(Word::Known(text)) = simple.words.get(at) {
+            // Letters may stand together: `-lc`.
+            let is_text = text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
+            if is_text
+                && text[1..]
+                    .chars()
+                    .all(|c| c == 'c' || SHELL_OPTIONS.flags.contains(c))
+            {
+                return match simple.words.get(at + 1).cloned() {
+                    Some(Word::Known(text)) => self.inner(&text, &format!("{program} -c"), &simple),
+                    _ => {
+                        simple.unknown.push(format!(
+                            "`{program} -c` runs a text that only the shell will know"
+                        ));
+                        self.emit(simple);
+                    }
+                };
+            }
+            if !text.starts_with('-') || text == "-" {
+                break;
+            }
+            let one = [
+                Word::Known(String::new()),
+                Word::Known(text.clone()),
+                Word::Known(String::new()),
+            ];
+            let Some(next) = skip(&one, &SHELL_OPTIONS) else {
+                simple
+                    .unknown
+                    .push(format!("`{program} {text}` may run more than it says"));
+                return self.emit(simple);
+            };
+            // A value in the next word, or none.
+            at += if next == one.len() { 2 } else { 1 };
+        }
+        let stops = |word: &Word| matches!(word.known(), Some("-" | "--"));
+        let rest = simple.words.get(at..).unwrap_or_default();
+        let from_stdin = rest.iter().all(stops)
+            || simple
+                .words
+                .iter()
+                .skip(1)
+                .any(|word| word.known() == Some("-s"));
+        if !from_stdin {
+            return self.emit(simple);
+        }
+        match stdin {
+            Some(Word::Known(text)) => self.inner(&text, &format!("{program} <<"), &simple),
+            _ => {
+                simple.unknown.push(format!(
+                    "`{program}` runs what it is given on its standard input"
+                ));
+                self.emit(simple);
+            }
+        }
+    }
+
+    fn eval(&mut self, mut simple: Simple) {
+        let words = simple.words.iter().skip(1).map(Word::known);
+        match words.collect::<Option<Vec<_>>>() {
+            Some(words) => {
+                let text = words.join(" ");
+                self.inner(&text, "eval", &simple);
+            }
+            None => {
+                simple
+                    .unknown
+                    .push("`eval` runs a text that only the shell will know".to_owned());
+                self.emit(simple);
+            }
+        }
+    }
+
+    fn trap(&mut self, simple: &mut Simple) {
+        match simple.words.get(1).cloned() {
+            Some(Word::Known(text)) if text == "-" || text.is_empty() || text.starts_with("-l") => {
+            }
+            Some(Word::Known(text)) => self.inner(
+                &text,
+                "trap",
+                &Simple {
+                    redirections: Vec::new(),
+                    ..simple.clone()
+                },
+            ),
+            Some(_) => simple
+                .unknown
+                .push("`trap` runs a text that only the shell will know".to_owned()),
+            None => {}
+        }
+    }
+
+    /// The commands that `find` runs for what it finds.
+    fn finds(&mut self, simple: &Simple) {
+        let mut words = simple.words.iter().skip(1);
+        while let Some(word) = words.next() {
+            let how = match word {
+                Word::Known(text) => text.as_str(),
+                // It may become `-exec`.
+                Word::Unknown(_) => "?",
+                Word::Glob(_) => continue,
+            };
+            if how == "?" {
+                let why = "`find` runs commands if a word that only the shell will know says so"
+                    .to_owned();
+                self.emit(Simple {
+                    unknown: vec![why],
+                    redirections: Vec::new(),
+                    ..simple.clone()
+                });
+                return;
+            }
+            if !matches!(how, "-exec" | "-execdir" | "-ok" | "-okdir") {
+                continue;
+            }
+            let ends = |word: &&Word| !matches!(word.known(), Some(";" | "+"));
+            let found = |word: &Word| match word {
+                Word::Known(text) if text.contains("{}") => Word::Unknown(text.clone()),
+                word => word.clone(),
+            };
+            let inner: Vec<Word> = words.by_ref().take_while(ends).map(found).collect();
+            let mut through = simple.through.clone();
+            through.push(format!("find {how}"));
+            let inner = Simple {
+                words: inner,
+                through,
+                redirections: Vec::new(),
+                ..simple.clone()
+            };
+            self.command(inner, None);
+        }
+    }
+}
+
+/// The command inside of a wrapper, or the wrapper itself if that cannot be told.
+fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
+    let fail = |mut simple: Simple, why: String| {
+        simple.unknown.push(why);
+        Err(Box::new(simple))
+    };
+    let name = wrapper.name;
+    let Some(mut at) = skip(&simple.words, &wrapper.options) else {
+        return fail(
+            simple,
+            format!("what `{name}` runs cannot be told from its words"),
+        );
+    };
+    let mut simple = simple;
+    while wrapper.assigns
+        && let Some(word) = simple.words.get(at)
+    {
+        let text = word.text();
+        let Some((variable, value)) = text.split_once('=') else {
+            break;
+        };
+        let value = match word {
+            Word::Known(_) => Word::Known(value.to_owned()),
+            _ => Word::Unknown(value.to_owned()),
+        };
+        simple.assignments.push((variable.to_owned(), value));
+        at += 1;
+    }
+    for _ in 0..wrapper.operands {
+        if simple
+            .words
+            .get(at)
+            .is_some_and(|word| word.known().is_none())
+        {
+            return fail(
+                simple,
+                format!("what `{name}` runs cannot be told from its words"),
+            );
+        }
+        at += 1;
+    }
+    if let Effect::Asks(why) = wrapper.effect {
+        simple.unknown.push(format!("`{name}`: {why}"));
+    }
+    let mut inner: Vec<Word> = simple.words.get(at..).unwrap_or_default().to_vec();
+    if wrapper.effect == Effect::Adds {
+        if inner.is_empty() {
+            inner.push(Word::Known("echo".to_owned()));
+        }
+        inner.push(Word::Unknown("…".to_owned()));
+    }
+    if inner.is_empty() {
+        // `exec 2>file` opens files for the shell itself.
+        let alone = name == "exec" || simple.words.len() == 1;
+        return match alone {
+            true => Err(Box::new(Simple {
+                words: if name == "exec" {
+                    Vec::new()
+                } else {
+                    simple.words.clone()
+                },
+                ..simple
+            })),
+            false => fail(
+                simple,
+                format!("what `{name}` runs cannot be told from its words"),
+            ),
+        };
+    }
+    simple.through.push(name.to_owned());
+    simple.words = inner;
+    Ok(simple)
+}
+
+/// What git could be made to run.
+fn git(words: &[Word]) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut rest = words.iter().skip(1);
+    let mut command = None;
+    while let Some(word) = rest.next() {
+        match word.known() {
+            None => all.push(
+                "`git` may be told to run something by a word that only the shell will know"
+                    .to_owned(),
+            ),
+            Some(
+                "--no-pager"
+                | "-P"
+                | "--bare"
+                | "--no-optional-locks"
+                | "--literal-pathspecs"
+                | "--version"
+                | "--help",
+            ) => continue,
+            Some("-C") => {
+                all.push("`git -C` obeys the settings of another folder".to_owned());
+                rest.next();
+                continue;
+            }
+            Some(text) if text.starts_with('-') => {
+                all.push(format!(
+                    "`git {text}` may name a program or settings that git obeys"
+                ));
+                continue;
+            }
+            Some(text) => command = Some(text),
+        }
+        break;
+    }
+    let rest: Vec<&str> = rest.map(Word::text).collect();
+    let has = |options: &[&str]| {
+        rest.iter()
+            .any(|word| options.iter().any(|option| word.starts_with(option)))
+    };
+    let first = rest.first().copied().unwrap_or_default();
+    let runs = match command {
+        Some("config") => !has(&["--get", "--list", "-l", "get", "list"]),
+        Some("grep") => has(&["-O", "--open"]),
+        Some("rebase") => has(&["-x", "--exec", "-i", "--interactive", "--edit"]),
+        Some("bisect") => first == "run",
+        Some("submodule") => matches!(first, "foreach" | "add" | "update" | "init"),
+        Some(
+            "difftool" | "mergetool" | "filter-branch" | "daemon" | "shell" | "send-email"
+            | "instaweb" | "hook" | "maintenance" | "credential" | "web--browse" | "bundle-uri"
+            | "remote-ext",
+        ) => true,
+        Some(
+            "clone" | "fetch" | "pull" | "push" | "ls-remote" | "archive" | "fetch-pack"
+            | "send-pack",
+        ) => {
+            has(&[
+                "--upload-pack",
+                "--receive-pack",
+                "--exec",
+                "-u",
+                "-c",
+                "--config",
+                "--template",
+            ]) || rest.iter().any(|word| word.contains("::"))
+        }
+        Some("diff" | "log" | "show") => has(&["--ext-diff", "--output"]),
+        Some("init") => has(&["--template"]),
+        Some("commit" | "merge" | "tag") => has(&["--gpg-sign", "-S"]),
+        Some("remote") => matches!(first, "add" | "set-url"),
+        Some("var" | "worktree" | "stash") | None => false,
+        Some(_) => false,
+    };
+    if runs && let Some(command) = command {
+        all.push(format!(
+            "`git {command}` with these words may run something, or set what git runs later"
+        ));
+    }
+    all
+}
+
+/// The programs of `sed` and `awk`.
+fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String> {
+    let mut scripts = Vec::new();
+    let mut rest = words.iter().skip(1);
+    let mut first = None;
+    let mut given = false;
+    while let Some(word) = rest.next() {
+        match word.known() {
+            Some("-e" | "--expression" | "--source") => {
+                given = true;
+                scripts.extend(rest.next());
+            }
+            // Of awk: a separator, and a variable.
+            Some("-F" | "-v") if name == "awk" => {
+                rest.next();
+            }
+            Some(text) if text.starts_with("-e") || text.starts_with("--expression=") => {
+                given = true
+            }
+            Some(
+                "-n" | "-E" | "-r" | "-s" | "-u" | "-z" | "-i" | "-ne" | "-nE" | "-nr" | "-En"
+                | "-rn" | "--quiet" | "--silent" | "--posix" | "--in-place",
+            ) => {
+                if word.known() == Some("-ne") {
+                    given = true;
+                    scripts.extend(rest.next());
+                }
+            }
+            Some(text) if text.starts_with("-i") && name == "sed" => {}
+            Some(text) if text.starts_with("-F") && name == "awk" => {}
+            Some(text) if text.starts_with('-') && text != "-" => {
+                return vec![format!(
+                    "what `{name} {text}` runs cannot be told from its words"
+                )];
+            }
+            _ if first.is_none() => first = Some(word),
+            _ => {}
+        }
+    }
+    let attached =
+        words.iter().skip(1).filter_map(Word::known).any(|text| {
+            (text.starts_with("-e") && text != "-e") || text.starts_with("--expression=")
+        });
+    if !given {
+        scripts.extend(first);
+    }
+    let plain = |word: &&Word| word.known().is_some_and(is_plain);
+    match !attached && scripts.iter().all(plain) {
+        true => Vec::new(),
+        false => vec![format!("`{name}` programs can run others and write files")],
+    }
+}
+
+/// `set` with anything but what makes a script stricter.
+fn sets(words: &[Word]) -> Option<String> {
+    let harmless = [
+        "pipefail",
+        "errexit",
+        "nounset",
+        "xtrace",
+        "verbose",
+        "noglob",
+        "noclobber",
+        "-o",
+        "+o",
+    ];
+    let is_harmless = |word: &Word| {
+        word.known().is_some_and(|text| {
+            harmless.contains(&text)
+                || text
+                    .strip_prefix(['-', '+'])
+                    .is_some_and(|set| set.chars().all(|c| "euxvfCo".contains(c)))
+        })
+    };
+    let odd = !words.iter().skip(1).all(is_harmless);
+    odd.then(|| "`set` changes how the shell reads commands, or what `$1` is".to_owned())
+}
+
+/// `export NAME=value` and the like set variables.
+fn declares(simple: &mut Simple) {
+    let mut odd = Vec::new();
+    let mut set = Vec::new();
+    for word in simple.words.iter().skip(1) {
+        let text = word.text();
+        match text.split_once('=') {
+            Some((name, value)) if is_name(name) => {
+                set.push((name.to_owned(), Word::Unknown(value.to_owned())))
+            }
+            None if is_name(text) => set.push((text.to_owned(), Word::Unknown(String::new()))),
+            // `-i` makes values arithmetic, `-n` names others, `-f` are functions.
+            None if text.starts_with('-') && text[1..].chars().all(|c| "xrpgt".contains(c)) => {}
+            _ => odd.push(format!(
+                "`{text}` sets something in a way that is not followed"
+            )),
+        }
+    }
+    simple.assignments.extend(set);
+    simple.unknown.extend(odd);
+}
+
+/// `read NAME` and the like set variables.
+fn names(simple: &mut Simple) {
+    let mut set = Vec::new();
+    let mut odd = false;
+    for word in simple.words.iter().skip(1) {
+        match word.known() {
+            Some(text) if is_name(text) => {
+                set.push((text.to_owned(), Word::Unknown("…".to_owned())))
+            }
+            Some(text) if !text.contains('[') => {}
+            _ => odd = true,
+        }
+    }
+    simple.assignments.extend(set);
+    if odd {
+        simple
+            .unknown
+            .push("which variable it sets only the shell will know".to_owned());
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !text.is_empty()
+        && text.chars().all(is_letter)
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+}

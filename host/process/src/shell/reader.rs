@@ -1,0 +1,101 @@
+//! What is gathered while a program is read: commands, whatever they stand in.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use mimir_core::command::{Script, Simple, Word};
+
+use super::structure;
+use super::walk;
+
+/// How deep texts may stand in texts: `sh -c` in a substitution in an `eval`.
+const TEXTS_MAX: usize = 6;
+
+/// The most commands of one program. A person reads a list of them.
+const COMMANDS_MAX: usize = 500;
+
+/// The most bytes of all texts together that are read for one program: a text that stands in others is read once for each.
+const BYTES_MAX: usize = 512 << 10;
+
+/// Gathers the commands of one program.
+#[derive(Default)]
+pub(super) struct Reader {
+    pub(super) script: Script,
+    /// Names that the program gives a meaning of its own.
+    pub(super) functions: HashSet<String>,
+    /// The functions in whose bodies the reader is.
+    pub(super) inside: Vec<String>,
+    /// What runs what is read now, outermost first.
+    pub(super) through: Vec<String>,
+    /// What the commands that are read now are given on their standard input, where the script says it: the last is the
+    /// innermost one's.
+    pub(super) stdin: Vec<Option<Word>>,
+    texts: usize,
+    bytes: usize,
+}
+
+impl Reader {
+    /// Reads a text that stands at `span` of the whole.
+    pub(super) fn text(&mut self, text: &str, span: Range<usize>) {
+        self.bytes = self.bytes.saturating_add(text.len());
+        if self.texts >= TEXTS_MAX || self.bytes > BYTES_MAX {
+            return self.unknown("it is nested too deep to be read");
+        }
+        self.texts += 1;
+        match structure::parse(text) {
+            Ok(structure) => {
+                // Where a text stands in another one, its commands stand where that is.
+                let place = (self.texts > 1).then_some(span);
+                walk::program(self, &structure, place);
+            }
+            Err(fault) => self.unknown(fault),
+        }
+        self.texts -= 1;
+    }
+
+    /// The command that is read now is given this on its standard input.
+    pub(super) fn fed(&mut self, text: Word) {
+        if let Some(stdin) = self.stdin.last_mut() {
+            *stdin = Some(text);
+        }
+    }
+
+    /// Says that something is not known of the program as a whole.
+    pub(super) fn unknown(&mut self, why: &str) {
+        if !self.script.unknown.iter().any(|known| known == why) {
+            self.script.unknown.push(why.to_owned());
+        }
+    }
+
+    /// Takes a command as it is.
+    pub(super) fn emit(&mut self, mut simple: Simple) {
+        if self.script.commands.len() >= COMMANDS_MAX {
+            return self.unknown("it runs more commands than a person can look at");
+        }
+        let through = self.through.iter().cloned();
+        simple.through = through.chain(simple.through).collect();
+        if let Some(name) = simple.program()
+            && self.inside.iter().any(|outer| outer == name)
+        {
+            simple.unknown.push(format!(
+                "the function `{name}` calls itself, which may never end"
+            ));
+        }
+        self.script.commands.push(simple);
+    }
+
+    /// The program, once all of it was read.
+    pub(super) fn finish(mut self) -> Script {
+        for simple in &mut self.script.commands {
+            let name = simple
+                .program()
+                .filter(|name| self.functions.contains(*name));
+            if let Some(name) = name.map(str::to_owned) {
+                simple.unknown.push(format!(
+                    "`{name}` is a function of this script, and no program"
+                ));
+            }
+        }
+        self.script
+    }
+}

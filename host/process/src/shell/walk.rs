@@ -1,0 +1,381 @@
+//! From the structure of a text to its commands, wherever they stand.
+
+use std::ops::Range;
+
+use brush_parser::ast::{
+    AndOr, AndOrList, Assignment, AssignmentName, AssignmentValue, Command,
+    CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList, ExtendedTestExpr,
+    IoFileRedirectKind as Kind, IoFileRedirectTarget as Target, IoRedirect, Pipeline,
+    SimpleCommand, SubshellCommand, UnaryPredicate, Word as Raw,
+};
+use mimir_core::command::{Redirection, Simple, Word};
+
+use super::reader::Reader;
+use super::structure::Structure;
+use super::word::{self, Context};
+
+/// Reads all commands of a text. Where it stands in another one, they all stand at `place`.
+pub(super) fn program(reader: &mut Reader, structure: &Structure, place: Option<Range<usize>>) {
+    let mut walk = Walk {
+        reader,
+        structure,
+        place,
+    };
+    for list in &structure.program.complete_commands {
+        walk.list(list);
+    }
+}
+
+struct Walk<'a> {
+    reader: &'a mut Reader,
+    structure: &'a Structure,
+    place: Option<Range<usize>>,
+}
+
+impl Walk<'_> {
+    fn list(&mut self, list: &CompoundList) {
+        for item in &list.0 {
+            self.and_or(&item.0);
+        }
+    }
+
+    fn and_or(&mut self, list: &AndOrList) {
+        self.pipeline(&list.first);
+        for more in &list.additional {
+            let (AndOr::And(pipeline) | AndOr::Or(pipeline)) = more;
+            self.pipeline(pipeline);
+        }
+    }
+
+    fn pipeline(&mut self, pipeline: &Pipeline) {
+        let mut feeder = None;
+        for command in &pipeline.seq {
+            let first = self.reader.script.commands.len();
+            self.command(command);
+            let commands = &mut self.reader.script.commands;
+            for simple in commands.iter_mut().skip(first) {
+                simple.fed_by = simple.fed_by.or(feeder);
+            }
+            if commands.len() > first {
+                feeder = Some(commands.len() - 1);
+            }
+        }
+    }
+
+    fn command(&mut self, command: &Command) {
+        match command {
+            Command::Simple(simple) => self.simple(simple),
+            Command::Compound(compound, redirections) => {
+                self.compound(compound);
+                self.of_compound(redirections.iter().flat_map(|list| &list.0));
+            }
+            Command::Function(function) => {
+                let name = function.fname.value.clone();
+                self.reader.functions.insert(name.clone());
+                self.reader.inside.push(name);
+                self.compound(&function.body.0);
+                self.reader.inside.pop();
+                self.of_compound(function.body.1.iter().flat_map(|list| &list.0));
+            }
+            Command::ExtendedTest(test, redirections) => {
+                let mut simple = Simple {
+                    words: vec![Word::Known("[[".to_owned())],
+                    ..Simple::default()
+                };
+                self.test(&test.expr, &mut simple);
+                self.reader.emit(self.placed(simple));
+                self.of_compound(redirections.iter().flat_map(|list| &list.0));
+            }
+        }
+    }
+
+    fn compound(&mut self, compound: &CompoundCommand) {
+        match compound {
+            CompoundCommand::Arithmetic(_) | CompoundCommand::ArithmeticForClause(_) => {
+                self.reader
+                    .unknown("arithmetic may run what a variable holds");
+            }
+            CompoundCommand::BraceGroup(group) => self.list(&group.list),
+            CompoundCommand::Subshell(subshell) => self.list(&subshell.list),
+            CompoundCommand::ForClause(clause) => {
+                let mut simple = Simple {
+                    assignments: vec![(
+                        clause.variable_name.clone(),
+                        Word::Unknown("…".to_owned()),
+                    )],
+                    ..Simple::default()
+                };
+                for value in clause.values.iter().flatten() {
+                    self.word(value, Context::Plain, &mut simple);
+                }
+                self.reader.emit(self.placed(simple));
+                self.list(&clause.body.list);
+            }
+            CompoundCommand::CaseClause(clause) => {
+                let mut simple = Simple::default();
+                self.word(&clause.value, Context::Value, &mut simple);
+                for case in &clause.cases {
+                    for pattern in &case.patterns {
+                        self.word(pattern, Context::Value, &mut simple);
+                    }
+                }
+                self.leftover(simple);
+                clause
+                    .cases
+                    .iter()
+                    .filter_map(|case| case.cmd.as_ref())
+                    .for_each(|list| self.list(list));
+            }
+            CompoundCommand::IfClause(clause) => {
+                self.list(&clause.condition);
+                self.list(&clause.then);
+                for other in clause.elses.iter().flatten() {
+                    other.condition.iter().for_each(|list| self.list(list));
+                    self.list(&other.body);
+                }
+            }
+            CompoundCommand::WhileClause(clause) | CompoundCommand::UntilClause(clause) => {
+                self.list(&clause.0);
+                self.list(&clause.1.list);
+            }
+            CompoundCommand::Coprocess(clause) => self.command(&clause.body),
+        }
+    }
+
+    /// The files that are opened for a compound.
+    fn of_compound<'r>(&mut self, redirections: impl Iterator<Item = &'r IoRedirect>) {
+        let mut simple = Simple::default();
+        self.reader.stdin.push(None);
+        for redirection in redirections {
+            self.redirection(redirection, &mut simple);
+        }
+        self.reader.stdin.pop();
+        self.leftover(simple);
+    }
+
+    /// Emits what is no command and does something all the same.
+    fn leftover(&mut self, simple: Simple) {
+        if !simple.redirections.is_empty() || !simple.unknown.is_empty() {
+            self.reader.emit(self.placed(simple));
+        }
+    }
+
+    fn placed(&self, simple: Simple) -> Simple {
+        match &self.place {
+            Some(place) => Simple {
+                span: place.clone(),
+                ..simple
+            },
+            None => simple,
+        }
+    }
+
+    fn simple(&mut self, command: &SimpleCommand) {
+        let mut simple = Simple::default();
+        self.reader.stdin.push(None);
+        let prefix = command.prefix.iter().flat_map(|prefix| &prefix.0);
+        prefix.for_each(|item| self.item(item, true, &mut simple));
+        if let Some(name) = &command.word_or_name {
+            self.argument(name, &mut simple);
+        }
+        let suffix = command.suffix.iter().flat_map(|suffix| &suffix.0);
+        suffix.for_each(|item| self.item(item, false, &mut simple));
+        let stdin = self.reader.stdin.pop().flatten();
+        self.reader.command(self.placed(simple), stdin);
+    }
+
+    fn item(&mut self, item: &Item, before: bool, simple: &mut Simple) {
+        match item {
+            Item::IoRedirect(redirection) => self.redirection(redirection, simple),
+            Item::Word(word) => self.argument(word, simple),
+            Item::AssignmentWord(assignment, word) => {
+                // After the program it is an argument like others, and for `export` an assignment too.
+                let sets = before || simple.program().is_some_and(sets_variables);
+                if sets {
+                    self.assignment(assignment, simple);
+                }
+                match before {
+                    true => self.extent(word, simple),
+                    false => self.argument(word, simple),
+                }
+            }
+            Item::ProcessSubstitution(_, subshell) => {
+                self.subshell(subshell);
+                simple.words.push(Word::Unknown("<(…)".to_owned()));
+            }
+        }
+    }
+
+    fn assignment(&mut self, assignment: &Assignment, simple: &mut Simple) {
+        let name = match &assignment.name {
+            AssignmentName::VariableName(name) => name.clone(),
+            AssignmentName::ArrayElementName(name, _) => {
+                simple
+                    .unknown
+                    .push("the place in an array may run what a variable holds".to_owned());
+                name.clone()
+            }
+        };
+        let value = match &assignment.value {
+            AssignmentValue::Scalar(word) => self.word(word, Context::Value, simple),
+            AssignmentValue::Array(_) => {
+                simple.unknown.push("arrays are not followed".to_owned());
+                Word::Unknown("(…)".to_owned())
+            }
+        };
+        simple.assignments.push((name, value));
+    }
+
+    fn argument(&mut self, raw: &Raw, simple: &mut Simple) {
+        let word = self.word(raw, Context::Plain, simple);
+        simple.words.push(word);
+    }
+
+    /// Reads a word, and the commands that the shell runs to know it.
+    fn word(&mut self, raw: &Raw, context: Context, simple: &mut Simple) -> Word {
+        self.extent(raw, simple);
+        self.raw(&raw.value, context, simple)
+    }
+
+    fn raw(&mut self, raw: &str, context: Context, simple: &mut Simple) -> Word {
+        let parts = word::read(raw, context);
+        simple
+            .unknown
+            .extend(parts.unknown.iter().map(|&why| why.to_owned()));
+        let place = self.place.clone().unwrap_or_else(|| simple.span.clone());
+        for text in parts.runs {
+            self.reader.through.push("$(…)".to_owned());
+            self.reader.text(text, place.clone());
+            self.reader.through.pop();
+        }
+        parts.word
+    }
+
+    /// Notes that the command reaches from before this word, or up to behind it.
+    fn extent(&self, raw: &Raw, simple: &mut Simple) {
+        let place = raw
+            .loc
+            .as_ref()
+            .and_then(|loc| self.structure.place(loc.start.index));
+        let Some(place) = place.filter(|_| self.place.is_none()) else {
+            return;
+        };
+        simple.span = match simple.span.is_empty() {
+            true => place,
+            false => simple.span.start.min(place.start)..simple.span.end.max(place.end),
+        };
+    }
+
+    fn subshell(&mut self, subshell: &SubshellCommand) {
+        self.reader.through.push("<(…)".to_owned());
+        self.list(&subshell.list);
+        self.reader.through.pop();
+    }
+
+    fn redirection(&mut self, redirection: &IoRedirect, simple: &mut Simple) {
+        match redirection {
+            IoRedirect::File(_, kind, target) => self.file(kind, target, simple),
+            IoRedirect::OutputAndError(word, _) => self.opens(word, true, simple),
+            IoRedirect::HereString(_, word) => {
+                let text = self.word(word, Context::Value, simple);
+                self.reader.fed(text);
+            }
+            IoRedirect::HereDocument(_, document) => {
+                let body = &document.doc.value;
+                let text = match document.requires_expansion {
+                    true => self.raw(body, Context::Body, simple),
+                    false => Word::Known(body.clone()),
+                };
+                self.reader.fed(text);
+            }
+        }
+    }
+
+    fn file(&mut self, kind: &Kind, target: &Target, simple: &mut Simple) {
+        let writes = !matches!(kind, Kind::Read | Kind::DuplicateInput);
+        match target {
+            Target::Filename(word) => self.opens(word, writes, simple),
+            Target::Fd(_) => {}
+            Target::ProcessSubstitution(_, subshell) => self.subshell(subshell),
+            Target::Duplicate(word) => match self.word(word, Context::Plain, simple) {
+                // `2>&1` opens nothing; `>&name` is a file.
+                Word::Known(text)
+                    if text
+                        .trim_end_matches('-')
+                        .bytes()
+                        .all(|byte| byte.is_ascii_digit()) => {}
+                target => simple.redirections.push(Redirection { writes, target }),
+            },
+        }
+        // Such a file is read and written.
+        if matches!(kind, Kind::ReadAndWrite)
+            && let Some(Redirection { target, .. }) = simple.redirections.last().cloned()
+        {
+            simple.redirections.push(Redirection {
+                writes: false,
+                target,
+            });
+        }
+    }
+
+    fn opens(&mut self, word: &Raw, writes: bool, simple: &mut Simple) {
+        let target = self.word(word, Context::Plain, simple);
+        let text = target.text();
+        if text.starts_with("/dev/tcp/") || text.starts_with("/dev/udp/") {
+            simple.unknown.push(format!(
+                "`{text}` is a connection, which the shell itself makes"
+            ));
+        }
+        simple.redirections.push(Redirection { writes, target });
+    }
+
+    fn test(&mut self, test: &ExtendedTestExpr, simple: &mut Simple) {
+        match test {
+            ExtendedTestExpr::And(one, other) | ExtendedTestExpr::Or(one, other) => {
+                self.test(one, simple);
+                self.test(other, simple);
+            }
+            ExtendedTestExpr::Not(inner) | ExtendedTestExpr::Parenthesized(inner) => {
+                self.test(inner, simple)
+            }
+            ExtendedTestExpr::UnaryTest(predicate, word) => {
+                if matches!(
+                    predicate,
+                    UnaryPredicate::ShellVariableIsSetAndAssigned
+                        | UnaryPredicate::ShellVariableIsSetAndNameRef
+                ) {
+                    simple
+                        .unknown
+                        .push("the name of a variable may hold something that runs".to_owned());
+                }
+                let word = self.word(word, Context::Value, simple);
+                simple.words.push(word);
+            }
+            ExtendedTestExpr::BinaryTest(predicate, left, right) => {
+                let words = [left, right].map(|word| self.word(word, Context::Value, simple));
+                let numbers = words.iter().all(|word| {
+                    word.known()
+                        .is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+                });
+                // `-eq` and the like take their sides as expressions, and those may hold commands.
+                if predicate.to_string().starts_with('-')
+                    && !numbers
+                    && !matches!(predicate.to_string().as_str(), "-ef" | "-nt" | "-ot")
+                {
+                    simple
+                        .unknown
+                        .push("arithmetic may run what a variable holds".to_owned());
+                }
+                simple.words.extend(words);
+            }
+        }
+    }
+}
+
+/// Builtins whose arguments `NAME=value` set variables.
+pub(super) fn sets_variables(program: &str) -> bool {
+    matches!(
+        program,
+        "export" | "declare" | "typeset" | "local" | "readonly"
+    )
+}

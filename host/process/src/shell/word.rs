@@ -1,0 +1,274 @@
+//! One word: what the program will get, and the commands that the shell runs to know it.
+
+use mimir_core::command::Word;
+
+use super::lexer::Fault;
+
+/// A word as it was read.
+pub(super) struct Parts<'a> {
+    pub(super) word: Word,
+    /// Texts that the shell runs in order to know the word.
+    pub(super) runs: Vec<&'a str>,
+    /// Why the word may run something that is not known.
+    pub(super) unknown: Vec<Fault>,
+}
+
+/// How the text around it is quoted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Context {
+    /// A word of a command.
+    Plain,
+    /// The body of a here-document: quotes are characters like others.
+    Body,
+    /// A word that the shell neither splits nor looks for files with, such as the value of a variable.
+    Value,
+}
+
+struct Scan<'a> {
+    raw: &'a str,
+    at: usize,
+    text: String,
+    glob: bool,
+    expands: bool,
+    parts: Parts<'a>,
+}
+
+/// Reads a word as it is written.
+pub(super) fn read(raw: &str, context: Context) -> Parts<'_> {
+    let mut scan = Scan {
+        raw,
+        at: 0,
+        text: String::new(),
+        glob: false,
+        expands: false,
+        parts: Parts {
+            word: Word::Known(String::new()),
+            runs: Vec::new(),
+            unknown: Vec::new(),
+        },
+    };
+    scan.run(context);
+    let Scan {
+        text,
+        glob,
+        expands,
+        mut parts,
+        ..
+    } = scan;
+    parts.word = if expands {
+        Word::Unknown(raw.to_owned())
+    } else if glob {
+        Word::Glob(text)
+    } else {
+        Word::Known(text)
+    };
+    parts
+}
+
+/// Whether the brace that the text begins with may be one that the shell makes several words of.
+fn has_braces(rest: &str) -> bool {
+    rest.contains('}') && (rest.contains(',') || rest.contains(".."))
+}
+
+impl<'a> Scan<'a> {
+    fn rest(&self) -> &'a str {
+        &self.raw[self.at..]
+    }
+
+    fn run(&mut self, context: Context) {
+        let mut double = context == Context::Body;
+        if context != Context::Body && self.raw.starts_with('~') {
+            self.expands = true;
+        }
+        while let Some(c) = self.rest().chars().next() {
+            let after = &self.rest()[c.len_utf8()..];
+            match c {
+                '\\' => self.escape(double),
+                '"' if context != Context::Body => {
+                    double = !double;
+                    self.at += 1;
+                }
+                '\'' if !double => {
+                    let end = after.find('\'').unwrap_or(after.len());
+                    self.text.push_str(&after[..end]);
+                    self.at += end + 2;
+                    self.at = self.at.min(self.raw.len());
+                }
+                '`' => {
+                    let end = after.find('`').unwrap_or(after.len());
+                    self.parts.runs.push(&after[..end]);
+                    self.expands = true;
+                    self.at = (self.at + end + 2).min(self.raw.len());
+                }
+                '$' => self.dollar(double),
+                '*' | '?' if !double && context == Context::Plain => self.wild(c),
+                '[' if !double && context == Context::Plain && after.contains(']') => self.wild(c),
+                '{' if !double && context == Context::Plain && has_braces(self.rest()) => {
+                    self.expands = true;
+                    self.take(c);
+                }
+                // Of a path in a list, and of a value.
+                '~' if context == Context::Value && self.text.ends_with([':', '=']) => {
+                    self.expands = true;
+                    self.take(c);
+                }
+                c => self.take(c),
+            }
+        }
+    }
+
+    fn take(&mut self, c: char) {
+        self.text.push(c);
+        self.at += c.len_utf8();
+    }
+
+    fn wild(&mut self, c: char) {
+        self.glob = true;
+        self.take(c);
+    }
+
+    fn escape(&mut self, double: bool) {
+        let next = self.rest()[1..].chars().next();
+        self.at += 1;
+        match next {
+            Some('\n') => self.at += 1,
+            Some(c) if double && !matches!(c, '$' | '`' | '"' | '\\') => self.text.push('\\'),
+            Some(c) => self.take(c),
+            None => self.text.push('\\'),
+        }
+    }
+
+    /// What begins with a dollar sign.
+    fn dollar(&mut self, double: bool) {
+        let after = &self.rest()[1..];
+        let Some(next) = after.chars().next() else {
+            return self.take('$');
+        };
+        match next {
+            '(' => self.substitution(),
+            '{' => self.parameter(),
+            '\'' if !double => {
+                let end = after[1..].find('\'').map_or(after.len(), |end| end + 2);
+                self.expands = true;
+                self.at += 1 + end;
+            }
+            '"' if !double => {
+                self.expands = true;
+                self.at += 1;
+            }
+            c if c.is_ascii_alphanumeric() || "_@*#?$!-".contains(c) => {
+                let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                let name = after.find(|c| !is_name(c)).unwrap_or(after.len()).max(1);
+                self.expands = true;
+                self.at += 1 + name;
+            }
+            _ => self.take('$'),
+        }
+    }
+
+    /// `$(…)`, or `$((…))`.
+    fn substitution(&mut self) {
+        self.expands = true;
+        let inner = &self.rest()[2..];
+        let length = closing(inner, b'(', b')');
+        let text = &inner[..length];
+        self.end(length);
+        if !text.starts_with('(') {
+            return self.parts.runs.push(text);
+        }
+        // Variables hold expressions, and those may hold commands: only numbers are sure to be harmless.
+        let is_number = |c: char| c.is_ascii_digit() || " \t+-*/%<>=!&|?:,^~()".contains(c);
+        if !text.chars().all(is_number) || !text.ends_with(')') {
+            self.parts
+                .unknown
+                .push("arithmetic may run what a variable holds");
+        }
+    }
+
+    /// Goes on behind a substitution of this length.
+    fn end(&mut self, length: usize) {
+        self.at += 2 + length + 1;
+        if self.at > self.raw.len() {
+            self.at = self.raw.len();
+            self.parts.unknown.push("a substitution in it does not end");
+        }
+    }
+
+    /// `${…}`
+    fn parameter(&mut self) {
+        self.expands = true;
+        let inner = &self.rest()[2..];
+        let length = closing(inner, b'{', b'}');
+        let text = &inner[..length];
+        self.end(length);
+        let name = text.strip_prefix('#').unwrap_or(text);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let (name, rest) = name.split_at(name.find(|c| !is_name(c)).unwrap_or(name.len()));
+        let plain = match rest.as_bytes() {
+            [] => true,
+            [b':', b'-' | b'+' | b'?', ..]
+            | [b'-' | b'+' | b'?' | b'#' | b'%' | b'/' | b'^' | b',', ..] => true,
+            [b':', slice @ ..] => slice
+                .iter()
+                .all(|byte| byte.is_ascii_digit() || b" :-".contains(byte)),
+            _ => false,
+        };
+        if name.is_empty() || !plain {
+            self.parts
+                .unknown
+                .push("`${…}` of this kind may set a variable or run what one holds");
+        }
+        let inner = read(rest, Context::Value);
+        self.parts.runs.extend(inner.runs);
+        self.parts.unknown.extend(inner.unknown);
+    }
+}
+
+/// How far it is to what closes a substitution that has just begun.
+fn closing(text: &str, open: u8, close: u8) -> usize {
+    let bytes = text.as_bytes();
+    let (mut depth, mut at, mut double) = (0usize, 0, false);
+    // Whether the quote around each of the open substitutions was a double one.
+    let mut outer: Vec<(bool, u8)> = vec![];
+    while let Some(&byte) = bytes.get(at) {
+        let quoted = double;
+        match byte {
+            b'\\' => at += 1,
+            b'\'' if !quoted => {
+                at += bytes[at + 1..]
+                    .iter()
+                    .position(|byte| *byte == b'\'')
+                    .map_or(0, |end| end + 1)
+            }
+            b'"' => double = !double,
+            b'`' => {
+                at += bytes[at + 1..]
+                    .iter()
+                    .position(|byte| *byte == b'`')
+                    .map_or(0, |end| end + 1)
+            }
+            b'$' if matches!(bytes.get(at + 1), Some(b'(' | b'{')) => {
+                let ends = if bytes[at + 1] == b'(' { b')' } else { b'}' };
+                outer.push((double, ends));
+                double = false;
+                at += 1;
+            }
+            byte if !quoted && outer.last().is_some_and(|(_, ends)| *ends == byte) => {
+                double = outer.pop().is_some_and(|(double, _)| double);
+            }
+            byte if !quoted && outer.is_empty() && byte == close => {
+                if depth == 0 {
+                    return at;
+                }
+                depth -= 1;
+            }
+            b'(' if !quoted && outer.last().is_some_and(|(_, ends)| *ends == b')') => {
+                outer.push((false, b')'))
+            }
+            byte if !quoted && outer.is_empty() && byte == open && open == b'(' => depth += 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}

@@ -1,0 +1,155 @@
+//! Programs that run the command in their own words: where that begins, and what they add.
+
+use super::options::Options;
+
+/// What a wrapper makes of the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing: the command is what runs.
+    None,
+    /// It adds words of its own.
+    Adds,
+    /// It runs it in a way that a person has to know of.
+    Asks(&'static str),
+}
+
+/// A program that runs the command in its own words.
+pub(super) struct Wrapper {
+    pub(super) name: &'static str,
+    pub(super) options: Options,
+    /// Words between its options and the command.
+    pub(super) operands: usize,
+    /// Whether `NAME=value` may stand before the command.
+    pub(super) assigns: bool,
+    pub(super) effect: Effect,
+}
+
+const fn options(flags: &'static str, values: &'static str) -> Options {
+    Options {
+        flags,
+        values,
+        long: &[],
+        long_values: &[],
+    }
+}
+
+const fn plain(name: &'static str, options: Options) -> Wrapper {
+    Wrapper {
+        name,
+        options,
+        operands: 0,
+        assigns: false,
+        effect: Effect::None,
+    }
+}
+
+const OTHER_USER: Effect = Effect::Asks("it runs as another user");
+
+pub(super) const WRAPPERS: &[Wrapper] = &[
+    Wrapper {
+        assigns: true,
+        ..plain(
+            "env",
+            Options {
+                long: &["ignore-environment", "null", "debug"],
+                long_values: &["unset"],
+                ..options("i0v", "u")
+            },
+        )
+    },
+    plain(
+        "nice",
+        Options {
+            long_values: &["adjustment"],
+            ..options("0123456789", "n")
+        },
+    ),
+    plain("nohup", options("", "")),
+    plain(
+        "time",
+        Options {
+            long: &["portability", "verbose"],
+            long_values: &["format"],
+            ..options("pv", "f")
+        },
+    ),
+    Wrapper {
+        operands: 1,
+        ..plain(
+            "timeout",
+            Options {
+                long: &["foreground", "preserve-status", "verbose"],
+                long_values: &["kill-after", "signal"],
+                ..options("v", "ks")
+            },
+        )
+    },
+    plain(
+        "stdbuf",
+        Options {
+            long_values: &["input", "output", "error"],
+            ..options("", "ioe")
+        },
+    ),
+    plain(
+        "ionice",
+        Options {
+            long: &["ignore"],
+            long_values: &["class", "classdata"],
+            ..options("t", "cn")
+        },
+    ),
+    plain(
+        "setsid",
+        Options {
+            long: &["ctty", "fork", "wait"],
+            ..options("cfw", "")
+        },
+    ),
+    plain("command", options("p", "")),
+    plain("builtin", options("", "")),
+    plain("exec", options("cl", "a")),
+    plain("busybox", options("", "")),
+    Wrapper {
+        effect: Effect::Adds,
+        ..plain(
+            "xargs",
+            Options {
+                long: &["null", "no-run-if-empty", "verbose", "exit", "open-tty"],
+                long_values: &[
+                    "max-args",
+                    "max-procs",
+                    "max-chars",
+                    "delimiter",
+                    "arg-file",
+                    "replace",
+                    "max-lines",
+                ],
+                ..options("0rtxo", "InPsdaEL")
+            },
+        )
+    },
+    Wrapper {
+        assigns: true,
+        effect: OTHER_USER,
+        ..plain(
+            "sudo",
+            Options {
+                long: &[
+                    "non-interactive",
+                    "preserve-env",
+                    "set-home",
+                    "stdin",
+                    "background",
+                    "reset-timestamp",
+                ],
+                long_values: &["user", "group", "chdir", "prompt", "host"],
+                ..options("nEHSbkKAP", "ugDph")
+            },
+        )
+    },
+    Wrapper {
+        effect: OTHER_USER,
+        ..plain("doas", options("nL", "uC"))
+    },
+];

@@ -1,0 +1,264 @@
+//! Commands with pieces put in, taken out and joined. Whatever comes of it: nothing falls over, and what is let through
+//! runs no program that is not listed. The second is checked by bash itself, in its restricted mode, with nothing on its
+//! path: it says which commands it comes to, and can run none of them.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mimir_core::Decision;
+
+use crate::attacks::ATTACKS;
+use crate::kit::Judge;
+use crate::table::{ASKED, READS};
+
+/// How many are made. Each takes about a millisecond without optimisation.
+const MUTANTS: usize = 6_000;
+
+/// How many of those that are let through bash looks at: it takes some milliseconds for each.
+const RUN_MAX: usize = 400;
+
+/// What bash marks each command with.
+const MARK: &str = "@@RAN@@ ";
+
+/// A command that does not end by itself is stopped by its time on the processor; one that only waits, here.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+const LISTED: &[&str] = &[
+    "ls", "cat", "echo", "printf", "git", "grep", "head", "pwd", "cd", "true",
+];
+
+/// Programs that are looked through. That they run what was read of them is beyond what bash says here.
+const WRAPPERS: &[&str] = &[
+    "ash", "bash", "dash", "ksh", "sh", "zsh", "nice", "nohup", "timeout", "env", "xargs",
+];
+
+const PIECES: &[&str] = &[
+    ";",
+    "&&",
+    "||",
+    "|",
+    "&",
+    "\n",
+    "$(",
+    ")",
+    "`",
+    "'",
+    "\"",
+    "\\",
+    "#",
+    "{",
+    "}",
+    "(",
+    "$IFS",
+    "${x}",
+    "$'",
+    "<<E\n",
+    "\nE\n",
+    ">",
+    "<",
+    " ",
+    "\t",
+    "!",
+    "~",
+    "*",
+    "[",
+    "]",
+    "rm x",
+    "ls",
+    "eval ",
+    "sh -c ",
+    "env ",
+    "x=1 ",
+    "function ",
+    "if ",
+    "then ",
+    "fi",
+    "do ",
+    "done",
+    "case ",
+    "esac",
+    ";;",
+    "-",
+    "$((",
+    "))",
+    "@(",
+    "\\\n",
+    "ä",
+    "=",
+    "echo ",
+    "<(",
+    ">(",
+    "&>",
+    "2>&1",
+    "<<<",
+    "coproc ",
+    "time ",
+    "[[ ",
+    " ]]",
+    "in ",
+    "${",
+    ",",
+    "..",
+    "$",
+    "\"$(",
+    "while ",
+    "for x in a;",
+    "ls(){ :;};",
+    "select ",
+    "trap ",
+];
+
+/// Numbers that look like chance and are the same each time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end.max(1)
+    }
+
+    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+        all[self.below(all.len())]
+    }
+}
+
+fn mutant(chance: &mut Chance, seeds: &[&str]) -> String {
+    let mut text = chance.of(seeds).to_owned();
+    for _ in 0..=chance.below(3) {
+        let place = |chance: &mut Chance, text: &str| {
+            let at = chance.below(text.len() + 1);
+            (0..=at)
+                .rev()
+                .find(|at| text.is_char_boundary(*at))
+                .unwrap_or(0)
+        };
+        match chance.below(5) {
+            0 | 1 => {
+                let at = place(chance, &text);
+                text.insert_str(at, chance.of(PIECES));
+            }
+            2 => {
+                let at = place(chance, &text);
+                let gone: usize = text[at..]
+                    .chars()
+                    .take(1 + chance.below(4))
+                    .map(char::len_utf8)
+                    .sum();
+                text.replace_range(at..at + gone, "");
+            }
+            3 => text = format!("{text}{}{}", chance.of(PIECES), chance.of(seeds)),
+            _ => {
+                let at = place(chance, &text);
+                let (head, tail) = text.split_at(at);
+                text = format!("{head}{}{tail}{}", chance.of(PIECES), chance.of(PIECES));
+            }
+        }
+    }
+    text
+}
+
+/// The commands that bash comes to, each as its first word; nothing if there is no bash here.
+fn commands(script: &str) -> Option<Vec<String>> {
+    let line = "ulimit -t 1; PS4='@@RAN@@ '; set -x; eval \"$1\"";
+    let empty = std::env::temp_dir().join("mimir-no-programs-here");
+    let bash = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"]
+        .into_iter()
+        .find(|path| Path::new(path).exists())?;
+    let mut child = Command::new(bash)
+        .args(["--noprofile", "--norc", "-r", "-c", line, "bash", script])
+        .env_clear()
+        .env("PATH", empty)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let mut stderr = child.stderr.take()?;
+    let reader = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        let _ = stderr.by_ref().take(1 << 20).read_to_end(&mut said);
+        String::from_utf8_lossy(&said).into_owned()
+    });
+    let started = Instant::now();
+    while child.try_wait().ok()?.is_none() {
+        if started.elapsed() > WAIT_MAX {
+            child.kill().ok()?;
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    let said = reader.join().ok()?;
+    let ran = said.lines().filter_map(|line| {
+        let line = line
+            .trim_start_matches('@')
+            .strip_prefix(MARK.trim_start_matches('@'))?;
+        line.split(' ').next().map(str::to_owned)
+    });
+    Some(ran.skip_while(|first| first != "eval").skip(1).collect())
+}
+
+/// Builtins, and what bash says of a compound, which run no program.
+fn is_harmless(word: &str) -> bool {
+    let builtins = [
+        ":", "[", "[[", "true", "false", "test", "eval", "export", "declare", "local", "readonly",
+        "typeset", "set", "read", "wait", "exit", "return", "break", "continue", "trap", "shift",
+        "unset", "type", "command", "case", "for", "select", "((", "builtin", "exec", "popd",
+        "pushd", "dirs", "sleep", "jobs", "times", "umask", "ulimit", "getopts", "let",
+    ];
+    builtins.contains(&word)
+        || WRAPPERS.contains(&word)
+        || LISTED.contains(&word)
+        || word.contains('=')
+}
+
+#[test]
+fn what_is_let_through_runs_only_what_is_listed() {
+    let patterns: Vec<String> = LISTED.iter().map(|name| format!("{name} *")).collect();
+    let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+    let judge = Judge::list(&patterns);
+    let seeds: Vec<&str> = READS.iter().chain(ASKED).chain(ATTACKS).copied().collect();
+    let listed: Vec<&str> = seeds
+        .iter()
+        .copied()
+        .filter(|seed| judge.says(seed) == Decision::Allow)
+        .collect();
+    let mut chance = Chance(0x424242);
+    let (mut let_through, mut looked_at) = (0, 0);
+    for round in 0..MUTANTS {
+        // Half of them grow from what is let through, so that many are.
+        let text = mutant(&mut chance, if round % 2 == 0 { &seeds } else { &listed });
+        if text.trim().is_empty() || text.contains('\0') || judge.says(&text) != Decision::Allow {
+            continue;
+        }
+        let_through += 1;
+        if looked_at >= RUN_MAX || text.contains("kill") {
+            continue;
+        }
+        let Some(ran) = commands(&text) else {
+            continue;
+        };
+        looked_at += 1;
+        let stray = ran.iter().find(|word| !is_harmless(word));
+        assert_eq!(stray, None, "let through, and bash runs more: {text:?}");
+    }
+    println!("{let_through} of {MUTANTS} were let through, and bash looked at {looked_at}");
+    assert!(
+        let_through > MUTANTS / 50,
+        "{let_through} are too few to say anything"
+    );
+}
+
+#[test]
+fn bash_would_tell() {
+    if let Some(ran) = commands("ls | rm x; echo $(rm y)") {
+        assert!(
+            ran.iter().filter(|word| *word == "rm").count() >= 2,
+            "{ran:?}"
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! Text that was made to break a reader: it answers soon, and nothing falls over.
+
+use std::time::{Duration, Instant};
+
+use mimir_core::Decision;
+use mimir_core::command::{Program, Script};
+use mimir_process::shell::read;
+
+use crate::kit::Judge;
+
+/// Far more than any of these may take, on a machine that does other things too and without optimisation.
+const SOON: Duration = Duration::from_secs(2);
+
+fn script(text: &str) -> Script {
+    read(&Program::Script(text.to_owned())).unwrap()
+}
+
+#[test]
+fn depth_and_length_have_an_end() {
+    let openers = [
+        "(",
+        "( ",
+        "$(",
+        "`",
+        "${",
+        "{ ",
+        "\"$(",
+        "<(",
+        "if ",
+        "while ",
+        "case x in ",
+        "for x in a; do ",
+        "[[ ( ",
+        "f() { ",
+        "! ",
+        "$((",
+        "((",
+        "<<E\n",
+        "\\\n",
+        "a=",
+        "eval ",
+        "sh -c '",
+        "nice ",
+        "echo $(",
+        "time ",
+        "coproc ",
+        "function f { ",
+        "case x in a) ",
+        "\"",
+        "'",
+        ">",
+        "&& ",
+        "|",
+        ";",
+        "{a,",
+        "[",
+        "${x:-",
+        "$'",
+        "sudo ",
+        "env A=",
+    ];
+    for opener in openers {
+        for (count, tail) in [
+            (10, ""),
+            (11, " ;; x"),
+            (12, ")"),
+            (10_000, ""),
+            (10_000, "ls"),
+        ] {
+            let text = opener.repeat(count) + tail;
+            let text = &text[..text.len().min(200_000)];
+            let started = Instant::now();
+            let _ = read(&Program::Script(text.to_owned()));
+            let took = started.elapsed();
+            assert!(took < SOON, "{opener:?} × {count}{tail}: {took:?}");
+        }
+    }
+    // Each pair of what nests.
+    for one in openers {
+        for other in openers {
+            let text = format!("{one}{other}").repeat(6) + " ;; ) }";
+            let started = Instant::now();
+            let _ = read(&Program::Script(text.clone()));
+            assert!(
+                started.elapsed() < SOON,
+                "{text:?}: {:?}",
+                started.elapsed()
+            );
+        }
+    }
+}
+
+#[test]
+fn closed_nests_are_read_or_refused() {
+    for count in [3, 8, 20, 10_000] {
+        for (open, close) in [
+            ("( ", " )"),
+            ("echo $(", ")"),
+            ("{ ", "; }"),
+            ("if true; then ", "; fi"),
+        ] {
+            let text = format!("{}ls{}", open.repeat(count), close.repeat(count));
+            let read = script(&text);
+            let found = read.commands.iter().any(|one| one.program() == Some("ls"));
+            // Three parentheses in a row are arithmetic to one of the readers.
+            assert_eq!(
+                found,
+                read.unknown.is_empty(),
+                "{count} × {open}: {:?}",
+                read.unknown
+            );
+            assert!(
+                found || count > 8 || !open.starts_with(['{', 'i']),
+                "{count} × {open}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_no_program_is_refused() {
+    for bad in ["", "  \n", "ls\0"] {
+        assert!(read(&Program::Script(bad.to_owned())).is_err(), "{bad:?}");
+    }
+    for bad in [&[][..], &[""], &["ls", "a\0b"]] {
+        let words = bad.iter().map(|word| (*word).to_owned()).collect();
+        assert!(read(&Program::Vector(words)).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+#[ignore = "it measures; run it with --release"]
+fn fifty_lines_are_judged_within_a_millisecond() {
+    let judge = Judge::plain();
+    let lines = [
+        "set -euo pipefail",
+        "cd src",
+        "if [ -f Cargo.toml ]; then cat Cargo.toml; fi",
+        "for f in *.rs; do grep -n TODO \"$f\" || true; done",
+        "git status --short | head -20",
+        "echo \"building $(git rev-parse HEAD)\"",
+        "cargo build --release 2>&1 | tail -5",
+        "find . -name '*.rs' -exec wc -l {} +",
+        "test -d target && du -sh target",
+        "RUST_BACKTRACE=1 cargo test --workspace > test.log",
+    ];
+    let text = lines.join("\n").repeat(5).replace("test.log", "test.log\n");
+    assert!(text.lines().count() >= 50, "{}", text.lines().count());
+    let arguments = serde_json::json!({ "command": text });
+    let mut times: Vec<Duration> = (0..200)
+        .map(|_| {
+            let started = Instant::now();
+            let explanation = judge.explain(arguments.clone());
+            assert_eq!(explanation.evaluation.decision(), Decision::Ask);
+            started.elapsed()
+        })
+        .collect();
+    times.sort();
+    println!(
+        "{} lines, {} bytes: median {:?}, best {:?}",
+        text.lines().count(),
+        text.len(),
+        times[100],
+        times[0]
+    );
+    assert!(times[100] < Duration::from_millis(1));
+}

@@ -1,0 +1,210 @@
+//! A pipeline with the tool `exec` that runs nothing, and says what would be decided about a command.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use mimir_core::approval::{Answer, NoLedger};
+use mimir_core::audit::{AuditError, AuditSink, Event};
+use mimir_core::backend::{BoxFuture, Raw};
+use mimir_core::call::{Call, CallContext, Observer, RequestId};
+use mimir_core::command::{Finished, Job, JobId, Program, Runner, Script};
+use mimir_core::config::Config;
+use mimir_core::pipeline::{Explanation, Permitted, Pipeline, Ports, World};
+use mimir_core::{
+    Approved, Approver, Backend, Card, Clock, Code, Decision, Definition, Group, Hints, Needs,
+    Origin, Policy, Redactor, Registry, Risk, Schema, Source, Tool, ToolError, ToolName,
+};
+use serde_json::{Value, json};
+
+/// Where commands see the workspace.
+pub const ROOT: &str = "/home/me/work";
+
+/// Reads, and runs nothing.
+struct Reads;
+
+fn nothing<T>() -> Result<T, ToolError> {
+    Err(ToolError::new(Code::Unavailable, "nothing runs here"))
+}
+
+impl Runner for Reads {
+    fn read(&self, program: &Program) -> Result<Script, ToolError> {
+        mimir_process::shell::read(program)
+    }
+    fn root(&self) -> Option<&str> {
+        Some(ROOT)
+    }
+    fn run(
+        &self,
+        _: Permitted,
+        _: Arc<dyn Observer>,
+    ) -> BoxFuture<'_, Result<Finished, ToolError>> {
+        Box::pin(std::future::ready(nothing()))
+    }
+    fn start(&self, _: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
+        Box::pin(std::future::ready(nothing()))
+    }
+    fn jobs(&self, _: &str) -> Vec<Job> {
+        Vec::new()
+    }
+    fn output(&self, _: &str, _: JobId, _: u64) -> Result<(Vec<u8>, u64), ToolError> {
+        nothing()
+    }
+    fn stop<'a>(&'a self, _: &'a str, _: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
+        Box::pin(std::future::ready(nothing()))
+    }
+    fn end_session(&self, _: &str) {}
+}
+
+struct Idle;
+
+impl Backend for Idle {
+    fn run(&self, _: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(std::future::ready(Raw::failed(ToolError::new(
+            Code::Internal,
+            "it ran",
+        ))))
+    }
+}
+
+impl Approver for Idle {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::No))
+    }
+}
+
+impl AuditSink for Idle {
+    fn record(&self, _: &Event) -> Result<(), AuditError> {
+        Ok(())
+    }
+}
+
+impl Clock for Idle {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep_until(at.into()))
+    }
+}
+
+fn exec() -> Tool {
+    let definition = Definition {
+        name: ToolName::new("exec").unwrap(),
+        title: None,
+        description: String::new(),
+        group: Group::Runtime,
+        input_schema: Schema::parse(r#"{"type":"object"}"#).unwrap(),
+        output_schema: None,
+        approval: Decision::Ask,
+        risk: Risk::Medium,
+        hints: Hints::default(),
+        needs: Needs::default(),
+    };
+    Tool {
+        definition,
+        aliases: vec![],
+        source: Source::BuiltIn,
+        origin: Arc::new(Origin {
+            plugin: "exec".into(),
+            version: "1.0.0".into(),
+            location: "built-in".into(),
+            digest: "00".into(),
+            imports: vec![],
+            proofs: vec![],
+        }),
+        trust: mimir_core::tool::Trust::Trusted,
+        granted: Needs::default(),
+        changes: None,
+        assessed: false,
+        backend: Arc::new(Idle),
+    }
+}
+
+/// Says what would be decided.
+pub struct Judge {
+    pipeline: Pipeline,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Judge {
+    /// With these settings.
+    pub fn new(settings: Value) -> Self {
+        let config: Config = serde_json::from_value(settings).unwrap();
+        let world = World {
+            registry: Registry::new([exec()], vec![]),
+            policy: Policy::new(&config, "config.yml").unwrap(),
+        };
+        let ports = Ports {
+            approver: Arc::new(Idle),
+            ledger: Arc::new(NoLedger),
+            vault: Arc::new(Redactor::new()),
+            audit: Arc::new(Idle),
+            clock: Arc::new(Idle),
+            runner: Arc::new(Reads),
+        };
+        Self {
+            pipeline: Pipeline::new(world, ports),
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .build()
+                .unwrap(),
+        }
+    }
+
+    /// With nothing set.
+    pub fn plain() -> Self {
+        Self::new(json!({}))
+    }
+
+    /// With a list of patterns.
+    pub fn list(patterns: &[&str]) -> Self {
+        let approvals: Vec<Value> = patterns
+            .iter()
+            .map(|pattern| json!({"pattern": pattern}))
+            .collect();
+        Self::new(json!({"execApprovals": {"mode": "allowlist", "approvals": approvals}}))
+    }
+
+    /// All that is said of these arguments.
+    pub fn explain(&self, arguments: Value) -> Explanation {
+        let context = CallContext {
+            request_id: RequestId::new(SystemTime::UNIX_EPOCH),
+            session_id: "session".into(),
+            conversation_id: None,
+            user: None,
+        };
+        let call = Call::new("exec", arguments, context);
+        self.runtime.block_on(self.pipeline.explain(call)).unwrap()
+    }
+
+    /// The decision about a text.
+    pub fn says(&self, command: &str) -> Decision {
+        self.explain(json!({ "command": command }))
+            .evaluation
+            .decision()
+    }
+
+    /// Checks the decision about each, and says why it is another one.
+    pub fn all(&self, expected: Decision, commands: &[&str]) {
+        let mut wrong = Vec::new();
+        for command in commands {
+            let explanation = self.explain(json!({ "command": command }));
+            let decision = explanation.evaluation.decision();
+            if decision != expected {
+                let reasons = explanation.evaluation.reasons().iter();
+                let reasons: Vec<_> = reasons
+                    .map(|one| format!("{}: {} ({})", one.decision.as_str(), one.text, one.rule))
+                    .collect();
+                wrong.push(format!(
+                    "{} not {}: {command}\n    {}",
+                    decision.as_str(),
+                    expected.as_str(),
+                    reasons.join("\n    ")
+                ));
+            }
+        }
+        assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    }
+}
