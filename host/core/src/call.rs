@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::approval::Approver;
 use crate::clock::{Deadline, Watch};
 use crate::paths::PathRules;
 use crate::pipeline::Floor;
@@ -93,6 +94,11 @@ pub trait Observer: Send + Sync {
     fn progress(&self, progress: Progress);
     /// The tool logs a line, or writes one to stdout or stderr.
     fn log(&self, line: LogLine);
+    /// Who is asked about this call and what it does, instead of whom the pipeline asks: the person whose client
+    /// made it.
+    fn person(&self) -> Option<&dyn Approver> {
+        None
+    }
 }
 
 /// How much a log line matters.

@@ -257,9 +257,8 @@ pub(super) async fn ask(
     );
     let waited = ports.clock.instant();
     let desk = &road.pipeline.0.desk;
-    let answer = desk
-        .ask(&*ports.approver, &checked.context.session_id, &card)
-        .await;
+    let approver = checked.observer.person().unwrap_or(&*ports.approver);
+    let answer = desk.ask(approver, &checked.context.session_id, &card).await;
     let answer = match answer {
         // Neither was offered.
         Answer::Session | Answer::Always if card.always.is_none() => Answer::Once,

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::approval::Approver;
 use crate::call::{LogLevel, LogLine, Observer, Progress};
 use crate::error::ToolError;
 use crate::outcome::{Content, Output};
@@ -90,6 +91,10 @@ impl Observer for Masked {
         // Shown under the lock, so that lines stay in order.
         self.show(ready);
         drop(lines);
+    }
+
+    fn person(&self) -> Option<&dyn Approver> {
+        self.inner.person()
     }
 }
 

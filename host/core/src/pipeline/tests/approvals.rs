@@ -328,6 +328,25 @@ async fn whoever_does_not_answer_has_said_no() {
     );
 }
 
+#[tokio::test]
+async fn who_made_the_call_is_asked_before_anybody_else() {
+    struct Window(Fixed);
+    impl crate::call::Observer for Window {
+        fn progress(&self, _: crate::call::Progress) {}
+        fn log(&self, _: crate::call::LogLine) {}
+        fn person(&self) -> Option<&dyn crate::approval::Approver> {
+            Some(&self.0)
+        }
+    }
+    let room = room(vec![asking()], json!({}), vec![]);
+    let window = Arc::new(Window(Fixed(Answer::Once, AtomicUsize::new(0))));
+    let mut asked = call("sample", json!({}));
+    asked.observer = Arc::clone(&window) as Arc<_>;
+    assert!(room.pipeline.call(asked).await.is_ok());
+    assert_eq!(window.0.1.load(Ordering::SeqCst), 1);
+    assert!(room.script.cards.lock().unwrap().is_empty());
+}
+
 /// How long the person of the next tests takes.
 const THOUGHT: Duration = Duration::from_millis(300);
 
