@@ -9,11 +9,13 @@ use crate::tool::{Risk, Source};
 
 mod chain;
 mod desk;
+mod facts;
 mod fingerprint;
 mod lease;
 mod pattern;
 
 pub use chain::Chain;
+pub use facts::Fact;
 pub use fingerprint::Fingerprint;
 pub use lease::{Lease, Ledger, LedgerError, NoLedger};
 pub use pattern::Pattern;

@@ -57,64 +57,17 @@ pub fn draw(card: &Card, width: usize) -> Drawn {
     quote(&mut arguments, &card.arguments, width);
 
     let mut tail = Vec::new();
-    list(&mut tail, "could go wrong", &card.risks, width);
-    list(
-        &mut tail,
-        "yes also grants, for this call",
-        &card.grants,
-        width,
-    );
-    list(
-        &mut tail,
-        "has changed since it was granted",
-        &card.changes,
-        width,
-    );
-    list(&mut tail, "its imports prove that it", &card.proofs, width);
-    let reasons: Vec<String> = card
-        .reasons
-        .iter()
-        .map(|reason| {
-            let words = format!(
-                "{}: {} ({})",
-                reason.decision.as_str(),
-                reason.text,
-                reason.source
-            );
-            mimir_core::text::visible(&words)
-        })
-        .collect();
-    list(&mut tail, "asked because", &reasons, width);
-    if let Some(always) = &card.always {
-        list(
-            &mut tail,
-            "\"always\" would",
-            std::slice::from_ref(&always.text),
-            width,
-        );
-        list(&mut tail, "which gives", &always.grants, width);
-        list(
-            &mut tail,
-            "and withholds, as before",
-            &always.withheld,
-            width,
-        );
+    for fact in card.facts() {
+        tail.push(format!("  {}", fact.title));
+        for line in &fact.lines {
+            quote(&mut tail, line, width);
+        }
     }
     tail.push(String::new());
     Drawn {
         head,
         arguments,
         tail,
-    }
-}
-
-fn list(lines: &mut Vec<String>, title: &str, items: &[String], width: usize) {
-    if items.is_empty() {
-        return;
-    }
-    lines.push(format!("  {title}"));
-    for item in items {
-        quote(lines, item, width);
     }
 }
 
