@@ -1,3 +1,20 @@
 //! The Model Context Protocol: mimir's tools for other people's agents.
 //!
+//! A [`Server`] puts one pipeline before any number of clients; each connection is a session of its own. What a
+//! client asks for becomes a [`mimir_core::Call`], and what comes of it the client reads in the protocol's words.
+//!
 //! Never here: a way to a tool that is not [`mimir_core::Pipeline`], or a word on stdout that is not the protocol's.
+
+mod ask;
+mod catalogue;
+mod logs;
+mod progress;
+mod result;
+mod server;
+mod transport;
+mod work;
+
+pub use catalogue::{TOOL_META, definition};
+pub use result::OUTCOME_META;
+pub use server::{Asking, OnRefusal, Server};
+pub use transport::ServeError;

@@ -1,0 +1,163 @@
+//! A card as a form that a client shows its person, and what the person's answer means.
+
+use std::collections::BTreeMap;
+
+use mimir_core::{Answer, Card, Source};
+use rmcp::model::{
+    ClientCapabilities, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    EnumSchema, PrimitiveSchemaDefinition, StringSchema,
+};
+use serde_json::Value;
+
+mod parked;
+
+pub(crate) use parked::{Key, Parked, Parking};
+
+/// The fields of the form.
+const ANSWER: &str = "answer";
+const ARGUMENTS: &str = "arguments";
+
+/// The longest form, in bytes. A person says yes to all of the arguments, so a card is shown whole or not at all; a
+/// client's window is no place to read more than this.
+const FORM_MAX: usize = 64 << 10;
+
+/// What stands before every line that a tool had a hand in, so that none can pass for mimir's own words.
+const GUTTER: &str = "  │ ";
+
+/// Whether a client shows forms to its person. One that names neither mode means forms.
+pub(crate) fn can_ask(capabilities: Option<&ClientCapabilities>) -> bool {
+    capabilities
+        .and_then(|capabilities| capabilities.elicitation.as_ref())
+        .is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
+}
+
+/// The form for a card; nothing if it is too long to be read there. `note` says what was wrong with the answer before.
+pub(crate) fn form(card: &Card, note: Option<&str>) -> Option<ElicitRequestParams> {
+    let message = message(card, note);
+    (message.len() <= FORM_MAX).then(|| ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message,
+        requested_schema: schema(card),
+    })
+}
+
+fn message(card: &Card, note: Option<&str>) -> String {
+    let mut lines = Vec::new();
+    if let Some(note) = note {
+        lines.extend([note.to_owned(), String::new()]);
+    }
+    lines.push(format!("mimir: may `{}` run?", card.tool));
+    if let Some(caller) = &card.caller {
+        lines.push(format!(
+            "It is called by `{caller}`, in the middle of its own call."
+        ));
+    }
+    quote(&card.summary, &mut lines);
+    lines.push(String::new());
+    let digest: String = card.digest.chars().take(12).collect();
+    let badge = card.source.badge();
+    lines.push(format!("source: {badge} sha256 {digest}…"));
+    if card.source != Source::BuiltIn {
+        quote(&card.location, &mut lines);
+    }
+    lines.push(format!("risk: {}", card.risk.as_str()));
+    lines.push("arguments:".to_owned());
+    quote(&card.arguments, &mut lines);
+    for fact in card.facts() {
+        lines.push(format!("{}:", fact.title));
+        fact.lines.iter().for_each(|line| quote(line, &mut lines));
+    }
+    lines.join("\n")
+}
+
+fn quote(text: &str, to: &mut Vec<String>) {
+    to.extend(text.lines().map(|line| format!("{GUTTER}{line}")));
+}
+
+/// The form's fields. Nothing is filled in: an answer that nobody chose is none.
+fn schema(card: &Card) -> ElicitationSchema {
+    let answers = match card.always {
+        Some(_) => &["once", "session", "always", "edit", "no"][..],
+        None => &["once", "edit", "no"][..],
+    };
+    let words = match card.always {
+        Some(_) => {
+            "once: yes, to this call. session: yes, until this connection ends, to what \"always\" covers. always: yes, until it is revoked. edit: with the arguments below instead. no."
+        }
+        None => "once: yes, to this call. edit: with the arguments below instead. no.",
+    };
+    let answers = answers.iter().map(|&answer| answer.to_owned()).collect();
+    let answer = EnumSchema::builder(answers)
+        .title("Answer")
+        .description(words)
+        .build();
+    let arguments = StringSchema::new()
+        .title("Arguments")
+        .description("Only for edit: the arguments to use instead, as a JSON object.");
+    let fields = BTreeMap::from([
+        (ANSWER.to_owned(), PrimitiveSchemaDefinition::Enum(answer)),
+        (
+            ARGUMENTS.to_owned(),
+            PrimitiveSchemaDefinition::String(arguments),
+        ),
+    ]);
+    ElicitationSchema::new(fields).with_required(vec![ANSWER.to_owned()])
+}
+
+/// What an answer means: an answer, or what is wrong with it, so that the person is asked again.
+pub(crate) fn read(card: &Card, result: &ElicitResult) -> Result<Answer, &'static str> {
+    match result.action {
+        ElicitationAction::Accept => {}
+        ElicitationAction::Decline => return Ok(Answer::No),
+        // It was closed, perhaps by a program.
+        _ => {
+            return Ok(Answer::Nobody {
+                way_out: "The question was closed without an answer; call again to be asked again."
+                    .to_owned(),
+            });
+        }
+    }
+    let field = |name| {
+        result
+            .content
+            .as_ref()
+            .and_then(|content| content.get(name))
+    };
+    let edited = match field(ARGUMENTS).and_then(Value::as_str).map(str::trim) {
+        None | Some("") => None,
+        Some(text) => Some(serde_json::from_str::<Value>(text)),
+    };
+    let answer = field(ANSWER).and_then(Value::as_str).unwrap_or_default();
+    let yes = match answer {
+        "no" => return Ok(Answer::No),
+        "edit" => {
+            return match edited {
+                Some(Ok(value)) if value.is_object() => Ok(Answer::Edit(value)),
+                Some(_) => Err("These arguments are no JSON object."),
+                None => Err("To edit, fill in the arguments."),
+            };
+        }
+        "once" => Answer::Once,
+        "session" if card.always.is_some() => Answer::Session,
+        "always" if card.always.is_some() => Answer::Always,
+        _ => return Err("That is none of the answers."),
+    };
+    // Whoever writes other arguments and says yes means those: they are judged, and asked about, as such.
+    match edited {
+        None => Ok(yes),
+        Some(Ok(value)) if is_as_shown(&value, card) => Ok(yes),
+        Some(Ok(value)) if value.is_object() => Ok(Answer::Edit(value)),
+        Some(_) => Err("These arguments are no JSON object."),
+    }
+}
+
+fn is_as_shown(value: &Value, card: &Card) -> bool {
+    serde_json::from_str::<Value>(&card.arguments).is_ok_and(|shown| shown == *value)
+}
+
+/// A word that nobody guesses: 128 random bits. None if the system has no randomness to give.
+pub(crate) fn token() -> Option<String> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).ok()?;
+    Some(bits.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,117 @@
+//! The tools as MCP lists them.
+
+use std::sync::Arc;
+
+use mimir_core::pipeline::World;
+use mimir_core::tool::{Hints, Trust};
+use rmcp::model::{ErrorData, JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+/// Where a listed tool's `_meta` says what MCP has no words for: its source, group and risk.
+pub const TOOL_META: &str = "mimir/tool";
+
+/// Tools on a page. Some clients read no second page, and no model chooses well among more tools than this.
+const PAGE: usize = 250;
+
+/// What models see at one moment.
+pub(crate) struct Catalogue {
+    world: Arc<World>,
+    tools: Vec<Tool>,
+}
+
+impl Catalogue {
+    /// The tools of this world that are listed.
+    pub(crate) fn of(world: Arc<World>) -> Self {
+        let listed = world.registry.tools().iter();
+        let listed = listed.filter(|tool| world.policy.is_listed(tool));
+        let tools = listed.map(|tool| definition(tool)).collect();
+        Self { tools, world }
+    }
+
+    /// Whether it was made of this world.
+    pub(crate) fn is_of(&self, world: &Arc<World>) -> bool {
+        Arc::ptr_eq(&self.world, world)
+    }
+
+    /// Whether a client would see the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.tools == other.tools
+    }
+
+    /// A page, and where the next one begins. A cursor is the last name of the page before: it stays good when
+    /// tools come and go.
+    pub(crate) fn page(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<Tool>, Option<String>), ErrorData> {
+        if cursor.is_some_and(|cursor| mimir_core::ToolName::new(cursor).is_err()) {
+            return Err(ErrorData::invalid_params(
+                "the cursor is none that this server gave out; list the tools from the beginning",
+                None,
+            ));
+        }
+        let after = cursor.unwrap_or_default();
+        let start = self.tools.partition_point(|tool| &*tool.name <= after);
+        let rest = &self.tools[start..];
+        let page = &rest[..rest.len().min(PAGE)];
+        let last = page.last().filter(|_| page.len() < rest.len());
+        Ok((page.to_vec(), last.map(|tool| tool.name.to_string())))
+    }
+}
+
+/// A tool as `tools/list` gives it.
+pub fn definition(tool: &mimir_core::Tool) -> Tool {
+    let definition = &tool.definition;
+    let hints = vouched(definition.hints, tool.trust);
+    let annotations = ToolAnnotations::from_raw(
+        // Clients from before 2025-06-18 look for it here.
+        definition.title.clone(),
+        Some(hints.read_only),
+        Some(hints.destructive),
+        Some(hints.idempotent),
+        Some(hints.open_world),
+    );
+    let mut meta = JsonObject::new();
+    let facts = json!({
+        "source": tool.source.as_str(),
+        "group": definition.group.as_str(),
+        "risk": definition.risk.as_str(),
+    });
+    meta.insert(TOOL_META.to_owned(), facts);
+    let mut listed = Tool::new(
+        definition.name.to_string(),
+        definition.description.clone(),
+        object(definition.input_schema.to_value()),
+    )
+    .with_annotations(annotations)
+    .with_meta(MetaObject(meta));
+    listed.title.clone_from(&definition.title);
+    if let Some(schema) = &definition.output_schema {
+        listed = listed.with_raw_output_schema(object(schema.to_value()));
+    }
+    listed
+}
+
+/// What clients are told of a tool's effects. They may ask their person less for a tool that says it is harmless, so
+/// nobody's word counts for that but of a tool that a person, or its want of imports, vouches for.
+fn vouched(hints: Hints, trust: Trust) -> Hints {
+    match trust {
+        Trust::Trusted | Trust::Harmless => hints,
+        Trust::Untrusted => Hints {
+            read_only: false,
+            destructive: true,
+            idempotent: false,
+            open_world: true,
+        },
+    }
+}
+
+/// A schema as MCP has them: it says that its root is an object.
+fn object(schema: Value) -> Arc<JsonObject> {
+    let mut object = match schema {
+        Value::Object(object) => object,
+        _ => JsonObject::new(),
+    };
+    object.entry("type").or_insert_with(|| "object".into());
+    Arc::new(object)
+}

@@ -1,0 +1,64 @@
+//! Logs as notifications. The protocol has given them up with 2026-07-28, but for requests that ask for them.
+#![expect(
+    deprecated,
+    reason = "clients from before 2026-07-28 have no other way to logs"
+)]
+
+use mimir_core::call::LogLevel;
+use rmcp::RoleServer;
+use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, RequestMetaObject};
+use rmcp::service::Peer;
+use serde_json::Value;
+
+/// The least level that a client wants to hear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Least(u8);
+
+impl Least {
+    /// Until a client says something else. What is worth no warning is for who asks for it.
+    pub(crate) const USUAL: Self = Self(rank(LoggingLevel::Warning));
+
+    /// What a client has set.
+    pub(crate) fn of(level: LoggingLevel) -> Self {
+        Self(rank(level))
+    }
+
+    /// What a request asks for; nothing if it wants to hear nothing.
+    pub(crate) fn of_request(meta: &RequestMetaObject) -> Option<Self> {
+        meta.log_level().map(Self::of)
+    }
+
+    /// Whether this is heard.
+    pub(crate) fn hears(self, level: LogLevel) -> bool {
+        rank(as_theirs(level)) >= self.0
+    }
+}
+
+/// Sends a line. Whoever cannot be told is told nothing.
+pub(crate) async fn send(peer: &Peer<RoleServer>, logger: &str, level: LogLevel, data: Value) {
+    let line = LoggingMessageNotificationParam::new(as_theirs(level), data).with_logger(logger);
+    let _ = peer.notify_logging_message(line).await;
+}
+
+const fn as_theirs(level: LogLevel) -> LoggingLevel {
+    match level {
+        LogLevel::Debug => LoggingLevel::Debug,
+        LogLevel::Info => LoggingLevel::Info,
+        LogLevel::Warn => LoggingLevel::Warning,
+        LogLevel::Error => LoggingLevel::Error,
+    }
+}
+
+/// Levels in their order.
+const fn rank(level: LoggingLevel) -> u8 {
+    match level {
+        LoggingLevel::Debug => 0,
+        LoggingLevel::Info => 1,
+        LoggingLevel::Notice => 2,
+        LoggingLevel::Warning => 3,
+        LoggingLevel::Error => 4,
+        LoggingLevel::Critical => 5,
+        LoggingLevel::Alert => 6,
+        LoggingLevel::Emergency => 7,
+    }
+}

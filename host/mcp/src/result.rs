@@ -1,0 +1,168 @@
+//! An outcome in the protocol's words.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mimir_core::outcome::{Output, TrustLevel};
+use mimir_core::{Content, Outcome, ToolError};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, ResourceContents};
+use serde_json::{Value, json};
+
+mod mark;
+
+pub(crate) use mark::Mark;
+
+/// Where a result's `_meta` has what MCP has no words for: code, label, receipt and what was masked or cut.
+pub const OUTCOME_META: &str = "mimir/outcome";
+
+/// The result of a call. `promised` says whether its tool has an output schema, which clients hold it to.
+pub(crate) fn result(outcome: &Outcome, promised: bool) -> CallToolResult {
+    let mark = (outcome.label().trust == TrustLevel::Untrusted)
+        .then(|| Mark::new(&outcome.label().origin));
+    let mut result = match outcome.result() {
+        Ok(output) => success(output, mark.as_ref(), promised),
+        Err(error) => failure(error, mark.as_ref()),
+    };
+    let mut meta = JsonObject::new();
+    meta.insert(OUTCOME_META.to_owned(), facts(outcome));
+    result.meta = Some(MetaObject(meta));
+    result
+}
+
+fn success(output: &Output, mark: Option<&Mark>, promised: bool) -> CallToolResult {
+    let mut content = Vec::new();
+    for part in &output.content {
+        block(part, mark, &mut content);
+    }
+    let has_text = |part: &Content| matches!(part, Content::Text { .. });
+    let structured = output.structured.as_ref();
+    if let Some(value) = structured
+        && !output.content.iter().any(has_text)
+    {
+        // Most clients show a model the text alone.
+        text(&value.to_string(), mark, &mut content);
+    }
+    let mut result = CallToolResult::success(content);
+    // Some clients show a model the structured result alone, which can carry no mark. Where nothing promises it, a
+    // stranger's words are not handed over so.
+    let shown = structured.filter(|value| value.is_object() && (promised || mark.is_none()));
+    result.structured_content = shown.cloned();
+    result
+}
+
+fn failure(error: &ToolError, mark: Option<&Mark>) -> CallToolResult {
+    let mut content = Vec::new();
+    let mut words = error.to_string();
+    if !error.way_out.is_empty() {
+        // The way itself is not for the model, which would ask for it.
+        words.push_str(". Whoever runs mimir reads in its log what would allow it.");
+    }
+    text(&words, mark, &mut content);
+    if let Some(details) = &error.details {
+        text(&details.to_string(), mark, &mut content);
+    }
+    CallToolResult::error(content)
+}
+
+fn text(text: &str, mark: Option<&Mark>, to: &mut Vec<ContentBlock>) {
+    to.push(ContentBlock::text(match mark {
+        Some(mark) => mark.around(text),
+        None => text.to_owned(),
+    }));
+}
+
+fn block(part: &Content, mark: Option<&Mark>, to: &mut Vec<ContentBlock>) {
+    if let Some(mark) = mark
+        && !matches!(part, Content::Text { .. })
+    {
+        to.push(ContentBlock::text(mark.before()));
+    }
+    match part {
+        Content::Text { text: words } => text(words, mark, to),
+        Content::Image { data, mime_type } => {
+            to.push(ContentBlock::image(STANDARD.encode(data), mime_type));
+        }
+        Content::Audio { data, mime_type } => {
+            to.push(ContentBlock::audio(STANDARD.encode(data), mime_type));
+        }
+        Content::File {
+            data,
+            mime_type,
+            name,
+        } => to.push(ContentBlock::resource(file(
+            data,
+            mime_type,
+            name,
+            to.len(),
+        ))),
+    }
+}
+
+/// A file inside the result. Its address names it in this result and leads nowhere else.
+fn file(data: &[u8], mime_type: &str, name: &str, at: usize) -> ResourceContents {
+    let uri = format!("mimir:///files/{at}/{}", escaped(name));
+    let mime_type = Some(mime_type.to_owned());
+    let text = mime_type.as_deref().filter(|kind| is_text(kind));
+    match text.and_then(|_| std::str::from_utf8(data).ok()) {
+        Some(text) => ResourceContents::TextResourceContents {
+            uri,
+            mime_type,
+            text: text.to_owned(),
+            meta: None,
+        },
+        None => ResourceContents::BlobResourceContents {
+            uri,
+            mime_type,
+            blob: STANDARD.encode(data),
+            meta: None,
+        },
+    }
+}
+
+fn is_text(mime_type: &str) -> bool {
+    let kind = mime_type.split(';').next().unwrap_or_default().trim();
+    kind.starts_with("text/")
+        || kind.ends_with("+json")
+        || kind.ends_with("+xml")
+        || matches!(
+            kind,
+            "application/json" | "application/xml" | "application/yaml"
+        )
+}
+
+/// A name as a segment of a URI.
+fn escaped(name: &str) -> String {
+    let mut all = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                all.push(char::from(byte));
+            }
+            _ => all.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    all
+}
+
+/// What the outcome says beside its content.
+fn facts(outcome: &Outcome) -> Value {
+    let mut facts = json!({
+        "label": outcome.label(),
+        "truncated": outcome.truncated(),
+        "redactions": outcome.redactions(),
+        "receipt": outcome.receipt(),
+    });
+    match outcome.result() {
+        Ok(output) => {
+            if let Some(code) = output.exit_code {
+                facts["exitCode"] = code.into();
+            }
+        }
+        Err(error) => {
+            facts["code"] = error.code.as_str().into();
+            if let Some(details) = &error.details {
+                facts["details"] = details.clone();
+            }
+        }
+    }
+    facts
+}

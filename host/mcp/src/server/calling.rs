@@ -1,0 +1,184 @@
+//! A call from the request that makes it to the answer that it gets, with what is said and asked on the way.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mimir_core::call::LogLevel;
+use mimir_core::{Call, Code, Outcome};
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+};
+use rmcp::service::RequestContext;
+use serde_json::{Value, json};
+
+use crate::ask::{self, Key, Parked};
+use crate::logs;
+use crate::progress::{Ear, Heard, Question};
+use crate::result;
+use crate::work::Work;
+
+use super::Session;
+use super::session::is_modern;
+
+mod asking;
+mod telling;
+
+/// How long a result waits for what its call has still to say, and for a client to be told that a question is off.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A call under way: of this request, or of the one before.
+struct Running {
+    key: Key,
+    work: Work,
+    heard: Heard,
+}
+
+/// How far a request brings its call.
+enum Step {
+    Done(Outcome),
+    Asks(Work, Question),
+    Stopped,
+    Broken,
+}
+
+impl Session {
+    /// Answers `tools/call`.
+    pub(super) async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let key = Key {
+            owner: self.id().to_owned(),
+            tool: request.name.into_owned(),
+            arguments: Value::Object(request.arguments.unwrap_or_default()),
+        };
+        let tool = key.tool.clone();
+        let mut next = match request.request_state {
+            Some(state) if is_modern(&context) => {
+                self.answered(&state, &key, request.input_responses)?
+            }
+            _ => Ok(self.begin(key, &context)),
+        };
+        loop {
+            let Running {
+                key,
+                work,
+                mut heard,
+            } = match next {
+                Ok(running) => running,
+                Err(asked) => return Ok(*asked),
+            };
+            next = match self.go_on(work, &mut heard, &tool, &context).await {
+                Step::Done(outcome) => return self.ended(&tool, &outcome, &context).await,
+                Step::Asks(work, question) => {
+                    let parked = Parked {
+                        key,
+                        work: work.apart(),
+                        heard,
+                        question,
+                    };
+                    self.park(parked, None)
+                }
+                // The protocol wants no answer to what was cancelled; this one is thrown away.
+                Step::Stopped => {
+                    let text = ContentBlock::text(Code::Cancelled.as_str());
+                    return Ok(CallToolResult::error(vec![text]).into());
+                }
+                Step::Broken => return Err(ErrorData::internal_error("the call broke", None)),
+            };
+        }
+    }
+
+    /// Hands a call in.
+    fn begin(&self, key: Key, context: &RequestContext<RoleServer>) -> Running {
+        let server = &self.server;
+        let can_ask = ask::can_ask(context.client_capabilities().as_ref());
+        let wants_progress = context.meta.get_progress_token().is_some();
+        let (ear, heard) = Ear::new(wants_progress, self.least(context), |client| {
+            server.person(can_ask.then_some(client))
+        });
+        let mut call = Call::new(key.tool.clone(), key.arguments.clone(), self.context());
+        call.observer = Arc::new(ear);
+        let (pipeline, busy) = (server.0.pipeline.clone(), server.busy());
+        let work = Work::new(async move {
+            let _busy = busy;
+            pipeline.call(call).await
+        });
+        Running { key, work, heard }
+    }
+
+    /// Waits for a call, passes on what it says, and has its questions answered, as far as this request can.
+    async fn go_on(
+        &self,
+        mut work: Work,
+        heard: &mut Heard,
+        tool: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Step {
+        let mut tell = pin!(telling::tell(&mut heard.said, tool, context));
+        let mut ask = pin!(asking::ask(&mut heard.questions, context));
+        let (mut tells, mut asks) = (true, true);
+        let end = loop {
+            tokio::select! {
+                biased;
+                () = context.ct.cancelled() => break Step::Stopped,
+                () = self.gone().said() => break Step::Stopped,
+                outcome = work.ended() => break outcome.map_or(Step::Broken, Step::Done),
+                () = &mut tell, if tells => tells = false,
+                question = &mut ask, if asks => match question {
+                    Some(question) => return Step::Asks(work, question),
+                    None => asks = false,
+                },
+            }
+        };
+        // With it goes all that could still say something, or wait for an answer.
+        drop(work);
+        let last = async {
+            while tells || asks {
+                tokio::select! {
+                    () = &mut tell, if tells => tells = false,
+                    _ = &mut ask, if asks => asks = false,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LAST_WORDS, last).await;
+        end
+    }
+
+    /// What the client gets of an outcome.
+    async fn ended(
+        &self,
+        name: &str,
+        outcome: &Outcome,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let shared = &self.server.0;
+        let world = shared.pipeline.world();
+        let tool = world.registry.get(name);
+        if let Err(error) = outcome.result() {
+            if error.code == Code::NotFound && tool.is_none() {
+                let data = json!({ "code": error.code });
+                return Err(ErrorData::invalid_params(error.message.clone(), Some(data)));
+            }
+            if !error.way_out.is_empty() {
+                (shared.on_refusal)(name, error);
+                // A log is for the person, as the client shows it; the result is for the model.
+                let level = LogLevel::Warn;
+                if self.least(context).is_some_and(|least| least.hears(level)) {
+                    let told = json!({
+                        "tool": name,
+                        "code": error.code,
+                        "message": error.message,
+                        "wayOut": error.way_out,
+                    });
+                    logs::send(&context.peer, "mimir", level, told).await;
+                }
+            }
+        }
+        let promised = tool.is_some_and(|tool| tool.definition.output_schema.is_some());
+        Ok(result::result(outcome, promised).into())
+    }
+}

@@ -1,0 +1,154 @@
+//! Questions on their way to the person at the client, and the answers back: by a request of the server's own, or,
+//! since 2026-07-28, by the answer to the client's request.
+
+use std::collections::BTreeMap;
+
+use mimir_core::Answer;
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolResponse, ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest,
+    InputRequiredResult, InputResponses, ServerRequest,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
+use tokio::sync::mpsc::Receiver;
+
+use crate::ask::{self, Key, Parked};
+use crate::progress::Question;
+use crate::server::Session;
+use crate::server::session::is_modern;
+
+use super::Running;
+
+/// What the client is asked under, and answers under, where an answer asks it.
+const APPROVAL: &str = "approval";
+
+/// How often a person is asked again whose answer is none.
+const TRIES: usize = 3;
+
+/// Has the questions of a call answered, one at a time, until it has none. Gives the first one where this request
+/// can only end with it.
+pub(super) async fn ask(
+    questions: &mut Receiver<Question>,
+    context: &RequestContext<RoleServer>,
+) -> Option<Question> {
+    if is_modern(context) {
+        return questions.recv().await;
+    }
+    while let Some(question) = questions.recv().await {
+        elicit(question, &context.peer).await;
+    }
+    None
+}
+
+/// Asks by a request of our own.
+async fn elicit(mut question: Question, peer: &Peer<RoleServer>) {
+    let mut note = None;
+    for _ in 0..TRIES {
+        let Some(form) = ask::form(&question.card, note) else {
+            return too_long(question);
+        };
+        let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
+        let options = PeerRequestOptions::no_options();
+        let mut asked = match peer.send_cancellable_request(request, options).await {
+            Ok(asked) => asked,
+            Err(error) => return nobody(question, format!("The client cannot be asked: {error}.")),
+        };
+        let answer = tokio::select! {
+            answer = &mut asked.rx => answer,
+            () = question.answer.closed() => {
+                let _ = asked.cancel(Some("nobody waits for the answer any more".to_owned())).await;
+                return;
+            }
+        };
+        let result = match answer {
+            Ok(Ok(ClientResult::ElicitResult(result))) => result,
+            Ok(Err(error)) => return nobody(question, format!("The client did not ask: {error}.")),
+            Ok(Ok(_)) | Err(_) => return nobody(question, "The client did not ask.".to_owned()),
+        };
+        match ask::read(&question.card, &result) {
+            Ok(answer) => return give(question, answer),
+            Err(wrong) => note = Some(wrong),
+        }
+    }
+    nobody(question, format!("No answer was given in {TRIES} tries."));
+}
+
+impl Session {
+    /// Takes up the call that waits for this answer. If it is none, the person is asked again.
+    pub(super) fn answered(
+        &self,
+        state: &str,
+        key: &Key,
+        responses: Option<InputResponses>,
+    ) -> Result<Result<Running, Box<CallToolResponse>>, ErrorData> {
+        let Some(parked) = self.server.0.parking.take(state, key) else {
+            return Err(ErrorData::invalid_params(
+                "no call waits under this requestState: it was answered, or is over, or it is of another call; call again without it",
+                None,
+            ));
+        };
+        let answer = responses.and_then(|mut responses| responses.remove(APPROVAL));
+        let answer = answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer).ok());
+        let Some(answer) = answer else {
+            return Ok(self.park(parked, None));
+        };
+        Ok(match ask::read(&parked.question.card, &answer) {
+            Ok(answer) => {
+                give(parked.question, answer);
+                Ok(Running {
+                    key: parked.key,
+                    work: parked.work,
+                    heard: parked.heard,
+                })
+            }
+            Err(wrong) => self.park(parked, Some(wrong)),
+        })
+    }
+
+    /// Asks by an answer: the call waits for the next request. If it cannot, it goes on without a person.
+    pub(super) fn park(
+        &self,
+        parked: Parked,
+        note: Option<&'static str>,
+    ) -> Result<Running, Box<CallToolResponse>> {
+        let refused = |parked: Parked, refuse: fn(Question)| {
+            refuse(parked.question);
+            Ok(Running {
+                key: parked.key,
+                work: parked.work,
+                heard: parked.heard,
+            })
+        };
+        let Some(form) = ask::form(&parked.question.card, note) else {
+            return refused(parked, too_long);
+        };
+        match self.server.0.parking.leave(parked) {
+            Ok(state) => {
+                let request = InputRequest::Elicitation(ElicitRequest::new(form));
+                let requests = BTreeMap::from([(APPROVAL.to_owned(), request)]);
+                let asked = InputRequiredResult::new(Some(requests), Some(state));
+                Err(Box::new(asked.into()))
+            }
+            Err(parked) => refused(*parked, |question| {
+                nobody(
+                    question,
+                    "Too many questions wait for an answer.".to_owned(),
+                );
+            }),
+        }
+    }
+}
+
+/// Who has stopped waiting for the answer needs none.
+fn give(question: Question, answer: Answer) {
+    let _ = question.answer.send(answer);
+}
+
+fn nobody(question: Question, way_out: String) {
+    give(question, Answer::Nobody { way_out });
+}
+
+fn too_long(question: Question) {
+    let way_out = "The arguments are too long to be shown by an MCP client; `mimir call` shows them on a terminal.";
+    nobody(question, way_out.to_owned());
+}

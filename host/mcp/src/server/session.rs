@@ -1,0 +1,128 @@
+//! One connection: its session in the pipeline, and what its client has asked for.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use mimir_core::{CallContext, RequestId};
+use rmcp::RoleServer;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{Peer, RequestContext};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::logs::Least;
+
+use super::Server;
+
+/// One connection. The session in the pipeline ends with it.
+pub(crate) struct Session {
+    pub(super) server: Server,
+    id: String,
+    /// What the client wants to hear of logs.
+    least: Mutex<Least>,
+    /// Tells the client of changes.
+    teller: Mutex<Option<AbortHandle>>,
+    gone: Gone,
+}
+
+/// Says that nobody waits for the results of a session any more.
+#[derive(Clone, Default)]
+pub(crate) struct Gone(watch::Sender<bool>);
+
+impl Gone {
+    /// Nobody waits from now on: its calls are stopped.
+    pub(crate) fn say(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Completes when it was said.
+    pub(super) async fn said(&self) {
+        // It is here, so the sender is.
+        let _ = self.0.subscribe().wait_for(|gone| *gone).await;
+    }
+}
+
+impl Server {
+    /// A session for a client that has connected.
+    pub(crate) fn session(&self) -> Session {
+        Session {
+            server: self.clone(),
+            id: RequestId::new(SystemTime::now()).to_string(),
+            least: Mutex::new(Least::USUAL),
+            teller: Mutex::default(),
+            gone: Gone::default(),
+        }
+    }
+}
+
+impl Session {
+    /// Its name in the pipeline.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where it is said that nobody waits for its results any more.
+    pub(crate) fn gone(&self) -> &Gone {
+        &self.gone
+    }
+
+    /// The context of a call that comes in now.
+    pub(super) fn context(&self) -> CallContext {
+        CallContext {
+            request_id: RequestId::new(SystemTime::now()),
+            session_id: self.id.clone(),
+            conversation_id: None,
+            user: None,
+        }
+    }
+
+    /// The client has said what it wants to hear of logs.
+    pub(super) fn hear(&self, least: Least) {
+        *lock(&self.least) = least;
+    }
+
+    /// What of a call's log its client wants to hear. Since 2026-07-28 each request says so, or wants nothing.
+    pub(super) fn least(&self, request: &RequestContext<RoleServer>) -> Option<Least> {
+        match is_modern(request) {
+            true => Least::of_request(&request.meta),
+            false => Some(*lock(&self.least)),
+        }
+    }
+
+    /// Tells the client of changes of the list from now on.
+    pub(super) fn follow(&self, peer: Peer<RoleServer>) {
+        let mut changes = self.server.changes();
+        let telling = tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                if peer.notify_tool_list_changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+        if let Some(before) = lock(&self.teller).replace(telling.abort_handle()) {
+            before.abort();
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(teller) = lock(&self.teller).take() {
+            teller.abort();
+        }
+        let shared = &self.server.0;
+        shared.parking.clear(&self.id);
+        shared.pipeline.end_session(&self.id);
+    }
+}
+
+/// Whether a request is of the protocol without requests of the server's own.
+pub(super) fn is_modern(request: &RequestContext<RoleServer>) -> bool {
+    request
+        .protocol_version()
+        .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,149 @@
+//! Serving one client over a pair of streams.
+
+use std::time::Duration;
+
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, ProtocolVersion};
+use rmcp::service::{RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::{RoleServer, ServiceExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::server::Server;
+
+/// Why a client could not be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The client and the server have no protocol in common, or the client broke it at once.
+    #[error("the client did not begin as the protocol has it: {0}")]
+    Initialize(String),
+    /// A fault of the server itself.
+    #[error("the server broke: {0}")]
+    Broken(String),
+}
+
+impl ServeError {
+    /// A stable name of the kind of fault.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Initialize(_) => "INITIALIZE",
+            Self::Broken(_) => "BROKEN",
+        }
+    }
+}
+
+/// How long calls that were stopped may take to say so.
+const LAST_CALLS: Duration = Duration::from_secs(2);
+
+impl Server {
+    /// Serves one client until it closes its side, when calls that are under way get some seconds to end, or until
+    /// `stop` completes, when they are stopped at once. Waits until each of them is on record.
+    pub async fn serve<R, W>(
+        &self,
+        reader: R,
+        writer: W,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ServeError>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let ended = self.converse(reader, writer, stop).await;
+        self.quiet(LAST_CALLS).await;
+        ended
+    }
+
+    async fn converse<R, W>(
+        &self,
+        reader: R,
+        writer: W,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ServeError>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let mut stop = std::pin::pin!(stop);
+        let session = self.session();
+        let gone = session.gone().clone();
+        let transport = Orderly {
+            inner: AsyncRwTransport::new_server(reader, writer),
+            begun: false,
+        };
+        let begun = tokio::select! {
+            biased;
+            () = &mut stop => return Ok(()),
+            begun = session.serve(transport) => begun,
+        };
+        let running = match begun {
+            Ok(running) => running,
+            // Somebody looked, and asked nothing.
+            Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            Err(error) => return Err(ServeError::Initialize(error.to_string())),
+        };
+        let end = running.cancellation_token();
+        let mut ended = std::pin::pin!(running.waiting());
+        let ended = tokio::select! {
+            ended = &mut ended => ended,
+            () = &mut stop => {
+                gone.say();
+                end.cancel();
+                ended.await
+            }
+        };
+        match ended {
+            Ok(_) => Ok(()),
+            Err(error) => Err(ServeError::Broken(error.to_string())),
+        }
+    }
+}
+
+/// A transport that lets nothing but requests through before one of them has chosen a protocol: a stray notification is
+/// no reason to end.
+struct Orderly<T> {
+    inner: T,
+    begun: bool,
+}
+
+impl<T: Transport<RoleServer>> Transport<RoleServer> for Orderly<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.inner.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            let message = self.inner.receive().await?;
+            if self.begun {
+                return Some(message);
+            }
+            let ClientJsonRpcMessage::Request(request) = &message else {
+                tracing::debug!("what came before the first request is not heard");
+                continue;
+            };
+            self.begun = begins(&request.request);
+            return Some(message);
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}
+
+/// Whether a request chooses the protocol: by its name, or by saying which it speaks.
+fn begins(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        other => {
+            let era = &ProtocolVersion::V_2026_07_28;
+            other.get_meta().missing_required_keys(era).is_empty()
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Questions to the person at the client, by a request of the server's own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mimir_core::{Decision, Tool};
+use serde_json::{Value, json};
+
+use crate::kit::{Room, Wire, fake, said, tool};
+
+/// A tool that a person is asked about; it says what it was called with.
+pub fn careful() -> (Tool, Arc<AtomicUsize>) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&runs);
+    let backend = fake(move |call| {
+        counts.fetch_add(1, Ordering::SeqCst);
+        async move { said(&call.arguments().to_string()) }
+    });
+    let mut careful = tool("careful", backend);
+    careful.definition.approval = Decision::Ask;
+    (careful, runs)
+}
+
+/// What a client says that shows forms.
+fn forms() -> Value {
+    json!({"elicitation": {}})
+}
+
+fn accept(content: Value) -> Value {
+    json!({"action": "accept", "content": content})
+}
+
+/// Calls the tool, lets the person answer, and gives the result.
+async fn asked(wire: &mut Wire, answer: Value) -> Value {
+    let params = json!({"name": "careful", "arguments": {"n": 1}});
+    let id = wire.send("tools/call", params).await;
+    let question = wire.told("elicitation/create").await;
+    wire.answer(&question, answer).await;
+    wire.answered(id).await["result"].take()
+}
+
+fn code(result: &Value) -> &Value {
+    &result["_meta"]["mimir/outcome"]["code"]
+}
+
+#[tokio::test]
+async fn the_form_says_what_a_person_has_to_know_and_fills_in_nothing() {
+    let (careful, _) = careful();
+    let room = Room::new(vec![careful]);
+    let mut wire = room.client(forms()).await;
+    wire.send(
+        "tools/call",
+        json!({"name": "careful", "arguments": {"n": 1}}),
+    )
+    .await;
+    let question = wire.told("elicitation/create").await;
+    let message = question["params"]["message"].as_str().unwrap();
+    for fact in [
+        "mimir: may `careful` run?",
+        "[Built-in] sha256 00",
+        "risk: low",
+        "arguments:\n  │ {\n  │   \"n\": 1\n  │ }",
+        "asked because:",
+        "\"always\" would:\n  │ allow `careful` with n=1",
+    ] {
+        assert!(message.contains(fact), "{fact}: {message}");
+    }
+    let schema = &question["params"]["requestedSchema"];
+    assert_eq!(schema["required"], json!(["answer"]));
+    let answers = json!(["once", "session", "always", "edit", "no"]);
+    assert_eq!(schema["properties"]["answer"]["enum"], answers);
+    assert_eq!(schema["properties"]["arguments"]["type"], "string");
+    assert!(!schema.to_string().contains("default"), "{schema}");
+}
+
+#[tokio::test]
+async fn every_answer_means_what_it_says() {
+    let (careful, runs) = careful();
+    let room = Room::new(vec![careful]);
+    let mut wire = room.client(forms()).await;
+    for (answer, ends) in [
+        (accept(json!({"answer": "once"})), Value::Null),
+        (accept(json!({"answer": "no"})), json!("APPROVAL_DENIED")),
+        (json!({"action": "decline"}), json!("APPROVAL_DENIED")),
+        (json!({"action": "cancel"}), json!("APPROVAL_DENIED")),
+        // With the arguments that stand there already, a yes is a yes.
+        (
+            accept(json!({"answer": "once", "arguments": "{\"n\":1}"})),
+            Value::Null,
+        ),
+        (
+            accept(json!({"answer": "once", "arguments": " "})),
+            Value::Null,
+        ),
+    ] {
+        let result = asked(&mut wire, answer.clone()).await;
+        assert_eq!(code(&result), &ends, "{answer}: {result}");
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
+    // From now on nobody is asked, in this session.
+    let result = asked(&mut wire, accept(json!({"answer": "session"}))).await;
+    assert_eq!(code(&result), &Value::Null);
+    let again = wire.call("careful", json!({"n": 1})).await;
+    assert_eq!(code(&again), &Value::Null);
+    let mut other = room.client(json!({})).await;
+    let elsewhere = other.call("careful", json!({"n": 1})).await;
+    assert_eq!(code(&elsewhere), "APPROVAL_DENIED", "another session");
+}
+
+#[tokio::test]
+async fn edited_arguments_are_judged_and_asked_about_again() {
+    let (careful, _) = careful();
+    let room = Room::new(vec![careful]);
+    let mut wire = room.client(forms()).await;
+    for word in ["edit", "once"] {
+        let params = json!({"name": "careful", "arguments": {"n": 1}});
+        let id = wire.send("tools/call", params).await;
+        let question = wire.told("elicitation/create").await;
+        let edit = accept(json!({"answer": word, "arguments": "{\"n\": 2}"}));
+        wire.answer(&question, edit).await;
+        let second = wire.told("elicitation/create").await;
+        let message = second["params"]["message"].as_str().unwrap();
+        assert!(message.contains("\"n\": 2"), "{message}");
+        wire.answer(&second, accept(json!({"answer": "once"})))
+            .await;
+        let result = wire.answered(id).await["result"].take();
+        assert_eq!(result["content"][0]["text"], "{\"n\":2}", "{result}");
+    }
+    // What does not fit the schema is refused like any other such call.
+    let edit = accept(json!({"answer": "edit", "arguments": "{\"n\": \"x\"}"}));
+    let result = asked(&mut wire, edit).await;
+    assert_eq!(code(&result), "INVALID_INPUT");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_none_is_asked_for_again_and_never_a_yes() {
+    let (careful, runs) = careful();
+    let room = Room::new(vec![careful]);
+    let mut wire = room.client(forms()).await;
+    let id = wire.send("tools/call", json!({"name": "careful"})).await;
+    for nonsense in [
+        json!({"action": "accept"}),
+        accept(json!({"answer": "edit", "arguments": "[1]"})),
+        accept(json!({"answer": true})),
+    ] {
+        let question = wire.told("elicitation/create").await;
+        wire.answer(&question, nonsense).await;
+    }
+    let result = wire.answered(id).await["result"].take();
+    assert_eq!(code(&result), "APPROVAL_DENIED");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_ask_is_not_asked_and_its_person_is_told_the_way() {
+    let (careful, runs) = careful();
+    let room = Room::new(vec![careful]);
+    for capabilities in [json!({}), json!({"elicitation": {"url": {}}})] {
+        let mut wire = room.client(capabilities).await;
+        let result = wire.call("careful", json!({})).await;
+        assert_eq!(result["isError"], true);
+        assert_eq!(code(&result), "APPROVAL_DENIED");
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("reads in its log"), "{text}");
+        // The person reads the command in the log; the model that reads the result would only ask for it.
+        let told = wire.told("notifications/message").await;
+        assert_eq!(told["params"]["level"], "warning");
+        let ways = told["params"]["data"]["wayOut"].as_array().unwrap();
+        assert!(ways.iter().any(|way| way == "Ask on a terminal."), "{told}");
+        assert!(
+            !result.to_string().contains("Ask on a terminal."),
+            "{result}"
+        );
+    }
+    assert_eq!(room.refused.lock().unwrap().len(), 2);
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_refuses_to_ask_says_nothing_for_its_person() {
+    let (careful, runs) = careful();
+    let room = Room::new(vec![careful]);
+    let mut wire = room.client(forms()).await;
+    let id = wire.send("tools/call", json!({"name": "careful"})).await;
+    let question = wire.told("elicitation/create").await;
+    let error = json!({"code": -32601, "message": "I cannot"});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "error": error});
+    wire.line(&answer.to_string()).await;
+    let result = wire.answered(id).await["result"].take();
+    assert_eq!(code(&result), "APPROVAL_DENIED");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_question_ends_with_its_time_and_with_its_call() {
+    let (careful, _) = careful();
+    let room = Room::with_patience(vec![careful], Duration::from_millis(50));
+    let mut wire = room.client(forms()).await;
+    let id = wire.send("tools/call", json!({"name": "careful"})).await;
+    let question = wire.told("elicitation/create").await;
+    let result = wire.answered(id).await["result"].take();
+    assert_eq!(code(&result), "APPROVAL_DENIED");
+    let off = wire.told("notifications/cancelled").await;
+    assert_eq!(off["params"]["requestId"], question["id"]);
+
+    let (careful, runs) = self::careful();
+    let room = Room::new(vec![careful]);
+    let mut wire = room.client(forms()).await;
+    let id = wire.send("tools/call", json!({"name": "careful"})).await;
+    let question = wire.told("elicitation/create").await;
+    wire.notify("notifications/cancelled", json!({"requestId": id}))
+        .await;
+    let off = wire.told("notifications/cancelled").await;
+    assert_eq!(off["params"]["requestId"], question["id"]);
+    // A yes that comes now is one to nothing.
+    wire.answer(&question, accept(json!({"answer": "once"})))
+        .await;
+    wire.request("ping", json!({})).await;
+    assert_eq!(room.recorded(1).await, ["CANCELLED"]);
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn what_is_too_long_to_read_is_not_asked_about_there() {
+    let (mut careful, runs) = careful();
+    let schema = r#"{"type":"object","properties":{"text":{"type":"string"}}}"#;
+    careful.definition.input_schema = mimir_core::Schema::parse(schema).unwrap();
+    let room = Room::new(vec![careful]);
+    let mut wire = room.client(forms()).await;
+    let result = wire
+        .call("careful", json!({"text": "x".repeat(100_000)}))
+        .await;
+    assert_eq!(code(&result), "APPROVAL_DENIED");
+    assert!(
+        wire.heard
+            .iter()
+            .all(|message| message["method"] != "elicitation/create")
+    );
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}

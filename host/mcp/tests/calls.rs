@@ -1,0 +1,239 @@
+//! Calls while they run: what they say, how they are stopped, and many at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use mimir_core::Tool;
+use mimir_core::call::{LogLevel, LogLine, Progress};
+use serde_json::json;
+
+use crate::kit::{Room, fake, said, tool};
+
+/// A tool that never ends by itself, and says when it was stopped.
+fn endless(name: &str) -> (Tool, Arc<AtomicBool>, Arc<AtomicUsize>) {
+    struct Ends(Arc<AtomicBool>);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let (ended, begun) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let (ends, begins) = (Arc::clone(&ended), Arc::clone(&begun));
+    let backend = fake(move |_| {
+        let ends = Ends(Arc::clone(&ends));
+        begins.fetch_add(1, Ordering::SeqCst);
+        async move {
+            let _ends = ends;
+            std::future::pending().await
+        }
+    });
+    (tool(name, backend), ended, begun)
+}
+
+async fn until(is_so: impl Fn() -> bool) -> Duration {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(
+            since.elapsed() < Duration::from_secs(10),
+            "it never came to that"
+        );
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    since.elapsed()
+}
+
+fn talker() -> Tool {
+    let line = |level, text: &str| LogLine {
+        level,
+        text: text.into(),
+    };
+    let backend = fake(move |call| async move {
+        let observer = call.observer();
+        for done in [1, 1, 0, 2, 4] {
+            observer.progress(Progress {
+                done,
+                total: Some(4),
+                message: Some(format!("step {done}")),
+            });
+            // Slower than a person's eyes.
+            tokio::time::sleep(Duration::from_millis(60)).await;
+        }
+        observer.log(line(LogLevel::Info, "by the way"));
+        observer.log(line(LogLevel::Error, "oh no"));
+        said("done")
+    });
+    tool("talker", backend)
+}
+
+#[tokio::test]
+async fn progress_goes_to_who_asked_for_it_and_only_upwards() {
+    let room = Room::new(vec![talker()]);
+    let mut wire = room.client(json!({})).await;
+    let params = json!({"name": "talker", "_meta": {"progressToken": "t"}});
+    wire.request("tools/call", params).await;
+    let told = wire.heard.iter();
+    let told = told.filter(|message| message["method"] == "notifications/progress");
+    let told: Vec<_> = told.map(|message| message["params"].clone()).collect();
+    let at = |n: f64| json!({"progressToken": "t", "progress": n, "total": 4.0, "message": format!("step {n}")});
+    assert_eq!(told, [at(1.0), at(2.0), at(4.0)]);
+
+    wire.heard.clear();
+    wire.call("talker", json!({})).await;
+    let told = wire.heard.iter();
+    assert!(
+        !told
+            .map(|message| &message["method"])
+            .any(|method| method == "notifications/progress")
+    );
+}
+
+#[tokio::test]
+async fn logs_are_as_loud_as_the_client_wants_them_and_come_before_the_result() {
+    let room = Room::new(vec![talker()]);
+    let mut wire = room.client(json!({})).await;
+    for (level, expected) in [
+        (None, vec!["oh no"]),
+        (Some("debug"), vec!["by the way", "oh no"]),
+        (Some("critical"), vec![]),
+    ] {
+        if let Some(level) = level {
+            let set = wire
+                .request("logging/setLevel", json!({"level": level}))
+                .await;
+            assert_eq!(set["result"], json!({}));
+        }
+        wire.heard.clear();
+        wire.call("talker", json!({})).await;
+        let lines = wire.heard.iter().map(|message| {
+            assert_eq!(message["method"], "notifications/message");
+            assert_eq!(message["params"]["logger"], "talker");
+            message["params"]["data"].as_str().unwrap()
+        });
+        assert_eq!(lines.collect::<Vec<_>>(), expected, "{level:?}");
+    }
+    let nonsense = wire
+        .request("logging/setLevel", json!({"level": "loud"}))
+        .await;
+    assert!(nonsense["error"].is_object(), "{nonsense}");
+}
+
+#[tokio::test]
+async fn a_cancelled_call_is_stopped_and_gets_no_answer() {
+    let (slow, ended, begun) = endless("slow");
+    let room = Room::new(vec![slow, talker()]);
+    let mut wire = room.client(json!({})).await;
+    let id = wire.send("tools/call", json!({"name": "slow"})).await;
+    until(|| begun.load(Ordering::SeqCst) == 1).await;
+    let params = json!({"requestId": id, "reason": "changed my mind"});
+    wire.notify("notifications/cancelled", params).await;
+    let took = until(|| ended.load(Ordering::SeqCst)).await;
+    assert!(took < Duration::from_millis(100), "{took:?}");
+    assert_eq!(room.recorded(1).await, ["CANCELLED"]);
+    // The connection goes on, and the answer never comes.
+    wire.request("ping", json!({})).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    wire.request("ping", json!({})).await;
+    assert!(wire.heard.is_empty(), "{:?}", wire.heard);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_takes_its_calls_with_it_and_nobody_elses() {
+    let (slow, ended, begun) = endless("slow");
+    let brief = tool("brief", fake(|_| async { said("done") }));
+    let room = Room::new(vec![slow, brief]);
+    let mut other = room.client(json!({})).await;
+    let (mut wire, served) = room.connect();
+    wire.hello("2025-06-18", json!({})).await;
+    wire.send("tools/call", json!({"name": "slow"})).await;
+    while begun.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(wire);
+    served.await.unwrap().unwrap();
+    assert!(ended.load(Ordering::SeqCst));
+    assert_eq!(
+        room.audit.codes(),
+        ["CANCELLED"],
+        "on record when it has ended"
+    );
+    assert_eq!(other.call("brief", json!({})).await["isError"], false);
+}
+
+#[tokio::test]
+async fn calls_that_are_almost_done_when_input_ends_are_answered() {
+    let brief = fake(|_| async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        said("in time")
+    });
+    let room = Room::new(vec![tool("brief", brief)]);
+    let (ours, theirs) = tokio::io::duplex(4096);
+    let (mut from, mut to) = tokio::io::split(ours);
+    let (reader, writer) = tokio::io::split(theirs);
+    let server = room.server.clone();
+    let served =
+        tokio::spawn(async move { server.serve(reader, writer, std::future::pending()).await });
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"brief"}}"#;
+    to.write_all(format!("{hello}\n{call}\n").as_bytes())
+        .await
+        .unwrap();
+    to.shutdown().await.unwrap();
+    let mut all = String::new();
+    from.read_to_string(&mut all).await.unwrap();
+    assert!(all.contains("in time"), "{all}");
+    served.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_calls_at_a_time_get_their_own_answers() {
+    let echo = fake(|call| async move {
+        tokio::task::yield_now().await;
+        said(&call.arguments()["n"].to_string())
+    });
+    let room = Room::new(vec![tool("echo", echo)]);
+    let mut wire = room.client(json!({})).await;
+    let (mut sent, mut open) = (Vec::new(), 0);
+    for n in 0..1000 {
+        let params = json!({"name": "echo", "arguments": {"n": n}});
+        sent.push((n, wire.send("tools/call", params).await));
+        open += 1;
+        // A pipe holds only so much: a client has to read what it asks for.
+        if open == 200 {
+            for (n, id) in sent.drain(..100) {
+                let answer = wire.answered(id).await;
+                assert_eq!(answer["result"]["content"][0]["text"], n.to_string());
+            }
+            open -= 100;
+        }
+    }
+    for (n, id) in sent {
+        let answer = wire.answered(id).await;
+        assert_eq!(answer["result"]["content"][0]["text"], n.to_string());
+    }
+    assert_eq!(room.recorded(1000).await.len(), 1000);
+}
+
+#[tokio::test]
+async fn a_flood_of_words_holds_nobody_up() {
+    let flood = fake(|call| async move {
+        for n in 0..200_000 {
+            call.observer().progress(Progress {
+                done: n,
+                total: None,
+                message: None,
+            });
+        }
+        said("done")
+    });
+    let room = Room::new(vec![tool("flood", flood)]);
+    let mut wire = room.client(json!({})).await;
+    let params = json!({"name": "flood", "_meta": {"progressToken": 7}});
+    let answer = wire.request("tools/call", params).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "done");
+    assert!(wire.heard.len() < 200, "{}", wire.heard.len());
+}

@@ -1,0 +1,74 @@
+//! Tools that do what a test says.
+
+use std::sync::Arc;
+
+use mimir_core::outcome::Output;
+use mimir_core::pipeline::Approved;
+use mimir_core::tool::{Definition, Hints, Origin, Trust};
+use mimir_core::{
+    Backend, BoxFuture, Content, Decision, Group, Needs, Raw, Risk, Schema, Source, Tool, ToolName,
+};
+
+type Does = dyn Fn(Approved) -> BoxFuture<'static, Raw> + Send + Sync;
+
+/// A backend made of a closure.
+pub struct Fake(Box<Does>);
+
+impl Backend for Fake {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        (self.0)(call)
+    }
+}
+
+/// A backend that does this.
+pub fn fake<F>(does: impl Fn(Approved) -> F + Send + Sync + 'static) -> Fake
+where
+    F: Future<Output = Raw> + Send + 'static,
+{
+    Fake(Box::new(move |call| Box::pin(does(call))))
+}
+
+/// A result of one text.
+pub fn said(text: &str) -> Raw {
+    Raw::from(Ok(Output {
+        content: vec![Content::text(text)],
+        ..Output::default()
+    }))
+}
+
+/// A built-in tool of this name, whose word is the user's.
+pub fn tool(name: &str, backend: Fake) -> Tool {
+    let schema = r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#;
+    Tool {
+        definition: Definition {
+            name: ToolName::new(name).unwrap(),
+            title: Some(format!("The tool {name}")),
+            description: "a tool".into(),
+            group: Group::System,
+            input_schema: Schema::parse(schema).unwrap(),
+            output_schema: None,
+            approval: Decision::Allow,
+            risk: Risk::Low,
+            hints: Hints {
+                read_only: true,
+                ..Hints::default()
+            },
+            needs: Needs::default(),
+        },
+        aliases: vec![],
+        source: Source::BuiltIn,
+        origin: Arc::new(Origin {
+            plugin: name.into(),
+            version: "1.0.0".into(),
+            location: "built-in".into(),
+            digest: "00".into(),
+            imports: vec![],
+            proofs: vec![],
+        }),
+        trust: Trust::Trusted,
+        granted: Needs::default(),
+        changes: None,
+        assessed: false,
+        backend: Arc::new(backend),
+    }
+}

@@ -1,0 +1,117 @@
+//! A client that speaks the protocol line by line.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
+
+/// The client's end of a connection.
+pub struct Wire {
+    to: WriteHalf<DuplexStream>,
+    from: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    next: u64,
+    /// What was heard while something else was waited for.
+    pub heard: Vec<Value>,
+}
+
+/// Nothing here takes this long, unless it goes wrong.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Wire {
+    /// The client's end of this.
+    pub fn new(stream: DuplexStream) -> Self {
+        let (from, to) = tokio::io::split(stream);
+        Self {
+            to,
+            from: BufReader::new(from).lines(),
+            next: 0,
+            heard: Vec::new(),
+        }
+    }
+
+    /// Writes a line as it is.
+    pub async fn line(&mut self, line: &str) {
+        self.part(&format!("{line}\n")).await;
+    }
+
+    /// Writes a part of a line.
+    pub async fn part(&mut self, part: &str) {
+        self.to.write_all(part.as_bytes()).await.unwrap();
+    }
+
+    /// The next message, whatever it is.
+    pub async fn next(&mut self) -> Value {
+        let line = tokio::time::timeout(PATIENCE, self.from.next_line());
+        let line = line.await.unwrap().unwrap();
+        serde_json::from_str(&line.unwrap()).unwrap()
+    }
+
+    /// Sends a request, and gives its id.
+    pub async fn send(&mut self, method: &str, params: Value) -> u64 {
+        self.next += 1;
+        let request =
+            json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
+        self.line(&request.to_string()).await;
+        self.next
+    }
+
+    /// Sends a notification.
+    pub async fn notify(&mut self, method: &str, params: Value) {
+        let request = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        self.line(&request.to_string()).await;
+    }
+
+    /// Answers a request of the server.
+    pub async fn answer(&mut self, request: &Value, result: Value) {
+        let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+        self.line(&answer.to_string()).await;
+    }
+
+    /// The answer to a request; what comes before is kept.
+    pub async fn answered(&mut self, id: u64) -> Value {
+        self.until(|message| message["id"] == id && message.get("method").is_none())
+            .await
+    }
+
+    /// The next message with this method; what comes before is kept.
+    pub async fn told(&mut self, method: &str) -> Value {
+        self.until(|message| message["method"] == method).await
+    }
+
+    async fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.heard.iter().position(&is_it) {
+            return self.heard.remove(at);
+        }
+        loop {
+            let message = self.next().await;
+            if is_it(&message) {
+                return message;
+            }
+            self.heard.push(message);
+        }
+    }
+
+    /// Sends a request and gives the whole answer.
+    pub async fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params).await;
+        self.answered(id).await
+    }
+
+    /// Calls a tool and gives the result.
+    pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.request("tools/call", params).await["result"].take()
+    }
+
+    /// Shakes hands in this version of the protocol; gives what the server says of itself.
+    pub async fn hello(&mut self, version: &str, capabilities: Value) -> Value {
+        let client = json!({"name": "test", "version": "1"});
+        let params =
+            json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client});
+        let mut hello = self.request("initialize", params).await;
+        self.notify("notifications/initialized", json!({})).await;
+        hello["result"].take()
+    }
+}

@@ -1,0 +1,147 @@
+//! What a client can see: the server, its tools, and their changes.
+
+use mimir_core::tool::Trust;
+use mimir_core::{Schema, Source};
+use serde_json::{Value, json};
+
+use crate::kit::{Room, fake, said, tool};
+
+fn quiet(name: &str) -> mimir_core::Tool {
+    tool(name, fake(|_| async { said("done") }))
+}
+
+#[tokio::test]
+async fn every_version_with_a_handshake_is_spoken() {
+    let room = Room::new(vec![quiet("one")]);
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let (mut wire, _) = room.connect();
+        let hello = wire.hello(version, json!({})).await;
+        assert_eq!(hello["protocolVersion"], version);
+        assert_eq!(hello["serverInfo"]["name"], "mimir");
+        assert_eq!(hello["capabilities"]["tools"]["listChanged"], true);
+        assert!(
+            hello["instructions"]
+                .as_str()
+                .unwrap()
+                .contains("untrusted")
+        );
+        for undeclared in ["prompts", "resources", "completions"] {
+            assert!(hello["capabilities"].get(undeclared).is_none(), "{hello}");
+        }
+        assert_eq!(wire.request("ping", json!({})).await["result"], json!({}));
+    }
+    let (mut wire, _) = room.connect();
+    let hello = wire.hello("1999-01-01", json!({})).await;
+    assert_eq!(
+        hello["protocolVersion"], "2025-11-25",
+        "the newest that can shake hands"
+    );
+}
+
+#[tokio::test]
+async fn a_tool_is_listed_with_all_that_the_protocol_has_words_for() {
+    let mut shaped = quiet("shaped");
+    let schema = r#"{"properties":{"sum":{"type":"integer"}}}"#;
+    shaped.definition.output_schema = Some(Schema::parse(schema).unwrap());
+    let mut wild = quiet("wild");
+    (wild.source, wild.trust) = (Source::Custom, Trust::Untrusted);
+    let room = Room::new(vec![shaped, wild]);
+    let mut wire = room.client(json!({})).await;
+    let listed = wire.request("tools/list", json!({})).await;
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    assert_eq!(tools.len(), 2);
+    let expected = json!({
+        "name": "shaped",
+        "title": "The tool shaped",
+        "description": "a tool",
+        "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        "outputSchema": {"type": "object", "properties": {"sum": {"type": "integer"}}},
+        "annotations": {
+            "title": "The tool shaped",
+            "readOnlyHint": true,
+            "destructiveHint": false,
+            "idempotentHint": false,
+            "openWorldHint": false,
+        },
+        "_meta": {"mimir/tool": {"source": "built-in", "group": "system", "risk": "low"}},
+    });
+    assert_eq!(tools[0], expected);
+    // Its own word that it is harmless would make a client ask less.
+    assert_eq!(tools[1]["annotations"]["readOnlyHint"], false);
+    assert_eq!(tools[1]["annotations"]["destructiveHint"], true);
+}
+
+#[tokio::test]
+async fn a_long_list_comes_in_pages_that_stay_in_order_when_tools_come_and_go() {
+    let many = |range: std::ops::Range<usize>| range.map(|n| quiet(&format!("tool_{n:04}")));
+    let room = Room::new(many(0..600).collect());
+    let mut wire = room.client(json!({})).await;
+    let mut names: Vec<String> = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let params = match &cursor {
+            Value::Null => json!({}),
+            cursor => json!({ "cursor": cursor }),
+        };
+        let page = wire.request("tools/list", params).await["result"].take();
+        let tools = page["tools"].as_array().unwrap().iter();
+        names.extend(tools.map(|tool| tool["name"].as_str().unwrap().to_owned()));
+        cursor = page["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+        // The last tool of the page goes away, and with it nothing else is lost or told twice.
+        room.replace(
+            many(0..600)
+                .filter(|tool| cursor != tool.name().as_str())
+                .collect(),
+        );
+    }
+    let expected: Vec<String> = (0..600).map(|n| format!("tool_{n:04}")).collect();
+    assert_eq!(names, expected);
+    let error = wire
+        .request("tools/list", json!({"cursor": "no such PAGE"}))
+        .await;
+    assert_eq!(error["error"]["code"], -32602, "{error}");
+}
+
+#[tokio::test]
+async fn a_client_is_told_of_another_list_and_of_nothing_else() {
+    let room = Room::new(vec![quiet("one")]);
+    let mut wire = room.client(json!({})).await;
+    wire.request("ping", json!({})).await;
+    room.replace(vec![quiet("one")]);
+    wire.request("ping", json!({})).await;
+    assert!(
+        wire.heard.is_empty(),
+        "the list is the same: {:?}",
+        wire.heard
+    );
+    room.replace(vec![quiet("one"), quiet("two")]);
+    wire.told("notifications/tools/list_changed").await;
+    let listed = wire.request("tools/list", json!({})).await;
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        wire.call("two", json!({})).await["content"][0]["text"],
+        "done"
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_declared_is_not_answered() {
+    let room = Room::new(vec![quiet("one")]);
+    let mut wire = room.client(json!({})).await;
+    for method in [
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "nonsense/now",
+    ] {
+        let answer = wire.request(method, json!({})).await;
+        assert_eq!(answer["error"]["code"], -32601, "{method}: {answer}");
+    }
+    let reference = json!({"type": "ref/prompt", "name": "x"});
+    let params = json!({"ref": reference, "argument": {"name": "n", "value": ""}});
+    let answer = wire.request("completion/complete", params).await;
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
+}

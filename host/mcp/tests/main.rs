@@ -1,0 +1,13 @@
+//! The server over a pipe in memory, before a pipeline whose tools do what a test says.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that goes wrong ends where it goes wrong"
+)]
+
+mod asking;
+mod calls;
+mod faults;
+mod kit;
+mod lists;
+mod modern;
+mod results;

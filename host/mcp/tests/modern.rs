@@ -1,0 +1,217 @@
+//! The protocol since 2026-07-28: no handshake, and questions as answers.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::asking::careful;
+use crate::kit::{Room, Wire, fake, said, tool};
+
+const VERSION: &str = "2026-07-28";
+
+/// A request that says what it speaks.
+fn modern(mut params: Value, capabilities: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": VERSION,
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    });
+    params
+}
+
+fn forms() -> Value {
+    json!({"elicitation": {"form": {}}})
+}
+
+/// Calls the tool, as a client that can show forms.
+async fn call(wire: &mut Wire, more: Value) -> Value {
+    let mut params = json!({"name": "careful", "arguments": {"n": 1}});
+    for (key, value) in more.as_object().unwrap() {
+        params[key] = value.clone();
+    }
+    wire.request("tools/call", modern(params, forms())).await
+}
+
+fn with(state: &Value, answer: &str) -> Value {
+    let content = json!({"action": "accept", "content": {"answer": answer}});
+    json!({"requestState": state, "inputResponses": {"approval": content}})
+}
+
+#[tokio::test]
+async fn a_client_of_the_new_era_discovers_lists_and_calls() {
+    let room = Room::new(vec![tool("one", fake(|_| async { said("done") }))]);
+    let (mut wire, _) = room.connect();
+    let found = wire
+        .request("server/discover", modern(json!({}), json!({})))
+        .await;
+    let versions = found["result"]["supportedVersions"].as_array().unwrap();
+    assert!(versions.contains(&json!(VERSION)), "{found}");
+    assert!(
+        versions.contains(&json!("2025-11-25")),
+        "both eras: {found}"
+    );
+    let listed = wire
+        .request("tools/list", modern(json!({}), json!({})))
+        .await;
+    assert_eq!(listed["result"]["tools"][0]["name"], "one");
+    let params = modern(json!({"name": "one"}), json!({}));
+    let called = wire.request("tools/call", params).await["result"].take();
+    assert_eq!(called["content"][0]["text"], "done");
+    assert_eq!(called["resultType"], "complete");
+    let bare = wire.request("tools/call", json!({"name": "one"})).await;
+    assert_eq!(
+        bare["error"]["code"], -32602,
+        "it must say what it speaks: {bare}"
+    );
+}
+
+#[tokio::test]
+async fn a_question_is_an_answer_and_the_call_goes_on_where_it_was() {
+    let (careful, runs) = careful();
+    let room = Room::new(vec![careful]);
+    let (mut wire, _) = room.connect();
+    let asked = call(&mut wire, json!({})).await["result"].take();
+    assert_eq!(asked["resultType"], "input_required");
+    let question = &asked["inputRequests"]["approval"];
+    assert_eq!(question["method"], "elicitation/create");
+    let message = question["params"]["message"].as_str().unwrap();
+    assert!(message.contains("may `careful` run?"), "{message}");
+    let state = &asked["requestState"];
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+
+    let done = call(&mut wire, with(state, "once")).await["result"].take();
+    assert_eq!(done["content"][0]["text"], "{\"n\":1}", "{done}");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    // One call, and one line of the record.
+    assert_eq!(room.recorded(1).await, [Value::Null]);
+
+    let again = call(&mut wire, with(state, "once")).await;
+    assert_eq!(again["error"]["code"], -32602, "a yes counts once: {again}");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn no_is_no_and_what_is_no_answer_asks_again() {
+    let (careful, runs) = careful();
+    let room = Room::new(vec![careful]);
+    let (mut wire, _) = room.connect();
+    let asked = call(&mut wire, json!({})).await["result"].take();
+    let again = call(&mut wire, with(&asked["requestState"], "perhaps")).await["result"].take();
+    assert_eq!(again["resultType"], "input_required");
+    let message = again["inputRequests"]["approval"]["params"]["message"].as_str();
+    assert!(message.unwrap().starts_with("That is none of the answers."));
+    assert_ne!(asked["requestState"], again["requestState"]);
+    let silent = json!({"requestState": again["requestState"], "inputResponses": {}});
+    let again = call(&mut wire, silent).await["result"].take();
+    assert_eq!(again["resultType"], "input_required");
+    let no = call(&mut wire, with(&again["requestState"], "no")).await["result"].take();
+    assert_eq!(
+        no["_meta"]["mimir/outcome"]["code"], "APPROVAL_DENIED",
+        "{no}"
+    );
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn edited_arguments_are_asked_about_in_the_next_round() {
+    let (careful, _) = careful();
+    let room = Room::new(vec![careful]);
+    let (mut wire, _) = room.connect();
+    let asked = call(&mut wire, json!({})).await["result"].take();
+    let mut edit = with(&asked["requestState"], "edit");
+    edit["inputResponses"]["approval"]["content"]["arguments"] = json!("{\"n\": 5}");
+    let second = call(&mut wire, edit).await["result"].take();
+    let message = second["inputRequests"]["approval"]["params"]["message"].as_str();
+    assert!(message.unwrap().contains("\"n\": 5"), "{second}");
+    let done = call(&mut wire, with(&second["requestState"], "once")).await["result"].take();
+    assert_eq!(done["content"][0]["text"], "{\"n\":5}");
+}
+
+#[tokio::test]
+async fn a_yes_is_for_its_own_call_and_its_own_connection() {
+    let (careful, runs) = careful();
+    let room = Room::new(vec![careful]);
+    let (mut wire, _) = room.connect();
+    let asked = call(&mut wire, json!({})).await["result"].take();
+    let state = &asked["requestState"];
+    let mut other = with(state, "once");
+    other["arguments"] = json!({"n": 1000});
+    let forged = call(&mut wire, other).await;
+    assert_eq!(forged["error"]["code"], -32602, "other arguments: {forged}");
+    let (mut stranger, _) = room.connect();
+    let stolen = call(&mut stranger, with(state, "once")).await;
+    assert_eq!(
+        stolen["error"]["code"], -32602,
+        "another connection: {stolen}"
+    );
+    let invented = call(&mut wire, with(&json!("00".repeat(16)), "once")).await;
+    assert_eq!(invented["error"]["code"], -32602, "{invented}");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    // None of that has taken the call from who it belongs to.
+    let done = call(&mut wire, with(state, "once")).await["result"].take();
+    assert_eq!(done["isError"], false, "{done}");
+}
+
+#[tokio::test]
+async fn a_person_who_takes_too_long_has_not_said_yes() {
+    let (careful, runs) = careful();
+    let room = Room::with_patience(vec![careful], Duration::from_millis(30));
+    let (mut wire, _) = room.connect();
+    let asked = call(&mut wire, json!({})).await["result"].take();
+    assert_eq!(
+        room.recorded(1).await,
+        ["APPROVAL_DENIED"],
+        "without the client"
+    );
+    let late = call(&mut wire, with(&asked["requestState"], "once")).await["result"].take();
+    assert_eq!(late["_meta"]["mimir/outcome"]["code"], "APPROVAL_DENIED");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_between_two_rounds_stops_its_call() {
+    let (careful, _) = careful();
+    let room = Room::new(vec![careful]);
+    let (mut wire, served) = room.connect();
+    call(&mut wire, json!({})).await;
+    drop(wire);
+    served.await.unwrap().unwrap();
+    assert_eq!(room.recorded(1).await, ["CANCELLED"]);
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_ask_is_told_no() {
+    let (careful, runs) = careful();
+    let room = Room::new(vec![careful]);
+    let (mut wire, _) = room.connect();
+    let params = modern(json!({"name": "careful"}), json!({}));
+    let result = wire.request("tools/call", params).await["result"].take();
+    assert_eq!(result["_meta"]["mimir/outcome"]["code"], "APPROVAL_DENIED");
+    assert!(
+        wire.heard.is_empty(),
+        "no log was asked for: {:?}",
+        wire.heard
+    );
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_subscription_tells_of_another_list() {
+    let one = || tool("one", fake(|_| async { said("done") }));
+    let room = Room::new(vec![one()]);
+    let (mut wire, _) = room.connect();
+    let wanted = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
+    let id = wire
+        .send("subscriptions/listen", modern(wanted, json!({})))
+        .await;
+    let begun = wire.told("notifications/subscriptions/acknowledged").await;
+    assert_eq!(
+        begun["params"]["notifications"],
+        json!({"toolsListChanged": true})
+    );
+    room.replace(vec![]);
+    let told = wire.told("notifications/tools/list_changed").await;
+    let key = "io.modelcontextprotocol/subscriptionId";
+    assert_eq!(told["params"]["_meta"][key], id, "{told}");
+}
