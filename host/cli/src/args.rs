@@ -13,7 +13,7 @@ mod typed;
 pub use audit::{AuditWish, Filter};
 pub use config::ConfigWish;
 pub use gates::{AddWish, ApprovalsWish, PolicyWish, SecretsWish, TrustWish};
-pub use typed::{Command, Globals, Invocation, UndoWish, Unread};
+pub use typed::{Command, Globals, Invocation, ServeWish, UndoWish, Unread};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
 #[derive(Debug, Parser)]
@@ -83,6 +83,17 @@ Examples:
         #[arg(value_name = "TOOL")]
         tools: Vec<String>,
     },
+    /// Serve the tools to an agent, over MCP
+    #[command(after_help = "\
+An agent starts it and speaks the Model Context Protocol with it on stdin and stdout; what a person
+should know goes to stderr. The agent asks you where the rules ask for a person, if it can show a
+form; else the answer is no, and stderr has the command that would allow the call. Changes of tools,
+settings and grants count at once.
+
+Examples:
+  claude mcp add mimir -- mimir serve -C ~/project      Claude Code
+  codex mcp add mimir -- mimir serve -C ~/project       Codex")]
+    Serve(RawServe),
     /// Ask what the rules say about a call, check them, or accept the project's settings
     Policy {
         #[command(subcommand)]
@@ -178,6 +189,9 @@ struct RawCall {
     #[arg(long, value_name = "TIME", value_parser = typed::duration)]
     timeout: Option<std::time::Duration>,
 }
+
+#[derive(Debug, Args)]
+struct RawServe {}
 
 #[derive(Debug, Subcommand)]
 enum RawTools {

@@ -17,6 +17,7 @@ mod policy_accept;
 mod policy_check;
 mod redact;
 mod secrets;
+mod serve;
 mod tools_add;
 mod tools_build;
 mod tools_info;
@@ -61,6 +62,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::ToolsAdd(wish) => tools_add::run(globals, printer, wish).await,
         Command::ToolsTrust(wish) => tools_trust::trust(globals, printer, wish).await,
         Command::ToolsRevoke { name } => tools_trust::revoke(globals, printer, &name).await,
+        Command::Serve(wish) => serve::run(globals, wish).await,
         Command::Policy(PolicyWish::Explain { tool, words }) => {
             explain::run(globals, printer, &tool, words).await
         }

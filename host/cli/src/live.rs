@@ -13,11 +13,9 @@ use crate::exit::Failure;
 use crate::settings::{Change, Watched};
 use crate::setup::Setup;
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "what goes on for long uses it: `mimir serve`")
-)]
 mod keeper;
+
+pub use keeper::Keeper;
 
 /// How often the files are looked at. A look costs some microseconds.
 pub const EVERY: Duration = Duration::from_secs(1);

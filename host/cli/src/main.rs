@@ -15,15 +15,17 @@ mod places;
 mod private;
 mod sdk;
 mod secrets;
+mod serve;
 mod settings;
 mod setup;
 mod terminal;
 mod undo;
 mod workspace;
 
-use args::{Invocation, Unread};
+use args::{Command, Invocation, Unread};
 use exit::{Exit, Failure};
 use output::Printer;
+use output::aside::Aside;
 
 /// A call allocates on one thread what another may free; the system's allocator makes both wait for that.
 #[global_allocator]
@@ -44,14 +46,18 @@ fn main() -> ExitCode {
     };
     log();
     let printer = Printer::new(invocation.globals.json);
-    ended(printer, run(invocation)).into()
+    let exit = ended(printer, run(invocation));
+    output::aside::flush();
+    exit.into()
 }
 
 fn run(invocation: Invocation) -> Result<Exit, Failure> {
-    // One thread: a single call gains nothing from more, and starting them takes time.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let mut builder = match invocation.command {
+        Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
+        // One thread: a single call gains nothing from more, and starting them takes time.
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = builder.enable_all().build()?;
     let result = runtime.block_on(commands::run(invocation));
     // Nobody waits for a compiler or an unanswered question after the result is there.
     runtime.shutdown_background();
@@ -81,7 +87,7 @@ fn log() {
     use tracing_subscriber::filter::LevelFilter;
     let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let builder = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
+        .with_writer(Aside::default)
         .with_ansi(ansi);
     match std::env::var("MIMIR_LOG") {
         // Only who asks for a filter pays for one.

@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::exit::Failure;
 
 pub mod approvals;
+pub mod aside;
 pub mod audit;
 pub mod definitions;
 pub mod doctor;
@@ -105,7 +106,8 @@ impl Printer {
 
 /// A line on stderr, for the person. A stderr that is gone harms nothing.
 pub fn note(line: impl std::fmt::Display) {
-    let _ = writeln!(anstream::stderr(), "{line}");
+    // In one piece: a line is written whole, or not at all.
+    let _ = aside::Aside.write_all(format!("{line}\n").as_bytes());
 }
 
 /// A warning on stderr.

@@ -174,11 +174,15 @@ impl Setup {
         }
     }
 
+    /// How long a person may take to answer.
+    pub fn patience(&self) -> Duration {
+        Duration::from_millis(self.settings.config.approvals.timeout_ms)
+    }
+
     /// A pipeline over this world that keeps its record in the workspace.
     pub fn pipeline(&self, world: World, approver: Arc<dyn Approver>) -> Pipeline {
         self.record_changes();
-        let settings = self.settings.config.approvals;
-        let timeout = Duration::from_millis(settings.timeout_ms);
+        let timeout = self.patience();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ledger: Arc<dyn Ledger> = match self.ledger() {
             Some(ledger) => Arc::new(ledger.lasting(world.policy.lease_life())),

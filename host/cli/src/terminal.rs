@@ -8,7 +8,7 @@ mod edit;
 mod lines;
 mod watcher;
 
-pub use approver::{approver, left_open};
+pub use approver::{approver, elsewhere, left_open};
 pub use compiling::show_compiling;
 pub use watcher::Watcher;
 

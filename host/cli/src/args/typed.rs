@@ -11,7 +11,7 @@ use crate::exit::Failure;
 
 use super::{
     AddWish, ApprovalsWish, Approve, AuditWish, ConfigWish, Format, PolicyWish, Raw, RawCommand,
-    RawTools, SecretsWish, TrustWish,
+    RawServe, RawTools, SecretsWish, TrustWish,
 };
 
 /// What holds for every command.
@@ -85,6 +85,8 @@ pub enum Command {
         /// A tool or a file.
         name: String,
     },
+    /// Serve the tools over MCP.
+    Serve(ServeWish),
     /// Ask about the rules, or accept some.
     Policy(PolicyWish),
     /// See to secrets.
@@ -105,6 +107,13 @@ pub enum Command {
     Doctor,
     /// Print a completion script.
     Completions(clap_complete::Shell),
+}
+
+/// How the tools are served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServeWish {
+    /// To whoever started this, on stdin and stdout.
+    Stdio,
 }
 
 /// What `undo` is asked for.
@@ -208,6 +217,7 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
             Some(RawTools::Revoke { name }) => Command::ToolsRevoke { name },
         },
         Some(RawCommand::Schema { format, tools }) => Command::Schema { format, tools },
+        Some(RawCommand::Serve(RawServe {})) => Command::Serve(ServeWish::Stdio),
         Some(RawCommand::Policy { command }) => Command::Policy(command.typed()?),
         Some(RawCommand::Secrets { command }) => {
             Command::Secrets(command.map_or(SecretsWish::List, super::gates::RawSecrets::typed))

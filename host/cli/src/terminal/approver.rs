@@ -35,6 +35,29 @@ impl Approver for Always {
     }
 }
 
+/// There is nobody to ask here; but there is a terminal somewhere.
+pub fn elsewhere() -> Arc<dyn Approver> {
+    Arc::new(Elsewhere)
+}
+
+/// The client of a server cannot ask its person.
+struct Elsewhere;
+
+impl Approver for Elsewhere {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+        let tool = &card.tool;
+        let way_out = match card.always {
+            Some(_) => format!(
+                "This MCP client cannot ask you. `mimir call {tool}` with the same arguments asks on a terminal, and `always` there counts here, too"
+            ),
+            None => format!(
+                "This MCP client cannot ask you. `mimir call {tool}` with the same arguments asks on a terminal, for that one call"
+            ),
+        };
+        Box::pin(std::future::ready(Answer::Nobody { way_out }))
+    }
+}
+
 /// There is nobody to ask.
 struct Nobody {
     because: &'static str,

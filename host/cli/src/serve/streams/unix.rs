@@ -1,0 +1,147 @@
+//! The streams by their descriptors.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::Notify;
+
+use super::Streams;
+
+/// The first descriptor that is none of the standard ones.
+const BEYOND: i32 = 3;
+
+pub(super) fn take() -> io::Result<Streams> {
+    let input = fcntl_dupfd_cloexec(stdin(), BEYOND)?;
+    let output = fcntl_dupfd_cloexec(stdout(), BEYOND)?;
+    dup2_stdin(File::open("/dev/null")?)?;
+    dup2_stdout(stderr())?;
+    let over = Arc::new(Notify::new());
+    let line = Line {
+        over: Arc::clone(&over),
+        output: output.try_clone()?,
+    };
+    Ok(Streams {
+        reader: Box::new(Ends {
+            inner: reader(input)?,
+            over,
+        }),
+        writer: writer(output)?,
+        line,
+    })
+}
+
+/// A descriptor that is read from when there is something, and not by a thread that waits, where it is of such a kind.
+fn reader(input: OwnedFd) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
+    let file = File::from(input);
+    let kind = file.metadata()?.file_type();
+    if kind.is_socket() {
+        return Ok(Box::new(socket(file)?));
+    }
+    if kind.is_fifo()
+        && let Some(own) = reopened(&file, false)
+        && let Ok(pipe) = pipe::Receiver::from_owned_fd(own)
+    {
+        return Ok(Box::new(pipe));
+    }
+    Ok(Box::new(tokio::fs::File::from_std(file)))
+}
+
+fn writer(output: OwnedFd) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
+    let file = File::from(output);
+    let kind = file.metadata()?.file_type();
+    if kind.is_socket() {
+        return Ok(Box::new(socket(file)?));
+    }
+    if kind.is_fifo()
+        && let Some(own) = reopened(&file, true)
+        && let Ok(pipe) = pipe::Sender::from_owned_fd(own)
+    {
+        return Ok(Box::new(pipe));
+    }
+    Ok(Box::new(tokio::fs::File::from_std(file)))
+}
+
+/// Node starts its children with these for pipes.
+fn socket(file: File) -> io::Result<UnixStream> {
+    let socket = StdUnixStream::from(OwnedFd::from(file));
+    socket.set_nonblocking(true)?;
+    UnixStream::from_std(socket)
+}
+
+/// The same pipe once more: that it does not block is then nobody else's concern who has it from the same parent.
+#[cfg(target_os = "linux")]
+fn reopened(file: &File, write: bool) -> Option<OwnedFd> {
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    let mut options = File::options();
+    options.read(!write).write(write);
+    options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    options.open(path).ok().map(OwnedFd::from)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reopened(_: &File, _: bool) -> Option<OwnedFd> {
+    None
+}
+
+/// The client's side of the conversation.
+pub struct Line {
+    over: Arc<Notify>,
+    output: OwnedFd,
+}
+
+/// How often it is looked whether a client that says nothing more still reads.
+const EVERY: Duration = Duration::from_millis(20);
+
+impl Line {
+    /// Completes when the client has said its last and does not read any more: it is gone, and with it whoever wants
+    /// results. One that only closes its own side may still wait for them.
+    pub async fn hung_up(&self) {
+        self.over.notified().await;
+        while !self.is_broken() {
+            tokio::time::sleep(EVERY).await;
+        }
+    }
+
+    fn is_broken(&self) -> bool {
+        let mut fds = [PollFd::new(&self.output, PollFlags::empty())];
+        let now = Timespec::default();
+        let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        poll(&mut fds, Some(&now)).is_ok_and(|_| fds[0].revents().intersects(gone))
+    }
+}
+
+/// A reader that says when it has come to the end.
+struct Ends<R> {
+    inner: R,
+    over: Arc<Notify>,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Ends<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = ready!(Pin::new(&mut self.inner).poll_read(cx, buf));
+        if read.is_err() || (buf.filled().len() == before && buf.remaining() > 0) {
+            self.over.notify_one();
+        }
+        Poll::Ready(read)
+    }
+}
