@@ -84,6 +84,7 @@ impl Room {
             vault: Arc::new(Redactor::new()),
             audit: Arc::clone(&audit) as Arc<_>,
             clock: Arc::new(Now),
+            runner: Arc::new(mimir_core::command::NoRunner),
         };
         let pipeline = Pipeline::new(world(tools), ports);
         let asking = Asking {

@@ -7,7 +7,7 @@ use mimir_core::approval::{Answer, NoLedger};
 use mimir_core::audit::{AuditError, AuditSink, Event};
 use mimir_core::backend::{BoxFuture, Raw};
 use mimir_core::call::{Call, CallContext, Observer, RequestId};
-use mimir_core::command::{Finished, Job, JobId, Program, Runner, Script};
+use mimir_core::command::{Finished, Job, JobId, Owner, Piece, Program, Runner, Script};
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Explanation, Permitted, Pipeline, Ports, World};
 use mimir_core::{
@@ -43,13 +43,13 @@ impl Runner for Reads {
     fn start(&self, _: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
         Box::pin(std::future::ready(nothing()))
     }
-    fn jobs(&self, _: &str) -> Vec<Job> {
+    fn jobs(&self, _: &Owner) -> Vec<Job> {
         Vec::new()
     }
-    fn output(&self, _: &str, _: JobId, _: u64) -> Result<(Vec<u8>, u64), ToolError> {
+    fn output(&self, _: &Owner, _: JobId, _: u64) -> Result<Piece, ToolError> {
         nothing()
     }
-    fn stop<'a>(&'a self, _: &'a str, _: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
+    fn stop<'a>(&'a self, _: &'a Owner, _: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
         Box::pin(std::future::ready(nothing()))
     }
     fn end_session(&self, _: &str) {}
