@@ -2,4 +2,6 @@
 //!
 //! Never here: the judgement itself. Which commands may run is policy, and `mimir-core` has it.
 
+pub mod run;
+pub mod sandbox;
 pub mod shell;

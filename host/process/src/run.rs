@@ -1,0 +1,267 @@
+//! A command from its start to its end: its input is written, its outputs are read, its time is kept.
+//!
+//! Whatever it does, nothing of it is left when [`run`] is done or dropped.
+
+mod guard;
+mod lines;
+mod output;
+
+use std::io;
+use std::time::Duration;
+
+use mimir_core::command::{Finished, Stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, sleep_until};
+
+use crate::sandbox::{Child, Exit, Fault, Sandbox, Spec, Stopped};
+use guard::Guard;
+pub(crate) use lines::Lines;
+use output::Kept;
+
+/// How long a command has between being asked to end and being killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long outputs are read when the command is gone. What it wrote is there already.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// How long a command that was killed may take to be gone. It takes moments, unless the kernel waits for a disk.
+const GONE: Duration = Duration::from_secs(10);
+
+/// How often what may not be made is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Bytes that are read at once: what a pipe holds.
+const CHUNK: usize = 64 * 1024;
+
+/// Sees output as it comes.
+pub type Watch<'a> = &'a mut (dyn FnMut(Stream, &[u8]) + Send);
+
+/// Runs a command to its end. Dropping the future kills it and all that it started.
+pub async fn run(sandbox: &dyn Sandbox, spec: &Spec, watch: Watch<'_>) -> Result<Finished, Fault> {
+    let begun = Instant::now();
+    let guard = match sandbox.shields() {
+        true => Guard::new(&spec.workspace, &spec.shield),
+        false => Guard::idle(),
+    };
+    let child = sandbox.start(spec).await?;
+    let mut running = Running {
+        child,
+        outputs: Outputs::new(spec.keep),
+        guard,
+        phase: Phase::Runs,
+        until: spec.timeout.map(|timeout| begun + timeout),
+        stopped: None,
+    };
+    let exit = running.finish(&spec.stdin, watch).await?;
+    running.verdict(exit, begun, spec)
+}
+
+/// The outputs of a command, as far as they are kept.
+struct Outputs {
+    stdout: Kept,
+    stderr: Kept,
+    combined: Kept,
+}
+
+impl Outputs {
+    fn new(keep: usize) -> Self {
+        Self {
+            stdout: Kept::new(keep),
+            stderr: Kept::new(keep),
+            combined: Kept::new(keep),
+        }
+    }
+
+    fn add(&mut self, stream: Stream, bytes: &[u8]) {
+        match stream {
+            Stream::Stdout => self.stdout.add(bytes),
+            Stream::Stderr => self.stderr.add(bytes),
+        }
+        self.combined.add(bytes);
+    }
+
+    fn finished(self, exit_code: i32, duration: Duration) -> Finished {
+        Finished {
+            exit_code,
+            stdout: self.stdout.captured(),
+            stderr: self.stderr.captured(),
+            combined: self.combined.captured(),
+            duration,
+        }
+    }
+}
+
+/// How far a command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Runs,
+    /// It was asked to end.
+    Asked,
+    /// It was killed.
+    Killed,
+    /// It is gone; what it wrote is still read.
+    Gone,
+}
+
+/// Why a command was stopped.
+enum Why {
+    Time,
+    /// It made something that it may not make.
+    Shielded(guard::Made),
+}
+
+struct Running {
+    child: Child,
+    outputs: Outputs,
+    guard: Guard,
+    phase: Phase,
+    /// When the phase ends, if it does by time.
+    until: Option<Instant>,
+    stopped: Option<Why>,
+}
+
+impl Running {
+    async fn finish(&mut self, stdin: &[u8], watch: Watch<'_>) -> Result<Exit, Fault> {
+        let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
+        let (mut out_open, mut err_open) = (true, true);
+        let mut input = Some(stdin);
+        let mut exit = None;
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            if let Some(exit) = exit
+                && !(out_open || err_open)
+            {
+                return Ok(exit);
+            }
+            let until = self.until;
+            tokio::select! {
+                read = self.child.stdout.read(&mut out), if out_open => {
+                    out_open = self.took(Stream::Stdout, read, &out, watch);
+                }
+                read = self.child.stderr.read(&mut err), if err_open => {
+                    err_open = self.took(Stream::Stderr, read, &err, watch);
+                }
+                wrote = feed(&mut self.child.stdin, input), if input.is_some() => {
+                    input = wrote.and_then(|count| input?.get(count..)).filter(|rest| !rest.is_empty());
+                    if input.is_none() {
+                        self.child.stdin = Box::new(tokio::io::sink());
+                    }
+                }
+                ended = self.child.handle.wait(), if exit.is_none() => {
+                    exit = Some(ended?);
+                    self.look();
+                    (self.phase, self.until) = (Phase::Gone, Some(Instant::now() + DRAIN));
+                }
+                () = at(until), if until.is_some() => {
+                    if let Some(exit) = self.time_is_up(exit).await? {
+                        return Ok(exit);
+                    }
+                }
+                _ = look.tick(), if exit.is_none() => {
+                    if self.look() {
+                        self.kill().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps what was read. Says whether there may be more.
+    fn took(
+        &mut self,
+        stream: Stream,
+        read: io::Result<usize>,
+        bytes: &[u8],
+        watch: &mut (dyn FnMut(Stream, &[u8]) + Send),
+    ) -> bool {
+        // An output that cannot be read is one that has ended.
+        let bytes = bytes.get(..read.unwrap_or(0)).unwrap_or_default();
+        self.outputs.add(stream, bytes);
+        if !bytes.is_empty() {
+            watch(stream, bytes);
+        }
+        !bytes.is_empty()
+    }
+
+    async fn time_is_up(&mut self, exit: Option<Exit>) -> Result<Option<Exit>, Fault> {
+        match self.phase {
+            Phase::Runs => {
+                self.stopped.get_or_insert(Why::Time);
+                self.child.handle.terminate().await;
+                (self.phase, self.until) = (Phase::Asked, Some(Instant::now() + GRACE));
+                Ok(None)
+            }
+            Phase::Asked => {
+                self.kill().await;
+                Ok(None)
+            }
+            Phase::Killed => Err(Fault::Io {
+                doing: "a command was killed and is not gone",
+                error: io::ErrorKind::TimedOut.into(),
+            }),
+            // Somebody outside of the sandbox holds the output open.
+            Phase::Gone => Ok(exit),
+        }
+    }
+
+    async fn kill(&mut self) {
+        self.child.handle.kill().await;
+        (self.phase, self.until) = (Phase::Killed, Some(Instant::now() + GONE));
+    }
+
+    /// Looks for what may not be made. Says whether the command must be killed for it.
+    fn look(&mut self) -> bool {
+        if matches!(self.stopped, Some(Why::Shielded(_))) {
+            return false;
+        }
+        let Some(made) = self.guard.look() else {
+            return false;
+        };
+        self.stopped = Some(Why::Shielded(made));
+        true
+    }
+
+    fn verdict(self, exit: Exit, begun: Instant, spec: &Spec) -> Result<Finished, Fault> {
+        let after = begun.elapsed();
+        let finished = self.outputs.finished(exit.code, after);
+        let stopped = |bound, finished| {
+            Box::new(Stopped {
+                after,
+                bound,
+                finished,
+            })
+        };
+        match self.stopped {
+            Some(Why::Time) => Err(Fault::Timeout(stopped(0, finished))),
+            Some(Why::Shielded(made)) => Err(Fault::Shielded {
+                path: made.path,
+                rule: made.rule,
+                kept: made.kept,
+                stopped: stopped(0, finished),
+            }),
+            // Something was killed for its memory. If the command went on all the same and says that it is well, it is.
+            None if exit.out_of_memory && exit.code != 0 => {
+                Err(Fault::Memory(stopped(spec.bounds.memory.value(), finished)))
+            }
+            None => Ok(finished),
+        }
+    }
+}
+
+/// Writes some of the input. Nobody who reads it is no fault: the command has closed it, or has ended.
+async fn feed(
+    to: &mut (dyn tokio::io::AsyncWrite + Send + Sync + Unpin),
+    input: Option<&[u8]>,
+) -> Option<usize> {
+    match input {
+        Some(bytes) if !bytes.is_empty() => to.write(bytes).await.ok(),
+        _ => None,
+    }
+}
+
+async fn at(until: Option<Instant>) {
+    if let Some(until) = until {
+        sleep_until(until).await;
+    }
+}

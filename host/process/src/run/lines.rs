@@ -1,0 +1,106 @@
+//! Output as lines for whoever watches: bounded, whatever the command writes.
+
+use std::sync::Arc;
+
+use mimir_core::call::{LogLevel, LogLine, Observer};
+use mimir_core::command::Stream;
+use mimir_core::text::{escape, prefix};
+
+/// Lines that are shown of one command. Who wants more reads its output.
+const LINES_MOST: usize = 1_000;
+
+/// Bytes that are shown of one line.
+const LINE_MOST: usize = 4_096;
+
+/// Hands output on, line by line.
+pub(crate) struct Lines {
+    observer: Arc<dyn Observer>,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    shown: usize,
+}
+
+impl Lines {
+    pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
+        Self {
+            observer,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            shown: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, stream: Stream, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.shown >= LINES_MOST {
+                return;
+            }
+            let line = match stream {
+                Stream::Stdout => &mut self.stdout,
+                Stream::Stderr => &mut self.stderr,
+            };
+            let room = LINE_MOST.saturating_sub(line.len());
+            line.extend(part.iter().take(room));
+            if part.ends_with(b"\n") {
+                let line = std::mem::take(line);
+                self.show(&line);
+            }
+        }
+    }
+
+    /// The command has ended: what is left is a line as well.
+    pub(crate) fn end(&mut self) {
+        for line in [
+            std::mem::take(&mut self.stdout),
+            std::mem::take(&mut self.stderr),
+        ] {
+            if !line.is_empty() && self.shown < LINES_MOST {
+                self.show(&line);
+            }
+        }
+    }
+
+    fn show(&mut self, line: &[u8]) {
+        self.shown += 1;
+        let text = String::from_utf8_lossy(line);
+        let text = escape(prefix(text.trim_end_matches(['\n', '\r']), LINE_MOST).to_owned());
+        self.observer.log(LogLine {
+            level: LogLevel::Info,
+            text,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::call::Progress;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<String>>);
+
+    impl Observer for Seen {
+        fn progress(&self, _: Progress) {}
+        fn log(&self, line: LogLine) {
+            self.0.lock().unwrap().push(line.text);
+        }
+    }
+
+    #[test]
+    fn lines_are_shown_as_they_end_and_no_more_than_a_watcher_reads() {
+        let seen = Arc::new(Seen::default());
+        let mut lines = Lines::new(seen.clone());
+        lines.add(Stream::Stdout, b"one\ntw");
+        lines.add(Stream::Stderr, b"err\n");
+        lines.add(Stream::Stdout, b"o\r\nthree");
+        assert_eq!(*seen.0.lock().unwrap(), ["one", "err", "two"]);
+        lines.end();
+        assert_eq!(seen.0.lock().unwrap().last().unwrap(), "three");
+        lines.add(Stream::Stdout, &b"x".repeat(1 << 20));
+        lines.add(Stream::Stdout, &b"\n".repeat(10_000));
+        let seen = seen.0.lock().unwrap();
+        assert_eq!(seen.len(), LINES_MOST);
+        assert!(seen.iter().all(|line| line.len() <= LINE_MOST));
+    }
+}

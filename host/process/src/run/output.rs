@@ -1,0 +1,110 @@
+//! Output as far as it is kept: its head and its tail, in bounded memory.
+
+use std::collections::VecDeque;
+
+use mimir_core::command::Captured;
+
+/// What is kept of one output.
+pub(crate) struct Kept {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// How much of either.
+    half: usize,
+    missing: u64,
+}
+
+impl Kept {
+    /// Keeps `most` bytes. The beginning says what was done and the end how it ended, so they share it.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            half: most.div_ceil(2),
+            missing: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        let room = self.half.saturating_sub(self.head.len());
+        let (head, rest) = bytes.split_at(room.min(bytes.len()));
+        self.head.extend_from_slice(head);
+        // Of more than the tail holds, only the end can stay.
+        let skipped = rest.len().saturating_sub(self.half);
+        let rest = rest.get(skipped..).unwrap_or_default();
+        let over = (self.tail.len() + rest.len()).saturating_sub(self.half);
+        self.tail.drain(..over.min(self.tail.len()));
+        self.tail.extend(rest);
+        self.missing += (skipped + over) as u64;
+    }
+
+    /// What was kept, with a note where some is missing. Whole lines stay whole, if there are any.
+    pub(crate) fn captured(mut self) -> Captured {
+        let mut bytes = std::mem::take(&mut self.head);
+        let tail = self.tail.make_contiguous();
+        if self.missing == 0 {
+            bytes.extend_from_slice(tail);
+            return Captured { bytes, missing: 0 };
+        }
+        let mut missing = self.missing;
+        let end = bytes
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(bytes.len(), |at| at + 1);
+        missing += (bytes.len() - end) as u64;
+        bytes.truncate(end);
+        let start = tail
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        // A tail of one line that ends with it would be nothing.
+        let start = if start == tail.len() { 0 } else { start };
+        missing += start as u64;
+        if !bytes.ends_with(b"\n") {
+            bytes.push(b'\n');
+        }
+        bytes.extend_from_slice(format!("[{missing} bytes are missing here]\n").as_bytes());
+        bytes.extend_from_slice(tail.get(start..).unwrap_or_default());
+        Captured { bytes, missing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(most: usize, chunks: &[&[u8]]) -> (String, u64) {
+        let mut kept = Kept::new(most);
+        chunks.iter().for_each(|chunk| kept.add(chunk));
+        let captured = kept.captured();
+        (
+            String::from_utf8_lossy(&captured.bytes).into_owned(),
+            captured.missing,
+        )
+    }
+
+    #[test]
+    fn what_fits_is_whole() {
+        assert_eq!(kept(10, &[b"01234", b"56789"]), ("0123456789".into(), 0));
+        assert_eq!(kept(10, &[b"0123456789"]), ("0123456789".into(), 0));
+        assert_eq!(kept(10, &[]), (String::new(), 0));
+    }
+
+    #[test]
+    fn the_middle_is_missing_and_counted() {
+        assert_eq!(
+            kept(10, &[b"01234", b"5678", b"9ab"]),
+            ("01234\n[2 bytes are missing here]\n789ab".into(), 2)
+        );
+        let long = "x".repeat(1_000_000);
+        let (text, missing) = kept(10, &[b"ab\ncd", long.as_bytes(), b"\ny\n"]);
+        assert_eq!(text, "ab\n[1000003 bytes are missing here]\ny\n");
+        assert_eq!(missing, 1_000_003);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_stay_as_they_are() {
+        let mut kept = Kept::new(10);
+        kept.add(&[0xff, 0, 0xfe]);
+        assert_eq!(kept.captured().bytes, [0xff, 0, 0xfe]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Where commands run: one trait, and what the machine has behind it.
+//!
+//! `process` makes a sandbox of what the Linux kernel has, `container` asks Docker or Podman for one, `none` runs the
+//! command as it is and must be asked for by name. A sandbox gives all that a [`Spec`] asks for or refuses to start.
+//!
+//! Never here: which command may run, and how long its output is kept.
+
+mod doctor;
+mod environment;
+mod error;
+mod find;
+mod none;
+#[cfg(target_os = "linux")]
+mod process;
+mod spec;
+
+use std::sync::Arc;
+
+use mimir_core::backend::BoxFuture;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use doctor::{Report, doctor};
+pub use error::{Fault, Stopped};
+pub use none::NoSandbox;
+#[cfg(target_os = "linux")]
+pub use process::ProcessSandbox;
+pub use spec::{Bound, Bounds, Mount, Network, Spec};
+
+/// What runs commands.
+pub trait Sandbox: Send + Sync {
+    /// The name that settings have for it.
+    fn name(&self) -> &'static str;
+
+    /// What it gives on this machine, in lines for a person; or why it is not to be had.
+    fn available(&self) -> Result<Vec<String>, Fault>;
+
+    /// Whether it holds the rules about paths.
+    fn shields(&self) -> bool {
+        true
+    }
+
+    /// Starts a command. When this is done, the program itself is running.
+    fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>>;
+}
+
+/// A command that runs. Dropping it kills it with all that it started.
+pub struct Child {
+    /// Its standard input.
+    pub stdin: Box<dyn AsyncWrite + Send + Sync + Unpin>,
+    /// Its standard output.
+    pub stdout: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    /// Its standard error.
+    pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    /// The command itself. Dropping it kills it with all that it started.
+    pub handle: Box<dyn Handle>,
+}
+
+/// The hold on a command with all that it started. Dropping it kills them.
+pub trait Handle: Send + Sync {
+    /// Waits until all of it is gone. May be dropped and called again.
+    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, Fault>>;
+
+    /// Asks all of it to end.
+    fn terminate(&mut self) -> BoxFuture<'_, ()>;
+
+    /// Kills all of it.
+    fn kill(&mut self) -> BoxFuture<'_, ()>;
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// What it ended with; 128 and the number of the signal that ended it.
+    pub code: i32,
+    /// Whether it was ended because of its memory.
+    pub out_of_memory: bool,
+}
+
+/// The strongest sandbox that this machine has without asking for anything: never `none`.
+pub fn strongest() -> Result<Arc<dyn Sandbox>, Fault> {
+    #[cfg(target_os = "linux")]
+    {
+        let process = ProcessSandbox::new();
+        process.available()?;
+        Ok(Arc::new(process))
+    }
+    #[cfg(not(target_os = "linux"))]
+    Err(Fault::Unavailable {
+        sandbox: "process",
+        why: "it needs Linux".into(),
+    })
+}

@@ -1,0 +1,161 @@
+//! The environment of a command, built up from nothing.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::error::Fault;
+use super::spec::Spec;
+
+/// Variables of this process that a command gets as they are: where toolchains are, and how people write numbers.
+/// None of them holds a secret or makes a program load code.
+const KEPT: &[&str] = &[
+    "CARGO_HOME",
+    "GOROOT",
+    "JAVA_HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "TZ",
+    "VOLTA_HOME",
+];
+
+/// Where programs are if nobody says.
+const USUAL_PATH: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+
+/// What of this process a command is told, read once.
+#[derive(Debug, Clone)]
+pub(super) struct Ambient {
+    /// Folders with programs, in order.
+    pub(super) path: Vec<PathBuf>,
+    /// The home of whoever runs this.
+    pub(super) home: Option<PathBuf>,
+    kept: Vec<(String, String)>,
+}
+
+impl Ambient {
+    pub(super) fn of_this_process() -> Self {
+        let path = std::env::var_os("PATH").filter(|path| !path.is_empty());
+        let path = match path {
+            Some(path) => std::env::split_paths(&path).collect(),
+            None => USUAL_PATH.map(PathBuf::from).to_vec(),
+        };
+        let kept = KEPT.iter().filter_map(|name| {
+            let value = std::env::var(name).ok()?;
+            Some(((*name).to_owned(), value))
+        });
+        Self {
+            // A folder that is relative to wherever one is would be the workspace: what is in there is no program of
+            // this machine.
+            path: dedup(path.into_iter().filter(|folder| folder.is_absolute())),
+            home: std::env::home_dir().filter(|home| home.is_absolute() && home.parent().is_some()),
+            kept: kept.collect(),
+        }
+    }
+
+    /// The variables of a command, of which `home` is the private one.
+    pub(super) fn of(
+        &self,
+        spec: &Spec,
+        path: &[PathBuf],
+        home: &Path,
+        temp: &Path,
+    ) -> Result<BTreeMap<OsString, OsString>, Fault> {
+        let joined = std::env::join_paths(path).unwrap_or_default();
+        let mut all: BTreeMap<OsString, OsString> = BTreeMap::new();
+        for (name, value) in &self.kept {
+            all.insert(name.into(), value.into());
+        }
+        all.entry("LANG".into()).or_insert_with(|| "C.UTF-8".into());
+        all.insert("PATH".into(), joined);
+        all.insert("HOME".into(), home.into());
+        all.insert("TMPDIR".into(), temp.into());
+        all.insert("PWD".into(), spec.directory.clone().into());
+        all.insert("TERM".into(), "dumb".into());
+        for (name, value) in &spec.environment {
+            fit(name, value)?;
+            all.insert(name.into(), value.into());
+        }
+        Ok(all)
+    }
+}
+
+/// A name with `=` would be another name.
+fn fit(name: &str, value: &str) -> Result<(), Fault> {
+    let unfit = |why| Fault::Unfit {
+        what: format!("the variable `{}`", name.escape_debug()),
+        why,
+    };
+    if name.is_empty() || name.contains('=') {
+        return Err(unfit("its name is empty or has a `=` in it"));
+    }
+    if name.contains('\0') || value.contains('\0') {
+        return Err(unfit("it has a zero byte in it"));
+    }
+    Ok(())
+}
+
+fn dedup(folders: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut seen = std::collections::HashSet::new();
+    folders
+        .filter(|folder| seen.insert(folder.clone()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::command::Program;
+
+    fn spec(environment: &[(&str, &str)]) -> Spec {
+        let mut spec = Spec::new(Program::Vector(vec!["true".into()]), "/work");
+        let pairs = environment.iter();
+        spec.environment = pairs.map(|(n, v)| ((*n).into(), (*v).into())).collect();
+        spec
+    }
+
+    #[test]
+    fn it_is_built_from_nothing() {
+        let ambient = Ambient::of_this_process();
+        let made = ambient
+            .of(
+                &spec(&[("LANG", "tr_TR"), ("A", "b=c")]),
+                &["/bin".into()],
+                Path::new("/h"),
+                Path::new("/t"),
+            )
+            .unwrap();
+        let get = |name: &str| {
+            made.get(std::ffi::OsStr::new(name))
+                .and_then(|v| v.to_str())
+        };
+        assert_eq!(get("PATH"), Some("/bin"));
+        assert_eq!(get("HOME"), Some("/h"));
+        assert_eq!(get("TMPDIR"), Some("/t"));
+        assert_eq!(get("LANG"), Some("tr_TR"));
+        assert_eq!(get("A"), Some("b=c"));
+        // What cargo gives every test is not passed on.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        assert_eq!(get("CARGO_MANIFEST_DIR"), None);
+    }
+
+    #[test]
+    fn a_variable_that_would_be_another_one_is_refused() {
+        for bad in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0y")] {
+            let made =
+                Ambient::of_this_process().of(&spec(&[bad]), &[], Path::new("/"), Path::new("/"));
+            assert!(matches!(made, Err(Fault::Unfit { .. })), "{bad:?}");
+        }
+    }
+}

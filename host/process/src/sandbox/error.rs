@@ -1,0 +1,211 @@
+//! Why a command did not start, or did not come to its end.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mimir_core::command::Finished;
+use mimir_core::names::did_you_mean;
+use mimir_core::text::prefix;
+use mimir_core::{Code, ToolError};
+use serde_json::json;
+
+/// A command that did not start, or did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The argument vector is empty.
+    #[error("a command needs a program")]
+    NoProgram,
+    /// A word, a variable or the script is none that a program can be given.
+    #[error("{what} cannot be given to a program: {why}")]
+    Unfit {
+        /// Which.
+        what: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// No folder of `PATH` has the program.
+    #[error("there is no program `{program}` here.{near}")]
+    NotFound {
+        /// As it was asked for.
+        program: String,
+        /// The nearest names, as a sentence, or nothing.
+        near: String,
+    },
+    /// The file is there and is no program.
+    #[error("`{program}` is not executable: {why}")]
+    NotExecutable {
+        /// As it was asked for.
+        program: String,
+        /// What is missing.
+        why: &'static str,
+    },
+    /// There is neither bash nor sh.
+    #[error("there is no shell here: neither `bash` nor `sh` is on the PATH")]
+    NoShell,
+    /// The folder to start in is not there.
+    #[error("there is no folder `{0}` to start in")]
+    NoDirectory(String),
+    /// The folder to start in is not in the workspace.
+    #[error("`{0}` is not in the workspace")]
+    Outside(String),
+    /// A workspace that no sandbox can make writable without giving itself up.
+    #[error(
+        "`{0}` cannot be the workspace of a sandboxed command: it holds what the sandbox is made of"
+    )]
+    Workspace(PathBuf),
+    /// A folder that was to be seen cannot be.
+    #[error("`{at}` cannot be mounted: {why}")]
+    Mount {
+        /// Which.
+        at: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// Something was asked for that this sandbox cannot hold.
+    #[error("the sandbox `{sandbox}` cannot hold {what} here: {why}")]
+    CannotHold {
+        /// Which sandbox.
+        sandbox: &'static str,
+        /// What was asked for.
+        what: &'static str,
+        /// Why not.
+        why: String,
+    },
+    /// The sandbox is not to be had here.
+    #[error("the sandbox `{sandbox}` is not to be had here: {why}")]
+    Unavailable {
+        /// Which sandbox.
+        sandbox: &'static str,
+        /// Why not.
+        why: String,
+    },
+    /// The image of a container is not on this machine.
+    #[error("the image `{0}` is not on this machine")]
+    NoImage(String),
+    /// The container engine answered with an error, or went away.
+    #[error("the container engine failed: {0}")]
+    Engine(String),
+    /// A step on the way into the sandbox failed.
+    #[error("the sandbox could not be set up: {stage}: {error}")]
+    Setup {
+        /// What was being done.
+        stage: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It ran for too long.
+    #[error("it was stopped after {} s", .0.after.as_secs_f32())]
+    Timeout(Box<Stopped>),
+    /// It used too much memory.
+    #[error("it was stopped: it used more than {}", mimir_core::text::bytes(.0.bound))]
+    Memory(Box<Stopped>),
+    /// It made something that no command may make.
+    #[error("it was stopped: it made `{path}`, which {rule}; what it made is now `{kept}`")]
+    Shielded {
+        /// What it made, below the workspace.
+        path: String,
+        /// Why it may not.
+        rule: String,
+        /// What that is called now.
+        kept: String,
+        /// How far it came.
+        stopped: Box<Stopped>,
+    },
+    /// There are too many commands in the background.
+    #[error(
+        "{0} commands are running in the background, which is as many as a session may have; stop one first"
+    )]
+    TooManyJobs(usize),
+    /// There is no such command in the background.
+    #[error("this session has no command {0} in the background")]
+    NoJob(u32),
+    /// A fault of ours or of the machine.
+    #[error("{doing}: {error}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// A command that was stopped, and what it had written by then.
+#[derive(Debug)]
+pub struct Stopped {
+    /// After how long.
+    pub after: Duration,
+    /// The bound that it went beyond, where that is a number.
+    pub bound: u64,
+    /// How it ended and what it wrote.
+    pub finished: Finished,
+}
+
+/// Characters of output that go with an error.
+const OUTPUT_WITH_ERROR: usize = 16_000;
+
+impl Fault {
+    pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Io { doing, error }
+    }
+
+    pub(crate) fn not_found<'a>(program: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::NotFound {
+            program: prefix(program, 200).to_owned(),
+            near: did_you_mean(program, known),
+        }
+    }
+
+    /// The stable code that a call fails with.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::NoProgram | Self::Unfit { .. } => Code::InvalidInput,
+            Self::NotFound { .. } | Self::NoImage(_) | Self::NoJob(_) => Code::NotFound,
+            Self::NotExecutable { .. } | Self::Shielded { .. } => Code::PermissionDenied,
+            Self::NoDirectory(_) => Code::FileNotFound,
+            Self::Outside(_) => Code::InvalidPath,
+            Self::Timeout(_) => Code::Timeout,
+            Self::Memory(_) | Self::TooManyJobs(_) => Code::LimitExceeded,
+            Self::NoShell
+            | Self::Workspace(_)
+            | Self::Mount { .. }
+            | Self::CannotHold { .. }
+            | Self::Unavailable { .. }
+            | Self::Engine(_) => Code::Unavailable,
+            Self::Setup { .. } | Self::Io { .. } => Code::Internal,
+        }
+    }
+
+    /// What a person can do about it.
+    fn way_out(&self) -> Option<String> {
+        match self {
+            Self::Workspace(_) | Self::CannotHold { .. } | Self::Unavailable { .. } => {
+                Some("`mimir doctor` says what each sandbox gives here; `sandbox: none` in the settings does without one".into())
+            }
+            Self::NoImage(image) => Some(format!("`docker pull {image}` brings it here")),
+            _ => None,
+        }
+    }
+}
+
+impl From<Fault> for ToolError {
+    fn from(fault: Fault) -> Self {
+        let error = Self::new(fault.code(), fault.to_string()).with_way_out(fault.way_out());
+        match &fault {
+            Fault::Timeout(stopped) | Fault::Memory(stopped) | Fault::Shielded { stopped, .. } => {
+                let output = String::from_utf8_lossy(&stopped.finished.combined.bytes);
+                let all = output.chars().count();
+                let last: String = output
+                    .chars()
+                    .skip(all.saturating_sub(OUTPUT_WITH_ERROR))
+                    .collect();
+                error.with_details(json!({
+                    "output": last,
+                    "exitCode": stopped.finished.exit_code,
+                    "durationMs": u64::try_from(stopped.after.as_millis()).unwrap_or(u64::MAX),
+                }))
+            }
+            _ => error,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Which file a program's name means, and which shell reads a script.
+
+use std::path::{Path, PathBuf};
+
+use mimir_core::command::Program;
+
+use super::error::Fault;
+
+/// The longest word that Linux hands to a program, its end included (`MAX_ARG_STRLEN`).
+const WORD_MOST: usize = 128 * 1024;
+
+/// Names that a folder may have before looking for a near one takes longer than it helps.
+const NAMES_MOST: usize = 20_000;
+
+/// A program with its arguments, ready to be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Resolved {
+    /// The file; relative to the folder that the command starts in if it was named so.
+    pub(super) file: PathBuf,
+    /// The arguments, with the name that the program was called by.
+    pub(super) arguments: Vec<String>,
+}
+
+/// Finds the program that is to run. `path` are the folders that it is looked for in.
+pub(super) fn resolve(
+    program: &Program,
+    path: &[PathBuf],
+    directory: &Path,
+) -> Result<Resolved, Fault> {
+    let resolved = match program {
+        Program::Vector(words) => {
+            let name = words.first().filter(|name| !name.is_empty());
+            let name = name.ok_or(Fault::NoProgram)?;
+            Resolved {
+                file: find(name, path, directory)?,
+                arguments: words.clone(),
+            }
+        }
+        Program::Script(text) => shell(text, path)?,
+    };
+    for word in &resolved.arguments {
+        let unfit = |why| Fault::Unfit {
+            what: match program {
+                Program::Vector(_) => "an argument".to_owned(),
+                Program::Script(_) => "the script".to_owned(),
+            },
+            why,
+        };
+        if word.contains('\0') {
+            return Err(unfit("it has a zero byte in it"));
+        }
+        if word.len() >= WORD_MOST {
+            return Err(unfit(
+                "it is longer than 128 KiB; put it into a file or on the standard input",
+            ));
+        }
+    }
+    Ok(resolved)
+}
+
+/// Neither shell reads a start-up file: bash is told so, and sh reads none when it is not a login shell and `ENV` is
+/// not set, which matters to interactive ones alone.
+fn shell(text: &str, path: &[PathBuf]) -> Result<Resolved, Fault> {
+    let on_path = |name: &str| {
+        let mut files = path.iter().map(|folder| folder.join(name));
+        files.find(|file| executable(file))
+    };
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    if let Some(file) = on_path("bash") {
+        return Ok(Resolved {
+            file,
+            arguments: words(&["bash", "--noprofile", "--norc", "-c", text]),
+        });
+    }
+    let file = on_path("sh").ok_or(Fault::NoShell)?;
+    Ok(Resolved {
+        file,
+        arguments: words(&["sh", "-c", text]),
+    })
+}
+
+fn find(name: &str, path: &[PathBuf], directory: &Path) -> Result<PathBuf, Fault> {
+    let not_executable = |why| Fault::NotExecutable {
+        program: name.to_owned(),
+        why,
+    };
+    if name.contains('/') {
+        let file = directory.join(name);
+        return match file.metadata() {
+            Err(_) => Err(Fault::not_found(name, [])),
+            Ok(metadata) if metadata.is_dir() => Err(not_executable("it is a folder")),
+            Ok(_) if !executable(&file) => Err(not_executable("`chmod +x` makes it so")),
+            Ok(_) => Ok(PathBuf::from(name)),
+        };
+    }
+    let mut unfit = false;
+    for folder in path {
+        let file = folder.join(name);
+        if executable(&file) {
+            return Ok(file);
+        }
+        unfit |= file.is_file();
+    }
+    if unfit {
+        return Err(not_executable(
+            "the file of that name on the PATH may not be run",
+        ));
+    }
+    let known: Vec<String> = path
+        .iter()
+        .filter_map(|folder| folder.read_dir().ok())
+        .flat_map(|entries| entries.take(NAMES_MOST).flatten())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    Err(Fault::not_found(name, known.iter().map(String::as_str)))
+}
+
+#[cfg(unix)]
+fn executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = file.metadata();
+    metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn executable(file: &Path) -> bool {
+    file.is_file()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn vector(words: &[&str]) -> Program {
+        Program::Vector(words.iter().map(|word| (*word).to_owned()).collect())
+    }
+
+    #[test]
+    fn a_name_is_looked_for_and_the_nearest_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("compile");
+        std::fs::write(&file, "#!/bin/sh\n").unwrap();
+        let path = [folder.path().to_owned()];
+        let find = |program: &Program| resolve(program, &path, folder.path());
+        assert!(matches!(
+            find(&vector(&["compile"])),
+            Err(Fault::NotExecutable { .. })
+        ));
+        assert!(matches!(
+            find(&vector(&["./compile"])),
+            Err(Fault::NotExecutable { .. })
+        ));
+        assert!(matches!(
+            find(&vector(&["./"])),
+            Err(Fault::NotExecutable { .. })
+        ));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(find(&vector(&["compile", "x"])).unwrap().file, file);
+        let error = find(&vector(&["compiel"])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no program `compiel` here. Did you mean `compile`?"
+        );
+        assert!(matches!(
+            find(&vector(&["./other"])),
+            Err(Fault::NotFound { .. })
+        ));
+        assert!(matches!(find(&vector(&[])), Err(Fault::NoProgram)));
+        assert!(matches!(find(&vector(&[""])), Err(Fault::NoProgram)));
+        assert!(matches!(
+            find(&vector(&["compile", "\0"])),
+            Err(Fault::Unfit { .. })
+        ));
+        let long = "x".repeat(WORD_MOST);
+        assert!(matches!(
+            find(&vector(&["compile", &long])),
+            Err(Fault::Unfit { .. })
+        ));
+        assert!(matches!(
+            find(&Program::Script("true".into())),
+            Err(Fault::NoShell)
+        ));
+    }
+
+    #[test]
+    fn a_shell_reads_no_start_up_file() {
+        let path = [PathBuf::from("/usr/bin"), PathBuf::from("/bin")];
+        let found = resolve(&Program::Script("x".into()), &path, Path::new("/")).unwrap();
+        match found.arguments[0].as_str() {
+            "bash" => assert_eq!(found.arguments[1..3], ["--noprofile", "--norc"]),
+            shell => assert_eq!(shell, "sh"),
+        }
+    }
+}

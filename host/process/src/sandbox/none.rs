@@ -1,0 +1,285 @@
+//! No sandbox: the command runs as whoever runs us, and reaches what they reach. It must be asked for by name.
+//!
+//! The environment is built from nothing here too, and nothing of the command is left when it ends: on Linux whatever
+//! it has started is found by a variable that all of it inherits, elsewhere by its group.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use mimir_core::backend::BoxFuture;
+use tokio::process::Command;
+
+use super::environment::Ambient;
+use super::{Child, Exit, Fault, Handle, Network, Sandbox, Spec, find};
+
+const NAME: &str = "none";
+
+/// The variable that all of a command inherits, and by which it is found.
+const MARK: &str = "MIMIR_COMMAND";
+
+/// The sandbox `none`.
+#[derive(Debug)]
+pub struct NoSandbox {
+    ambient: Ambient,
+}
+
+impl Default for NoSandbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl NoSandbox {
+    /// Looks at the environment of this process.
+    pub fn new() -> Self {
+        Self {
+            ambient: Ambient::of_this_process(),
+        }
+    }
+}
+
+impl Sandbox for NoSandbox {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn available(&self) -> Result<Vec<String>, Fault> {
+        Ok(vec![
+            "no bounds: files, network and processes are those of whoever runs mimir".to_owned(),
+            "the environment is built from nothing, and a timeout ends all that was started"
+                .to_owned(),
+        ])
+    }
+
+    fn shields(&self) -> bool {
+        false
+    }
+
+    fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {
+        Box::pin(async move {
+            holds(spec)?;
+            start(&self.ambient, spec)
+        })
+    }
+}
+
+/// What was asked for and cannot be held without a sandbox.
+fn holds(spec: &Spec) -> Result<(), Fault> {
+    let bounds = &spec.bounds;
+    let what = if spec.network == Network::Proxy {
+        "a way out through a proxy"
+    } else if bounds.memory.asked() {
+        "a bound of memory"
+    } else if bounds.processes.asked() {
+        "a bound of processes"
+    } else if bounds.cpu.is_some() {
+        "a bound of processor time"
+    } else if !spec.mounts.is_empty() {
+        "mounts"
+    } else {
+        return Ok(());
+    };
+    Err(Fault::CannotHold {
+        sandbox: NAME,
+        what,
+        why: "there is no sandbox that could".to_owned(),
+    })
+}
+
+fn start(ambient: &Ambient, spec: &Spec) -> Result<Child, Fault> {
+    let found = find::resolve(&spec.program, &ambient.path, &spec.directory)?;
+    let home = ambient.home.clone().unwrap_or_else(|| PathBuf::from("/"));
+    let variables = ambient.of(spec, &ambient.path, &home, &std::env::temp_dir())?;
+    let mark = mark();
+    let file = if found.file.is_absolute() {
+        found.file
+    } else {
+        spec.directory.join(found.file)
+    };
+    let mut command = Command::new(file);
+    command
+        .args(found.arguments.get(1..).unwrap_or_default())
+        .env_clear()
+        .envs(variables)
+        .env(MARK, &mark)
+        .current_dir(&spec.directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    #[cfg(unix)]
+    {
+        command.process_group(0);
+        if let Some(name) = found.arguments.first() {
+            command.arg0(name);
+        }
+    }
+    let mut child = command
+        .spawn()
+        .map_err(|error| refused(error, spec, &found.arguments))?;
+    let closed = || Fault::io("a command has no input or output")(io::ErrorKind::BrokenPipe.into());
+    Ok(Child {
+        stdin: Box::new(child.stdin.take().ok_or_else(closed)?),
+        stdout: Box::new(child.stdout.take().ok_or_else(closed)?),
+        stderr: Box::new(child.stderr.take().ok_or_else(closed)?),
+        handle: Box::new(Running {
+            group: child.id(),
+            child,
+            mark,
+            exit: None,
+        }),
+    })
+}
+
+fn refused(error: io::Error, spec: &Spec, arguments: &[String]) -> Fault {
+    let program = arguments.first().cloned().unwrap_or_default();
+    match error.kind() {
+        _ if !spec.directory.is_dir() => Fault::NoDirectory(spec.directory.display().to_string()),
+        io::ErrorKind::PermissionDenied => Fault::NotExecutable {
+            program,
+            why: "the system refuses to run it",
+        },
+        io::ErrorKind::NotFound => Fault::NotExecutable {
+            program,
+            why: "the program that its first line names is not there",
+        },
+        _ => Fault::io("a command could not be started")(error),
+    }
+}
+
+/// What no other command is marked with.
+fn mark() -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let now = std::time::UNIX_EPOCH
+        .elapsed()
+        .map_or(0, |since| since.as_nanos());
+    format!(
+        "{}-{}-{now}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+struct Running {
+    child: tokio::process::Child,
+    group: Option<u32>,
+    mark: String,
+    exit: Option<Exit>,
+}
+
+impl Running {
+    async fn ended(&mut self) -> Result<Exit, Fault> {
+        if let Some(exit) = self.exit {
+            return Ok(exit);
+        }
+        let status = self
+            .child
+            .wait()
+            .await
+            .map_err(Fault::io("a command cannot be waited for"))?;
+        // What it has left behind ends with it.
+        signal(self.group, &self.mark, Signal::Kill);
+        let exit = Exit {
+            code: code(status),
+            out_of_memory: false,
+        };
+        self.exit = Some(exit);
+        Ok(exit)
+    }
+}
+
+impl Handle for Running {
+    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, Fault>> {
+        Box::pin(self.ended())
+    }
+
+    fn terminate(&mut self) -> BoxFuture<'_, ()> {
+        signal(self.group, &self.mark, Signal::Terminate);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn kill(&mut self) -> BoxFuture<'_, ()> {
+        signal(self.group, &self.mark, Signal::Kill);
+        let _ = self.child.start_kill();
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.exit.is_none() {
+            signal(self.group, &self.mark, Signal::Kill);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    Terminate,
+    Kill,
+}
+
+#[cfg(unix)]
+fn code(status: std::process::ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    status
+        .code()
+        .or(status.signal().map(|signal| 128 + signal))
+        .unwrap_or(1)
+}
+
+#[cfg(not(unix))]
+fn code(status: std::process::ExitStatus) -> i32 {
+    status.code().unwrap_or(1)
+}
+
+/// How often what was started is looked for: each time it may have started something while we looked.
+#[cfg(target_os = "linux")]
+const ROUNDS: usize = 50;
+
+/// Signals the group of the command, and whatever carries its mark.
+#[cfg(target_os = "linux")]
+fn signal(group: Option<u32>, mark: &str, signal: Signal) {
+    use rustix::process::{Pid, kill_process, kill_process_group};
+    let number = match signal {
+        Signal::Terminate => rustix::process::Signal::TERM,
+        Signal::Kill => rustix::process::Signal::KILL,
+    };
+    let pid = |id: u32| i32::try_from(id).ok().and_then(Pid::from_raw);
+    if let Some(group) = group.and_then(pid) {
+        let _ = kill_process_group(group, number);
+    }
+    let wanted = format!("{MARK}={mark}");
+    for _ in 0..ROUNDS {
+        let found: Vec<u32> = marked(wanted.as_bytes()).collect();
+        for id in &found {
+            if let Some(pid) = pid(*id) {
+                let _ = kill_process(pid, number);
+            }
+        }
+        if found.is_empty() || signal == Signal::Terminate {
+            return;
+        }
+    }
+}
+
+/// The processes that have this among their variables and are not gone.
+#[cfg(target_os = "linux")]
+fn marked(variable: &[u8]) -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(move |entry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        let variables = std::fs::read(entry.path().join("environ")).ok()?;
+        variables
+            .split(|byte| *byte == 0)
+            .any(|one| one == variable)
+            .then_some(id)
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn signal(_: Option<u32>, _: &str, _: Signal) {
+    // `kill_on_drop` and `start_kill` reach the command itself.
+}

@@ -1,0 +1,168 @@
+//! A sandbox of what the Linux kernel has: namespaces, mounts, Landlock, a filter of system calls, control groups and
+//! limits. Made in this process, without any program that has rights of its own.
+//!
+//! What a command sees: the programs and libraries of this machine and the person's toolchains, read-only; its
+//! workspace, writable but for what the rules cover; a home, a temporary folder and devices of its own; the processes
+//! that it starts itself; and a network of which it is the only machine.
+//!
+//! Linux 5.12 or newer, as the first that sets attributes of a whole tree of mounts.
+
+mod cgroup;
+mod filter;
+mod handle;
+mod inside;
+mod landlock;
+mod plan;
+mod root;
+mod shield;
+mod start;
+mod sys;
+mod view;
+
+use std::sync::OnceLock;
+
+use ::landlock::ABI;
+use mimir_core::backend::BoxFuture;
+use seccompiler::BpfProgram;
+
+use super::environment::Ambient;
+use super::{Bound, Child, Fault, Network, Sandbox, Spec};
+use cgroup::Tree;
+use view::View;
+
+const NAME: &str = "process";
+
+/// The sandbox `process`.
+pub struct ProcessSandbox {
+    ambient: Ambient,
+    view: View,
+    groups: Tree,
+    landlock: Option<ABI>,
+    filters: Result<Vec<BpfProgram>, String>,
+    /// Whether a command can be run in it: found out by running one.
+    tried: OnceLock<Result<Gives, String>>,
+}
+
+/// What a trial has shown.
+#[derive(Debug, Clone, Copy)]
+struct Gives {
+    /// Whether a command sees its own processes in `/proc`. In some containers nobody may mount that.
+    proc: bool,
+}
+
+impl Default for ProcessSandbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ProcessSandbox {
+    /// Looks at what this machine has. That costs some files to be looked at, and nothing is run.
+    pub fn new() -> Self {
+        let ambient = Ambient::of_this_process();
+        Self {
+            view: View::of_this_machine(&ambient),
+            ambient,
+            groups: Tree::find(),
+            landlock: landlock::abi(),
+            filters: filter::filters().map_err(|error| error.to_string()),
+            tried: OnceLock::new(),
+        }
+    }
+
+    fn gives(&self) -> Result<Gives, Fault> {
+        let tried = self.tried.get_or_init(|| self.try_out());
+        tried
+            .clone()
+            .map_err(|why| Fault::Unavailable { sandbox: NAME, why })
+    }
+
+    /// Whether what was asked for can be held. What is usual need not be.
+    fn holds(&self, spec: &Spec) -> Result<(), Fault> {
+        let cannot = |what, why: &str| {
+            Err(Fault::CannotHold {
+                sandbox: NAME,
+                what,
+                why: why.to_owned(),
+            })
+        };
+        let no_group = "no control group can be made below the one that this process is in";
+        if spec.network != Network::None {
+            return cannot(
+                "access to the network",
+                "it has a network of its own, and there is no way out of it yet",
+            );
+        }
+        if spec.bounds.memory.asked() && !self.groups.holds_memory() {
+            return cannot("a bound of memory", no_group);
+        }
+        if spec.bounds.cpu.is_some() && !self.groups.holds_cpu() {
+            return cannot("a bound of processor time", no_group);
+        }
+        if spec.bounds.processes.asked() && !self.holds_processes() {
+            return cannot("a bound of processes", no_group);
+        }
+        if !self.view.takes(&spec.workspace) {
+            return Err(Fault::Workspace(spec.workspace.clone()));
+        }
+        Ok(())
+    }
+
+    /// By a group, or by the limit that the kernel has for each user, from which root is exempt.
+    fn holds_processes(&self) -> bool {
+        self.groups.holds_processes() || !rustix::process::geteuid().is_root()
+    }
+}
+
+impl Sandbox for ProcessSandbox {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn available(&self) -> Result<Vec<String>, Fault> {
+        let gives = self.gives()?;
+        let usual = super::Bounds::default();
+        let held = |holds: bool, what: String| match holds {
+            true => what,
+            false => format!("{what}: cannot be held here, no control group can be made"),
+        };
+        let bound = |bound: Bound| mimir_core::text::bytes(bound.value());
+        Ok(vec![
+            "programs and toolchains read-only, workspace writable, home and /tmp its own"
+                .to_owned(),
+            "namespaces: user, processes, mounts, network, ipc, host name, control groups"
+                .to_owned(),
+            match gives.proc {
+                true => "/proc: its own processes, read-only".to_owned(),
+                false => "/proc: empty, since this machine lets nobody mount it (a container?)"
+                    .to_owned(),
+            },
+            "network: none but its own loopback".to_owned(),
+            match self.landlock {
+                Some(abi) => format!("Landlock: version {abi}"),
+                None => "Landlock: this kernel has none; the mounts hold without it".to_owned(),
+            },
+            "system calls: filtered".to_owned(),
+            held(
+                self.groups.holds_memory(),
+                format!("memory: {}", bound(usual.memory)),
+            ),
+            held(
+                self.holds_processes(),
+                format!("processes: {}", usual.processes.value()),
+            ),
+            held(
+                self.groups.holds_cpu(),
+                "processor time: where it is asked for".to_owned(),
+            ),
+        ])
+    }
+
+    fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {
+        Box::pin(async move {
+            let gives = self.gives()?;
+            self.holds(spec)?;
+            self.start_with(spec, gives).await
+        })
+    }
+}

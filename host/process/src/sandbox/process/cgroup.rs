@@ -1,0 +1,289 @@
+//! Control groups, where the machine lets us make some: memory, processes and processor time of a command with all
+//! that it starts.
+//!
+//! Both versions: in the second, all is in one tree, and a group may be made where a delegated one is above us; in the
+//! first, each controller has a tree.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Access, access};
+
+use crate::sandbox::{Bounds, Fault};
+
+/// Where groups can be made.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tree {
+    memory: Option<PathBuf>,
+    pids: Option<PathBuf>,
+    cpu: Option<PathBuf>,
+    unified: bool,
+}
+
+/// The groups of one command. Dropping it removes them.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    folders: Vec<PathBuf>,
+    /// What says whether something was killed for its memory.
+    events: Option<PathBuf>,
+}
+
+impl Tree {
+    /// Looks at where this process is.
+    pub(super) fn find() -> Self {
+        let read = |file| fs::read_to_string(file).unwrap_or_default();
+        let tree = Self::parse(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"));
+        tree.sweep();
+        tree
+    }
+
+    fn parse(own: &str, mounts: &str) -> Self {
+        let mut tree = Self::default();
+        let v1 = |controller: &str| {
+            let path = own.lines().find_map(|line| {
+                let mut parts = line.splitn(3, ':').skip(1);
+                let named = parts.next()?.split(',').any(|name| name == controller);
+                parts.next().filter(|_| named)
+            })?;
+            let folder = mounted(mounts, "cgroup", Some(controller), path)?;
+            can_make(&folder).then_some(folder)
+        };
+        tree.memory = v1("memory");
+        tree.pids = v1("pids");
+        tree.cpu = v1("cpu");
+        if tree.memory.is_none() && tree.pids.is_none() {
+            let path = own.lines().find_map(|line| line.strip_prefix("0::"));
+            if let Some(folder) = path.and_then(|path| mounted(mounts, "cgroup2", None, path)) {
+                tree.unified(&folder);
+            }
+        }
+        tree
+    }
+
+    /// The nearest group above this process that hands controllers down and lets us in.
+    fn unified(&mut self, own: &Path) {
+        for folder in own
+            .ancestors()
+            .take_while(|folder| folder.join("cgroup.procs").exists())
+        {
+            let down =
+                fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
+            let has = |name: &str| down.split_whitespace().any(|down| down == name);
+            if !has("memory") || !has("pids") || !can_make(folder) {
+                continue;
+            }
+            if access(folder.join("cgroup.procs"), Access::WRITE_OK).is_err() {
+                continue;
+            }
+            *self = Self {
+                memory: Some(folder.to_owned()),
+                pids: Some(folder.to_owned()),
+                cpu: has("cpu").then(|| folder.to_owned()),
+                unified: true,
+            };
+            return;
+        }
+    }
+
+    /// Removes the groups of programs that were killed before they could.
+    fn sweep(&self) {
+        for folder in [&self.memory, &self.pids, &self.cpu].into_iter().flatten() {
+            for entry in folder.read_dir().into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let owner = name
+                    .to_str()
+                    .and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
+                if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                    // One that is in use after all stays.
+                    let _ = fs::remove_dir(entry.path());
+                }
+            }
+        }
+    }
+
+    pub(super) fn holds_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    pub(super) fn holds_processes(&self) -> bool {
+        self.pids.is_some()
+    }
+
+    pub(super) fn holds_cpu(&self) -> bool {
+        self.cpu.is_some()
+    }
+
+    /// Makes the groups of one command. What they cannot hold is left out: whoever asks looks before.
+    pub(super) fn make(&self, bounds: &Bounds) -> Result<Groups, Fault> {
+        let mut groups = Groups::default();
+        self.fill(&mut groups, bounds).map_err(Fault::io(
+            "the control groups of a command could not be made",
+        ))?;
+        Ok(groups)
+    }
+
+    fn fill(&self, groups: &mut Groups, bounds: &Bounds) -> io::Result<()> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!(
+            "{PREFIX}{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let mut make = |parent: &Path| {
+            let folder = parent.join(&name);
+            if !groups.folders.contains(&folder) {
+                fs::create_dir(&folder)?;
+                groups.folders.push(folder.clone());
+            }
+            io::Result::Ok(folder)
+        };
+        if let Some(parent) = &self.memory {
+            let folder = make(parent)?;
+            let most = bounds.memory.value().to_string();
+            if self.unified {
+                fs::write(folder.join("memory.max"), most)?;
+                // Swap may not be there, and a group that is killed as a whole is younger than this version.
+                let _ = fs::write(folder.join("memory.swap.max"), "0");
+                let _ = fs::write(folder.join("memory.oom.group"), "1");
+                groups.events = Some(folder.join("memory.events"));
+            } else {
+                fs::write(folder.join("memory.limit_in_bytes"), &most)?;
+                let _ = fs::write(folder.join("memory.memsw.limit_in_bytes"), most);
+                groups.events = Some(folder.join("memory.oom_control"));
+            }
+        }
+        if let Some(parent) = &self.pids {
+            let folder = make(parent)?;
+            // And the first process of the namespace.
+            let most = bounds.processes.value().saturating_add(1);
+            fs::write(folder.join("pids.max"), most.to_string())?;
+        }
+        if let (Some(parent), Some(percent)) = (&self.cpu, bounds.cpu) {
+            let folder = make(parent)?;
+            let quota = u64::from(percent) * PERIOD / 100;
+            if self.unified {
+                fs::write(folder.join("cpu.max"), format!("{quota} {PERIOD}"))?;
+            } else {
+                fs::write(folder.join("cpu.cfs_period_us"), PERIOD.to_string())?;
+                fs::write(folder.join("cpu.cfs_quota_us"), quota.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What our groups are called, before the process that made them and a number.
+const PREFIX: &str = "mimir-";
+
+/// Microseconds over which processor time is shared out: the kernel's own default.
+const PERIOD: u64 = 100_000;
+
+impl Groups {
+    /// Files to which a process writes `0` to get in.
+    pub(super) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
+        let open = |folder: &PathBuf| {
+            let file = fs::OpenOptions::new()
+                .write(true)
+                .open(folder.join("cgroup.procs"));
+            file.map(OwnedFd::from)
+        };
+        self.folders.iter().map(open).collect()
+    }
+
+    /// Whether something was killed because the memory was used up.
+    pub(super) fn out_of_memory(&self) -> bool {
+        let text = self
+            .events
+            .as_ref()
+            .and_then(|file| fs::read_to_string(file).ok());
+        text.is_some_and(|text| {
+            text.lines()
+                .filter_map(|line| line.strip_prefix("oom_kill "))
+                .any(|count| count.trim() != "0")
+        })
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for folder in &self.folders {
+            // The last process is gone, but the group may hear of it a moment later.
+            for _ in 0..20 {
+                match fs::remove_dir(folder) {
+                    Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
+/// Where the group `path` of a tree is on this machine.
+fn mounted(mounts: &str, kind: &str, controller: Option<&str>, path: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (place, file_system) = line.split_once(" - ")?;
+        let mut place = place.split(' ').skip(3);
+        let (root, at) = (place.next()?, place.next()?);
+        let mut file_system = file_system.split(' ');
+        let same = file_system.next()? == kind;
+        let options = file_system.nth(1)?;
+        let right = controller.is_none_or(|name| options.split(',').any(|option| option == name));
+        if !same || !right {
+            return None;
+        }
+        let below = Path::new(path).strip_prefix(root).ok()?;
+        Some(Path::new(at).join(below))
+    })
+}
+
+/// Whether a group can be made below this one; only trying tells.
+fn can_make(folder: &Path) -> bool {
+    let probe = folder.join(format!("{PREFIX}{}-probe", std::process::id()));
+    let made = fs::create_dir(&probe).is_ok();
+    if made {
+        let _ = fs::remove_dir(&probe);
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
+        30 31 0:33 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+        41 31 0:38 /init.scope /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
+
+    #[test]
+    fn a_group_is_found_where_its_tree_is_mounted() {
+        let at = |kind, controller, path| mounted(MOUNTS, kind, controller, path);
+        assert_eq!(
+            at("cgroup", Some("memory"), "/a/b"),
+            Some("/sys/fs/cgroup/memory/a/b".into())
+        );
+        assert_eq!(
+            at("cgroup", Some("cpuacct"), "/"),
+            Some("/sys/fs/cgroup/cpu/".into())
+        );
+        assert_eq!(at("cgroup", Some("pids"), "/"), None);
+        assert_eq!(
+            at("cgroup2", None, "/init.scope/x"),
+            Some("/sys/fs/cgroup/unified/x".into())
+        );
+        // Above what is mounted here.
+        assert_eq!(at("cgroup2", None, "/other"), None);
+    }
+
+    #[test]
+    fn a_machine_without_groups_has_none() {
+        let tree = Tree::parse("", "");
+        assert!(!tree.holds_memory() && !tree.holds_processes() && !tree.holds_cpu());
+        assert!(tree.make(&Bounds::default()).unwrap().folders.is_empty());
+    }
+}

@@ -1,0 +1,157 @@
+//! The hold on a command: the descriptor of the first process of its namespace. When that one ends, so does all that
+//! was started in there, and the kernel says so only when they are gone.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use mimir_core::backend::BoxFuture;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use tokio::net::unix::pipe;
+
+use super::cgroup::Groups;
+use super::plan::{Record, Stage};
+use super::start::{begun, record};
+use super::sys;
+use crate::sandbox::{Exit, Fault, Handle};
+
+/// A command, and all that it has started.
+pub(super) struct Held {
+    process: Arc<OwnedFd>,
+    status: Status,
+    /// When this is closed, the first process ends, whoever closes it.
+    _life: OwnedFd,
+    exit: Option<Exit>,
+    /// Removed when all processes in them are gone.
+    groups: Option<Groups>,
+}
+
+enum Status {
+    Raw(Option<OwnedFd>),
+    Async(pipe::Receiver),
+}
+
+impl Held {
+    pub(super) fn new(
+        process: OwnedFd,
+        status: OwnedFd,
+        life: OwnedFd,
+        groups: Groups,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            process: Arc::new(process),
+            status: Status::Raw(Some(status)),
+            _life: life,
+            exit: None,
+            groups: Some(groups),
+        })
+    }
+
+    /// Waits until the program runs, or it is known why it does not.
+    pub(super) async fn started(&mut self) -> Result<(), (Stage, io::Error)> {
+        begun(match self.status() {
+            Ok(status) => record(status).await,
+            Err(error) => return Err((Stage::Fork, error)),
+        })
+    }
+
+    /// The same where there is nothing to wait with.
+    pub(super) fn started_blocking(&mut self) -> Result<(), (Stage, io::Error)> {
+        let mut bytes = [0; Record::BYTES];
+        let read = match &mut self.status {
+            Status::Raw(status) => match status.take() {
+                Some(status) => File::from(status).read_exact(&mut bytes),
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+            },
+            Status::Async(_) => Err(io::ErrorKind::Unsupported.into()),
+        };
+        begun(read.ok().and_then(|()| Record::read(bytes)))
+    }
+
+    fn status(&mut self) -> io::Result<&mut pipe::Receiver> {
+        if let Status::Raw(raw) = &mut self.status {
+            let raw = raw.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            self.status = Status::Async(pipe::Receiver::from_owned_fd(raw)?);
+        }
+        match &mut self.status {
+            Status::Async(status) => Ok(status),
+            Status::Raw(_) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    async fn ended(&mut self) -> io::Result<Exit> {
+        if let Some(exit) = self.exit {
+            return Ok(exit);
+        }
+        let process = sys::when_ended(&self.process)?;
+        // Readable when the first process is gone, which it is when all others are.
+        let _ = process.readable().await?;
+        drop(process);
+        let reaped = reap(&self.process);
+        let said = match self.status() {
+            Ok(status) => record(status).await,
+            Err(_) => None,
+        };
+        let out_of_memory = self.groups.as_ref().is_some_and(Groups::out_of_memory);
+        let exit = Exit {
+            code: match said {
+                Some(Record::Exited(code)) => code,
+                _ => reaped,
+            },
+            out_of_memory,
+        };
+        self.exit = Some(exit);
+        self.groups = None;
+        Ok(exit)
+    }
+}
+
+/// Takes the first process off the list of those that have ended.
+fn reap(process: &OwnedFd) -> i32 {
+    let killed = 128 + libc::SIGKILL;
+    match waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED) {
+        Ok(Some(status)) => {
+            let signal = status.terminating_signal().map(|signal| 128 + signal);
+            status.exit_status().or(signal).unwrap_or(killed)
+        }
+        // Somebody else in this program has taken it.
+        _ => killed,
+    }
+}
+
+impl Handle for Held {
+    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, Fault>> {
+        Box::pin(async {
+            self.ended()
+                .await
+                .map_err(Fault::io("a command cannot be waited for"))
+        })
+    }
+
+    fn terminate(&mut self) -> BoxFuture<'_, ()> {
+        // The first process passes it on to all others.
+        let _ = pidfd_send_signal(&self.process, Signal::TERM);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn kill(&mut self) -> BoxFuture<'_, ()> {
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.exit.is_some() {
+            return;
+        }
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
+        // It is gone within moments, but a zombie until somebody asks, and its groups are in use until then.
+        let (process, groups) = (Arc::clone(&self.process), self.groups.take());
+        std::thread::spawn(move || {
+            reap(&process);
+            drop(groups);
+        });
+    }
+}

@@ -1,0 +1,298 @@
+//! All that the child needs to get from the fork to the program, prepared before the fork.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use rustix::process::{Resource, Rlimit};
+use seccompiler::BpfProgram;
+
+use super::landlock::Landlock;
+use super::sys::Pointers;
+
+/// What the child does, and what it has for that.
+pub(super) struct Plan {
+    /// The group files that it writes itself into.
+    pub(super) groups: Vec<OwnedFd>,
+    pub(super) uid_map: Vec<u8>,
+    pub(super) gid_map: Vec<u8>,
+    /// The new root, made in this order.
+    pub(super) steps: Vec<Step>,
+    /// Where the program starts.
+    pub(super) directory: CString,
+    pub(super) landlock: Option<Landlock>,
+    pub(super) limits: Vec<(Resource, Rlimit)>,
+    pub(super) filters: Vec<BpfProgram>,
+    pub(super) program: CString,
+    pub(super) arguments: Pointers,
+    pub(super) environment: Pointers,
+    pub(super) stdin: OwnedFd,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
+    /// Where records are written to.
+    pub(super) status: OwnedFd,
+    /// Ends when whoever started this is gone.
+    pub(super) lifeline: OwnedFd,
+    /// For the moment before the program begins.
+    pub(super) stack: Vec<u8>,
+    /// Why the program did not begin.
+    pub(super) failed: Option<(Stage, Errno)>,
+}
+
+impl Plan {
+    /// A folder that nobody may look into.
+    pub(super) const VOID_FOLDER: &CStr = c".void/folder";
+    /// A file that nobody may read.
+    pub(super) const VOID_FILE: &CStr = c".void/file";
+    /// Bytes of stack between the fork and the program: there are few frames, and none is large.
+    pub(super) const STACK: usize = 64 * 1024;
+}
+
+/// One step towards the new root. Places are relative to it.
+pub(super) enum Step {
+    Directory {
+        at: CString,
+        mode: u32,
+    },
+    File {
+        at: CString,
+        content: Vec<u8>,
+        mode: u32,
+    },
+    Link {
+        at: CString,
+        to: CString,
+    },
+    /// What this machine has at `from`.
+    Bind {
+        from: CString,
+        at: CString,
+        attributes: Attributes,
+    },
+    /// A file system of its own.
+    Fresh {
+        kind: CString,
+        at: CString,
+        options: Vec<(CString, CString)>,
+        attributes: Attributes,
+    },
+    /// Something over what has been mounted before.
+    Cover {
+        at: CString,
+        with: Cover,
+    },
+}
+
+/// What comes over a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cover {
+    /// Itself, so that it stays where it is.
+    Pin,
+    /// Itself, to be read only.
+    ReadOnly,
+    /// Nothing that could be read.
+    Nothing {
+        /// Whether it is a folder.
+        folder: bool,
+    },
+}
+
+/// What may not be done by way of a mount: bits of `mount_setattr`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Attributes(pub(super) u64);
+
+impl Attributes {
+    pub(super) const READ_ONLY: Self = Self::of(MountAttrFlags::MOUNT_ATTR_RDONLY);
+    /// No program gets rights from a file's mode, and no file is a device.
+    pub(super) const PLAIN: Self =
+        Self::of(MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV));
+    /// The same, to be read only.
+    pub(super) const SYSTEM: Self = Self(Self::READ_ONLY.0 | Self::PLAIN.0);
+    /// A device that is no program.
+    pub(super) const DEVICE: Self =
+        Self::of(MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NOEXEC));
+    /// Nothing at all.
+    pub(super) const NOTHING: Self = Self(Self::SYSTEM.0 | Self::DEVICE.0);
+
+    const fn of(flags: MountAttrFlags) -> Self {
+        Self(flags.bits() as u64)
+    }
+}
+
+/// Where a child that does not get to its program has stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Group,
+    Identity,
+    Root,
+    Step(u32),
+    Pivot,
+    Seal,
+    Network,
+    Name,
+    Directory,
+    Landlock,
+    Privileges,
+    Fork,
+    Session,
+    Limits,
+    Filter,
+    Execute,
+}
+
+impl Stage {
+    const ALL: [Self; 16] = [
+        Self::Group,
+        Self::Identity,
+        Self::Root,
+        Self::Step(0),
+        Self::Pivot,
+        Self::Seal,
+        Self::Network,
+        Self::Name,
+        Self::Directory,
+        Self::Landlock,
+        Self::Privileges,
+        Self::Fork,
+        Self::Session,
+        Self::Limits,
+        Self::Filter,
+        Self::Execute,
+    ];
+
+    fn index(self) -> u32 {
+        let same = |other: &Self| std::mem::discriminant(other) == std::mem::discriminant(&self);
+        (0..)
+            .zip(&Self::ALL)
+            .find(|(_, other)| same(other))
+            .map_or(0, |(index, _)| index)
+    }
+
+    fn of(index: u32, step: u32) -> Option<Self> {
+        match Self::ALL.get(usize::try_from(index).ok()?)? {
+            Self::Step(_) => Some(Self::Step(step)),
+            stage => Some(*stage),
+        }
+    }
+
+    /// In words.
+    pub(super) fn words(self, steps: &[String]) -> String {
+        let words = match self {
+            Self::Group => "joining its control groups",
+            Self::Identity => "becoming the owner of its namespaces",
+            Self::Root => "beginning a new root",
+            Self::Step(index) => {
+                let step = usize::try_from(index)
+                    .ok()
+                    .and_then(|index| steps.get(index));
+                return format!("mounting {}", step.map_or("something", String::as_str));
+            }
+            Self::Pivot => "going into the new root",
+            Self::Seal => "making the root read-only",
+            Self::Network => "switching its own loopback on",
+            Self::Name => "naming the machine",
+            Self::Directory => "entering the folder to start in",
+            Self::Landlock => "restricting itself with Landlock",
+            Self::Privileges => "giving up its privileges",
+            Self::Fork => "starting a process",
+            Self::Session => "connecting its input and output",
+            Self::Limits => "setting its limits",
+            Self::Filter => "filtering its system calls",
+            Self::Execute => "starting the program",
+        };
+        words.to_owned()
+    }
+}
+
+/// What the first process says: that the program runs, how it ended, or why it did not begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Record {
+    Started,
+    Exited(i32),
+    Failed(Stage, Errno),
+}
+
+impl Record {
+    pub(super) const BYTES: usize = 16;
+
+    pub(super) fn started() -> Self {
+        Self::Started
+    }
+
+    pub(super) fn exited(code: i32) -> Self {
+        Self::Exited(code)
+    }
+
+    pub(super) fn failed(stage: Stage, error: Errno) -> Self {
+        Self::Failed(stage, error)
+    }
+
+    /// Written with one call, so that it is never seen in part.
+    pub(super) fn bytes(self) -> [u8; Self::BYTES] {
+        let (kind, number, stage, step) = match self {
+            Self::Started => (0, 0, 0, 0),
+            Self::Exited(code) => (1, code, 0, 0),
+            Self::Failed(stage, error) => {
+                let step = if let Stage::Step(step) = stage {
+                    step
+                } else {
+                    0
+                };
+                (2, error.raw_os_error(), stage.index(), step)
+            }
+        };
+        let mut bytes = [0; Self::BYTES];
+        let words = [kind, number.cast_unsigned(), stage, step];
+        for (bytes, word) in bytes.chunks_exact_mut(4).zip(words) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    pub(super) fn read(bytes: [u8; Self::BYTES]) -> Option<Self> {
+        let mut words = bytes
+            .chunks_exact(4)
+            .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+        let (kind, number, stage, step) = (
+            words.next()?,
+            words.next()?.cast_signed(),
+            words.next()?,
+            words.next()?,
+        );
+        match kind {
+            0 => Some(Self::Started),
+            1 => Some(Self::Exited(number)),
+            2 => Some(Self::Failed(
+                Stage::of(stage, step)?,
+                Errno::from_raw_os_error(number),
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// A path as the kernel takes it.
+pub(super) fn c_path(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        for stage in Stage::ALL.into_iter().chain([Stage::Step(7)]) {
+            let record = Record::failed(stage, Errno::ACCESS);
+            assert_eq!(Record::read(record.bytes()), Some(record));
+        }
+        for record in [Record::started(), Record::exited(0), Record::exited(255)] {
+            assert_eq!(Record::read(record.bytes()), Some(record));
+        }
+        assert_eq!(Record::read([9; Record::BYTES]), None);
+    }
+}

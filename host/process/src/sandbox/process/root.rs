@@ -1,0 +1,281 @@
+//! The root that a command sees, as steps for the child to take.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+use super::plan::{Attributes, Cover, Plan, Step, c_path};
+use super::view::{Place, View};
+use super::{Gives, shield};
+use crate::sandbox::{Fault, Spec};
+
+/// The steps towards a root, with what each is about.
+pub(super) struct Root {
+    pub(super) steps: Vec<Step>,
+    pub(super) about: Vec<String>,
+    /// What may be written to.
+    pub(super) writable: Vec<PathBuf>,
+    folders: BTreeSet<PathBuf>,
+}
+
+/// Bytes that a command may keep in its temporary folder and its home. They are memory, and count as such.
+const TEMPORARY: [(&str, &str); 2] = [("mode", "0700"), ("size", "2g")];
+
+/// Who the command is, in numbers: whoever runs us, but never root, since programs take that for more than it is here.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Identity {
+    pub(super) user: u32,
+    pub(super) group: u32,
+}
+
+/// The first user that a system hands out.
+const SOMEBODY: u32 = 1000;
+
+impl Identity {
+    pub(super) fn inside() -> Self {
+        let or_somebody = |id: u32| if id == 0 { SOMEBODY } else { id };
+        Self {
+            user: or_somebody(rustix::process::geteuid().as_raw()),
+            group: or_somebody(rustix::process::getegid().as_raw()),
+        }
+    }
+}
+
+impl Root {
+    pub(super) fn new(view: &View, spec: &Spec, gives: Gives) -> Result<Self, Fault> {
+        let mut root = Self {
+            steps: Vec::with_capacity(128),
+            about: Vec::with_capacity(128),
+            writable: Vec::new(),
+            folders: BTreeSet::new(),
+        };
+        root.void()?;
+        root.system(view, gives)?;
+        root.settings(view)?;
+        // What is above comes before what is below, so that nothing is mounted over it later.
+        let mut mounts: Vec<(&Path, &Path, Attributes)> = Vec::new();
+        for place in &view.places {
+            match place {
+                Place::There { from, at } => mounts.push((from, at, Attributes::SYSTEM)),
+                Place::Link { at, to } => root.link(at, to)?,
+            }
+        }
+        let (workspace, plain) = (spec.workspace.as_path(), Attributes::PLAIN);
+        mounts.push((workspace, workspace, plain));
+        root.writable.push(spec.workspace.clone());
+        for mount in &spec.mounts {
+            let attributes = if mount.writable {
+                plain
+            } else {
+                Attributes::SYSTEM
+            };
+            mounts.push((&mount.from, &mount.at, attributes));
+            root.writable
+                .extend(mount.writable.then(|| mount.at.clone()));
+        }
+        mounts.sort_by_key(|(_, at, _)| at.components().count());
+        for (from, at, attributes) in mounts {
+            root.bind(from, at, attributes)?;
+        }
+        for (path, with) in shield::covers(&spec.workspace, &spec.shield)? {
+            root.cover(&spec.workspace.join(path), with)?;
+        }
+        Ok(root)
+    }
+
+    fn step(&mut self, about: impl std::fmt::Display, step: Step) {
+        self.about.push(about.to_string());
+        self.steps.push(step);
+    }
+
+    fn void(&mut self) -> Result<(), Fault> {
+        self.folder(Path::new("/.void"), 0o755)?;
+        let at = Plan::VOID_FOLDER.to_owned();
+        self.step("an empty folder", Step::Directory { at, mode: 0 });
+        let at = Plan::VOID_FILE.to_owned();
+        let content = Vec::new();
+        self.step(
+            "an empty file",
+            Step::File {
+                at,
+                content,
+                mode: 0,
+            },
+        );
+        Ok(())
+    }
+
+    fn system(&mut self, view: &View, gives: Gives) -> Result<(), Fault> {
+        for at in [Path::new("/tmp"), view.home.as_path()] {
+            self.folder(at, 0o700)?;
+            self.fresh("tmpfs", at, &TEMPORARY, Attributes::PLAIN)?;
+            self.writable.push(at.to_owned());
+        }
+        for (at, to) in [
+            ("/var/tmp", "/tmp"),
+            ("/dev/shm", "/tmp"),
+            ("/var/run", "/run"),
+        ] {
+            self.link(Path::new(at), Path::new(to))?;
+        }
+        self.folder(Path::new("/run"), 0o755)?;
+        for device in &view.devices {
+            self.bind(device, device, Attributes::DEVICE)?;
+        }
+        self.writable.push("/dev".into());
+        for (name, to) in [
+            ("fd", ""),
+            ("stdin", "/0"),
+            ("stdout", "/1"),
+            ("stderr", "/2"),
+        ] {
+            let to = format!("/proc/self/fd{to}");
+            self.link(&Path::new("/dev").join(name), Path::new(&to))?;
+        }
+        let pts = Path::new("/dev/pts");
+        self.folder(pts, 0o755)?;
+        let options = [("ptmxmode", "0666"), ("mode", "0620")];
+        self.fresh("devpts", pts, &options, Attributes::DEVICE)?;
+        self.link(Path::new("/dev/ptmx"), Path::new("pts/ptmx"))?;
+        let proc = Path::new("/proc");
+        self.folder(proc, 0o555)?;
+        if gives.proc {
+            self.fresh(
+                "proc",
+                proc,
+                &[("hidepid", "invisible")],
+                Attributes::NOTHING,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The few settings that say who one is and where.
+    fn settings(&mut self, view: &View) -> Result<(), Fault> {
+        let Identity { user, group } = Identity::inside();
+        let home = view.home.display();
+        self.folder(Path::new("/etc"), 0o755)?;
+        for (name, content) in [
+            (
+                "passwd",
+                format!(
+                    "mimir:x:{user}:{group}:mimir:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
+                ),
+            ),
+            ("group", format!("mimir:x:{group}:\nnogroup:x:65534:\n")),
+            (
+                "hosts",
+                "127.0.0.1 localhost mimir\n::1 localhost\n".to_owned(),
+            ),
+        ] {
+            let at = relative(&Path::new("/etc").join(name))?;
+            let content = content.into_bytes();
+            self.step(
+                name,
+                Step::File {
+                    at,
+                    content,
+                    mode: 0o444,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// A folder, and those above it.
+    fn folder(&mut self, at: &Path, mode: u32) -> Result<(), Fault> {
+        if at.parent().is_none() || !self.folders.insert(at.to_owned()) {
+            return Ok(());
+        }
+        if let Some(above) = at.parent() {
+            self.folder(above, 0o755)?;
+        }
+        let path = relative(at)?;
+        self.step(at.display(), Step::Directory { at: path, mode });
+        Ok(())
+    }
+
+    fn link(&mut self, at: &Path, to: &Path) -> Result<(), Fault> {
+        if let Some(above) = at.parent() {
+            self.folder(above, 0o755)?;
+        }
+        let (path, to) = (relative(at)?, c_path(to).map_err(unfit(at))?);
+        self.step(at.display(), Step::Link { at: path, to });
+        Ok(())
+    }
+
+    fn bind(&mut self, from: &Path, at: &Path, attributes: Attributes) -> Result<(), Fault> {
+        let missing = |error: std::io::Error| Fault::Mount {
+            at: from.to_owned(),
+            why: error.to_string(),
+        };
+        let path = relative(at)?;
+        if from.symlink_metadata().map_err(missing)?.is_dir() {
+            self.folder(at, 0o755)?;
+        } else {
+            if let Some(above) = at.parent() {
+                self.folder(above, 0o755)?;
+            }
+            let (at, content) = (path.clone(), Vec::new());
+            self.step(
+                path.to_string_lossy().into_owned(),
+                Step::File {
+                    at,
+                    content,
+                    mode: 0o644,
+                },
+            );
+        }
+        let from = c_path(from).map_err(unfit(from))?;
+        self.step(
+            at.display(),
+            Step::Bind {
+                from,
+                at: path,
+                attributes,
+            },
+        );
+        Ok(())
+    }
+
+    fn fresh(
+        &mut self,
+        kind: &str,
+        at: &Path,
+        options: &[(&str, &str)],
+        attributes: Attributes,
+    ) -> Result<(), Fault> {
+        let text = |text: &str| CString::new(text).map_err(|error| unfit(at)(error.into()));
+        let options = options
+            .iter()
+            .map(|(name, value)| Ok((text(name)?, text(value)?)));
+        let step = Step::Fresh {
+            kind: text(kind)?,
+            at: relative(at)?,
+            options: options.collect::<Result<_, Fault>>()?,
+            attributes,
+        };
+        self.step(at.display(), step);
+        Ok(())
+    }
+
+    fn cover(&mut self, at: &Path, with: Cover) -> Result<(), Fault> {
+        let path = relative(at)?;
+        self.step(at.display(), Step::Cover { at: path, with });
+        Ok(())
+    }
+}
+
+/// A place as the child names it: below the root that it is making.
+fn relative(at: &Path) -> Result<CString, Fault> {
+    let below = at.strip_prefix("/").unwrap_or(at);
+    c_path(below).map_err(unfit(at))
+}
+
+fn unfit(at: &Path) -> impl FnOnce(std::io::Error) -> Fault {
+    let at = at.to_owned();
+    move |error| Fault::Mount {
+        at,
+        why: error.to_string(),
+    }
+}

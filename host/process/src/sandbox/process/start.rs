@@ -1,0 +1,241 @@
+//! From a [`Spec`] to a command that runs.
+
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::time::Duration;
+
+use mimir_core::command::Program;
+use rustix::fd::OwnedFd;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Resource, Rlimit, getrlimit};
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+
+use super::handle::Held;
+use super::landlock::Landlock;
+use super::plan::{Plan, Record, Stage, c_path};
+use super::root::{Identity, Root};
+use super::sys::{self, Pointers};
+use super::{Gives, NAME, ProcessSandbox, inside};
+use crate::sandbox::{Bounds, Child, Fault, Spec, find};
+
+/// How long it may take until a program runs. It takes about a millisecond; more than this on a busy machine is a
+/// fault.
+const SETUP_MOST: Duration = Duration::from_secs(20);
+
+/// A command that was forked and has not said yet whether it runs.
+struct Forked {
+    held: Held,
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    /// What each step of the child was about.
+    about: Vec<String>,
+}
+
+impl ProcessSandbox {
+    pub(super) async fn start_with(&self, spec: &Spec, gives: Gives) -> Result<Child, Fault> {
+        let mut forked = self.fork(spec, gives)?;
+        let doing = "the output of a command cannot be read";
+        match timeout(SETUP_MOST, forked.held.started()).await {
+            Ok(Ok(())) => {}
+            Ok(Err((stage, error))) => return Err(fault(stage, error, spec, &forked.about)),
+            Err(_) => return Err(setup("waiting for it", io::ErrorKind::TimedOut.into())),
+        }
+        let reader = |fd: OwnedFd| pipe::Receiver::from_owned_fd(fd).map_err(Fault::io(doing));
+        Ok(Child {
+            stdin: Box::new(pipe::Sender::from_owned_fd(forked.stdin).map_err(Fault::io(doing))?),
+            stdout: Box::new(reader(forked.stdout)?),
+            stderr: Box::new(reader(forked.stderr)?),
+            handle: Box::new(forked.held),
+        })
+    }
+
+    /// Makes the plan and forks.
+    fn fork(&self, spec: &Spec, gives: Gives) -> Result<Forked, Fault> {
+        let filters = self
+            .filters
+            .clone()
+            .map_err(|why| Fault::Unavailable { sandbox: NAME, why })?;
+        let found = find::resolve(&spec.program, &self.view.path, &spec.directory)?;
+        let variables =
+            self.ambient
+                .of(spec, &self.view.path, &self.view.home, Path::new("/tmp"))?;
+        let root = Root::new(&self.view, spec, gives)?;
+        let landlock = self
+            .landlock
+            .map(|abi| Landlock::new(abi, &root.writable))
+            .transpose();
+        let groups = self.groups.make(&spec.bounds)?;
+        let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
+        let make = || -> io::Result<(Plan, [OwnedFd; 3], OwnedFd, OwnedFd)> {
+            let (stdin, to_stdin) = pipes()?;
+            let (from_stdout, stdout) = pipes()?;
+            let (from_stderr, stderr) = pipes()?;
+            let (status, to_status) = pipes()?;
+            let (lifeline, life) = pipes()?;
+            let arguments = found
+                .arguments
+                .iter()
+                .map(|word| c_string(word.clone().into_bytes()));
+            let variables = variables.into_iter().map(|(name, value)| {
+                let mut pair = name.into_vec();
+                pair.push(b'=');
+                pair.extend(value.into_vec());
+                c_string(pair)
+            });
+            let identity = Identity::inside();
+            let (user, group) = (
+                rustix::process::geteuid().as_raw(),
+                rustix::process::getegid().as_raw(),
+            );
+            let plan = Plan {
+                groups: groups.doors()?,
+                uid_map: format!("{} {user} 1", identity.user).into_bytes(),
+                gid_map: format!("{} {group} 1", identity.group).into_bytes(),
+                steps: root.steps,
+                directory: c_path(&spec.directory)?,
+                landlock: landlock?,
+                limits: limits(&spec.bounds),
+                filters,
+                program: c_path(&found.file)?,
+                arguments: Pointers::new(arguments.collect::<io::Result<_>>()?),
+                environment: Pointers::new(variables.collect::<io::Result<_>>()?),
+                stdin,
+                stdout,
+                stderr,
+                status: to_status,
+                lifeline,
+                stack: vec![0; Plan::STACK],
+                failed: None,
+            };
+            Ok((plan, [to_stdin, from_stdout, from_stderr], status, life))
+        };
+        let (mut plan, [stdin, stdout, stderr], status, life) =
+            make().map_err(Fault::io("a command could not be prepared"))?;
+        let pidfd = sys::fork(sys::NAMESPACES, &mut plan, inside::first)
+            .map_err(|error| setup("making its namespaces", error))?;
+        let held = Held::new(pidfd, status, life, groups)
+            .map_err(Fault::io("a command cannot be waited for"))?;
+        Ok(Forked {
+            held,
+            stdin,
+            stdout,
+            stderr,
+            about: root.about,
+        })
+    }
+
+    /// Runs a command that does nothing, to see whether one can be run.
+    pub(super) fn try_out(&self) -> Result<Gives, String> {
+        let workspace = tempfile_free_folder();
+        let mut spec = Spec::new(Program::Vector(vec!["true".into()]), workspace);
+        spec.shield = mimir_core::paths::PathRules::none();
+        let mut last = String::new();
+        for gives in [Gives { proc: true }, Gives { proc: false }] {
+            let ended = self
+                .fork(&spec, gives)
+                .map_err(|fault| fault.to_string())
+                .and_then(|mut forked| {
+                    forked.held.started_blocking().map_err(|(stage, error)| {
+                        format!("{}: {error}", stage.words(&forked.about))
+                    })
+                });
+            match ended {
+                Ok(()) => return Ok(gives),
+                Err(why) => last = why,
+            }
+        }
+        Err(last)
+    }
+}
+
+/// A folder that is there on every machine, and in which nothing is looked for.
+fn tempfile_free_folder() -> std::path::PathBuf {
+    std::env::temp_dir()
+        .canonicalize()
+        .unwrap_or_else(|_| "/tmp".into())
+}
+
+fn c_string(bytes: Vec<u8>) -> io::Result<std::ffi::CString> {
+    Ok(std::ffi::CString::new(bytes)?)
+}
+
+fn limits(bounds: &Bounds) -> Vec<(Resource, Rlimit)> {
+    let limit = |resource: Resource, most: u64| {
+        // A bound that is tighter already stays.
+        let most = getrlimit(resource)
+            .maximum
+            .map_or(most, |maximum| maximum.min(most));
+        let (current, maximum) = (Some(most), Some(most));
+        (resource, Rlimit { current, maximum })
+    };
+    vec![
+        limit(Resource::Core, 0),
+        limit(Resource::Fsize, bounds.file_size),
+        limit(Resource::Nofile, bounds.open_files),
+        // Counted in the namespace of the command alone, together with its first process.
+        limit(Resource::Nproc, bounds.processes.value().saturating_add(1)),
+        limit(Resource::Memlock, 64 << 20),
+        limit(Resource::Msgqueue, 800 << 10),
+    ]
+}
+
+fn setup(stage: &str, error: io::Error) -> Fault {
+    Fault::Setup {
+        stage: stage.to_owned(),
+        error,
+    }
+}
+
+/// What a failure means to whoever asked for the command.
+fn fault(stage: Stage, error: io::Error, spec: &Spec, about: &[String]) -> Fault {
+    let program = match &spec.program {
+        Program::Vector(words) => words.first().map_or("", String::as_str),
+        Program::Script(_) => "sh",
+    };
+    let not_executable = |why| Fault::NotExecutable {
+        program: program.to_owned(),
+        why,
+    };
+    match (stage, error.kind()) {
+        (Stage::Execute, io::ErrorKind::NotFound) => {
+            not_executable("it, or the program that its first line names, is not in the sandbox")
+        }
+        (Stage::Execute, io::ErrorKind::PermissionDenied) => {
+            not_executable("the system refuses to run it")
+        }
+        (Stage::Execute, _) if error.raw_os_error() == Some(libc::ENOEXEC) => not_executable(
+            "it is neither a program for this machine nor a script that begins with `#!`",
+        ),
+        (Stage::Execute, _) if error.raw_os_error() == Some(libc::E2BIG) => Fault::Unfit {
+            what: "the arguments".to_owned(),
+            why: "together with the variables they are longer than the system allows",
+        },
+        (Stage::Directory, _) => Fault::NoDirectory(spec.directory.display().to_string()),
+        (Stage::Fork, io::ErrorKind::WouldBlock) => setup("starting a process", error),
+        (stage, _) => Fault::Setup {
+            stage: stage.words(about),
+            error,
+        },
+    }
+}
+
+/// What a record at the start means.
+pub(super) fn begun(record: Option<Record>) -> Result<(), (Stage, io::Error)> {
+    match record {
+        Some(Record::Started) => Ok(()),
+        Some(Record::Failed(stage, errno)) => Err((stage, errno.into())),
+        // It was killed before it could say anything.
+        Some(Record::Exited(_)) | None => Err((Stage::Fork, io::ErrorKind::BrokenPipe.into())),
+    }
+}
+
+/// Reads one record.
+pub(super) async fn record(status: &mut pipe::Receiver) -> Option<Record> {
+    let mut bytes = [0; Record::BYTES];
+    status.read_exact(&mut bytes).await.ok()?;
+    Record::read(bytes)
+}

@@ -1,0 +1,144 @@
+//! What is to run and what it gets, in words that every sandbox understands.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mimir_core::command::Program;
+use mimir_core::paths::PathRules;
+
+/// One command, with all that it gets. What is not in here, it does not get.
+#[derive(Debug, Clone)]
+pub struct Spec {
+    /// What is to run.
+    pub program: Program,
+    /// The folder that it works in and may change, canonical.
+    pub workspace: PathBuf,
+    /// Where it starts: the workspace, or a folder in it; canonical.
+    pub directory: PathBuf,
+    /// What of the workspace it may not change or not even read.
+    pub shield: PathRules,
+    /// Folders beside the workspace.
+    pub mounts: Vec<Mount>,
+    /// Variables beside those that every command gets; these win.
+    pub environment: Vec<(String, String)>,
+    /// What it reads from its standard input.
+    pub stdin: Vec<u8>,
+    /// What it reaches over the network.
+    pub network: Network,
+    /// What it may use up.
+    pub bounds: Bounds,
+    /// How long it may run.
+    pub timeout: Option<Duration>,
+    /// Bytes that are kept of each of its outputs.
+    pub keep: usize,
+}
+
+impl Spec {
+    /// A command in `workspace` with what is usual: the rules that are always on, no network, the usual bounds.
+    pub fn new(program: Program, workspace: impl Into<PathBuf>) -> Self {
+        let workspace = workspace.into();
+        Self {
+            program,
+            directory: workspace.clone(),
+            workspace,
+            shield: PathRules::protected(),
+            mounts: Vec::new(),
+            environment: Vec::new(),
+            stdin: Vec::new(),
+            network: Network::None,
+            bounds: Bounds::default(),
+            timeout: None,
+            // As much as a call may hand back as a whole.
+            keep: 1 << 20,
+        }
+    }
+}
+
+/// A folder or file of this machine that a command sees beside its workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// What, canonical.
+    pub from: PathBuf,
+    /// Where the command sees it.
+    pub at: PathBuf,
+    /// Whether it may be changed.
+    pub writable: bool,
+}
+
+impl Mount {
+    /// A folder or file where it is anyway, read-only.
+    pub fn here(path: impl AsRef<Path>) -> Self {
+        let path = path.as_ref();
+        Self {
+            from: path.to_owned(),
+            at: path.to_owned(),
+            writable: false,
+        }
+    }
+}
+
+/// What a command reaches over the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Network {
+    /// Nothing but itself.
+    #[default]
+    None,
+    /// What `mimir-net` lets through, and nothing else. No sandbox gives it yet, so all refuse it.
+    Proxy,
+    /// All that this machine reaches. Only the sandbox that is none gives it.
+    Host,
+}
+
+/// What a command may use up, with all that it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of memory.
+    pub memory: Bound,
+    /// Processes and threads at once.
+    pub processes: Bound,
+    /// Percent of one processor; more than 100 is more than one.
+    pub cpu: Option<u32>,
+    /// Bytes of one file that it writes.
+    pub file_size: u64,
+    /// Files that one process has open.
+    pub open_files: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            // What links a large program in debug mode; a machine for development has more than that.
+            memory: Bound::Usual(8 << 30),
+            // A build on many processors with a runtime of many threads in each of its compilers stays below.
+            processes: Bound::Usual(4096),
+            cpu: None,
+            // No artefact of a build is larger; a program that writes without end is stopped.
+            file_size: 32 << 30,
+            // What watchers of large trees need.
+            open_files: 65_536,
+        }
+    }
+}
+
+/// A bound, and whether a person asked for it: then it is held, or the command does not start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// What is usual, held where the machine lets us.
+    Usual(u64),
+    /// What was asked for.
+    Asked(u64),
+}
+
+impl Bound {
+    /// The number.
+    pub fn value(self) -> u64 {
+        match self {
+            Self::Usual(value) | Self::Asked(value) => value,
+        }
+    }
+
+    /// Whether a person asked for it.
+    pub fn asked(self) -> bool {
+        matches!(self, Self::Asked(_))
+    }
+}

@@ -1,0 +1,59 @@
+//! Files of this machine and of the person, by their paths and by links in the workspace.
+
+use crate::kit::{World, exists};
+
+#[tokio::test]
+async fn nothing_of_the_person_is_there() {
+    let world = World::new();
+    std::fs::write(world.outside().join("secret"), "x").unwrap();
+    let outside = world.outside().display().to_string();
+    let said = world
+        .sh(&format!(
+            "cat {outside}/secret; ls -A ~/.ssh ~/.aws ~/.gnupg ~/.bash_history ~/.cargo/credentials.toml /etc/shadow /root/.ssh; ls -A {outside}"
+        ))
+        .await;
+    assert_eq!(said.out, "work\n", "{said:?}");
+}
+
+#[tokio::test]
+async fn a_link_in_the_workspace_leads_nowhere() {
+    let world = World::new().with("x", "");
+    std::fs::write(world.outside().join("secret"), "SECRET").unwrap();
+    let outside = world.outside().join("secret");
+    std::os::unix::fs::symlink(&outside, world.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("/", world.path().join("root")).unwrap();
+    let said = world
+        .sh(&format!("cat link root{0}; echo changed > link; echo made > root/etc/made; echo > root/usr/made; cat {0}", outside.display()))
+        .await;
+    // What it wrote there is in a folder of that name that is its own.
+    assert!(!said.out.contains("SECRET"), "{said:?}");
+    assert_eq!(std::fs::read_to_string(outside).unwrap(), "SECRET");
+    assert!(!exists("/etc/made".as_ref()) && !exists("/usr/made".as_ref()));
+}
+
+#[tokio::test]
+async fn what_is_written_outside_of_the_workspace_is_gone_afterwards() {
+    let world = World::new();
+    let name = format!("mimir-{}", std::process::id());
+    let said = world
+        .sh(&format!("echo x > /tmp/{name}; echo x > ~/{name}; mkdir -p ~/.config/autostart; touch ~/.bashrc; cat /tmp/{name}"))
+        .await;
+    assert_eq!((said.code, said.out.as_str()), (0, "x\n"), "{said:?}");
+    let home = std::env::home_dir().unwrap();
+    assert!(!exists(&std::path::Path::new("/tmp").join(&name)) && !exists(&home.join(&name)));
+    let said = world.sh(&format!("ls /tmp ~/{name}")).await;
+    assert!(!said.out.contains(&name), "{said:?}");
+}
+
+#[tokio::test]
+async fn the_system_and_the_toolchains_cannot_be_changed() {
+    let world = World::new();
+    let said = world
+        .sh("for d in / /usr /usr/bin /bin /etc /opt ~/.cargo/bin ~/.rustup /dev/pts /proc /sys/devices/system/cpu; do
+               [ -d $d ] || continue
+               : 2>/dev/null > $d/mimir-made && echo made $d
+               mkdir $d/mimir-dir 2>/dev/null && echo dir $d
+             done; echo x 2>/dev/null > /proc/sys/kernel/core_pattern && echo core; echo end")
+        .await;
+    assert_eq!(said.out, "end\n", "{said:?}");
+}

@@ -1,0 +1,123 @@
+//! Parts of the kernel that no command needs, and other processes.
+
+use crate::kit::World;
+
+/// Calls a system call by its number on x86-64 and says what came of it.
+const PROBE: &str = "
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, number, *arguments):
+    ctypes.set_errno(0)
+    done = libc.syscall(number, *arguments)
+    print(name, 'done' if done >= 0 else os.strerror(ctypes.get_errno()))
+";
+
+#[tokio::test]
+#[cfg(target_arch = "x86_64")]
+async fn system_calls_that_reach_beyond_are_refused() {
+    let world = World::new();
+    let probe = format!(
+        "{PROBE}
+none = None
+call('mount', 165, b'none', b'/tmp', b'tmpfs', 0, none)
+call('umount', 166, b'/proc', 2)
+call('unshare user', 272, 0x10000000)
+call('unshare mounts', 272, 0x20000)
+call('setns', 308, 0, 0)
+call('chroot', 161, b'/tmp')
+call('pivot_root', 155, b'/tmp', b'/tmp')
+call('ptrace', 101, 16, 1, 0, 0)
+call('process_vm_readv', 310, 1, 0, 0, 0, 0, 0)
+call('keyctl', 250, 0, -3, 0)
+call('add_key', 248, b'user', b'x', b'y', 1, -3)
+call('bpf', 321, 0, 0, 0)
+call('perf_event_open', 298, 0, 0, 0, -1, 0)
+call('userfaultfd', 323, 0)
+call('kexec_load', 246, 0, 0, 0, 0)
+call('open_by_handle_at', 304, 0, 0, 0)
+call('pidfd_getfd', 438, 0, 0, 0)
+call('packet socket', 41, 17, 3, 0)
+call('vsock socket', 41, 40, 1, 0)
+call('netfilter socket', 41, 16, 3, 12)
+call('TIOCSTI', 16, 0, 0x5412, b'x')
+call('TIOCSTI, upper bits', 16, 0, 0x100005412, b'x')
+call('open_tree', 428, -100, b'/', 1)
+call('fsopen', 430, b'tmpfs', 0)
+call('mount_setattr', 442, -100, b'/', 0, 0, 0)"
+    );
+    let said = world.sh(&format!("python3 -c \"{probe}\"")).await;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(said.out.lines().count(), 25, "{said:?}");
+    let done: Vec<_> = said
+        .out
+        .lines()
+        .filter(|line| !line.ends_with("Operation not permitted"))
+        .collect();
+    assert!(done.is_empty(), "{done:?}");
+    // The other tables of numbers, and what hides its flags from a filter.
+    let probe = format!(
+        "{PROBE}\ncall('clone3', 435, 0, 0)\ncall('io_uring_setup', 425, 1, 0)\ncall('x32', 0x40000000 + 165, b'none', b'/tmp', b'tmpfs', 0, None)"
+    );
+    let said = world.sh(&format!("python3 -c \"{probe}\"")).await;
+    assert!(
+        said.out
+            .lines()
+            .all(|line| line.ends_with("Function not implemented")),
+        "{said:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_nested_user_namespace_is_refused() {
+    let world = World::new();
+    let said = world
+        .sh("unshare -Ur id; unshare -Urm sh -c 'mount -t tmpfs x /usr && echo mounted'")
+        .await;
+    assert_eq!(said.out, "", "{said:?}");
+}
+
+#[tokio::test]
+async fn the_first_process_cannot_be_looked_into() {
+    let world = World::new();
+    // It has a copy of the memory of whoever started it.
+    let said = world
+        .sh("ls /proc/1/root/ /proc/1/cwd/; readlink /proc/1/fd/* /proc/1/ns/* /proc/1/exe; cat /proc/1/fd/*; cat /proc/1/environ /proc/1/maps /proc/1/mem
+             cd /proc/1/root && ls; for p in /proc/[0-9]*; do readlink $p/root; done | sort -u")
+        .await;
+    assert_eq!(said.out, "/\n", "{said:?}");
+    let said = world
+        .sh("kill -9 1; kill -STOP 1; sleep 0.1; echo alive")
+        .await;
+    assert_eq!(said.out, "alive\n", "{said:?}");
+}
+
+#[tokio::test]
+async fn other_processes_are_not_seen() {
+    let world = World::new();
+    let said = world
+        .sh("ls /proc | grep -c '^[0-9]'; kill -9 -1; echo end")
+        .await;
+    let count: u32 = said.out.lines().next().unwrap().parse().unwrap();
+    assert!(count <= 5, "{said:?}");
+}
+
+#[tokio::test]
+async fn no_capability_is_left_and_none_comes_back() {
+    let world = World::new();
+    let said = world
+        .sh("grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status")
+        .await;
+    let lines: Vec<(&str, &str)> = said
+        .out
+        .lines()
+        .filter_map(|line| line.split_once(":\t"))
+        .collect();
+    assert_eq!(lines.len(), 7, "{said:?}");
+    for (name, value) in lines {
+        match name {
+            "NoNewPrivs" => assert_eq!(value, "1"),
+            "Seccomp" => assert_eq!(value, "2"),
+            _ => assert_eq!(value, "0000000000000000", "{name}"),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Programs that want out, or want more than they are given: one file per way.
+
+mod descriptors;
+mod files;
+mod hungry;
+mod kernel;
+mod lingering;
+mod mounts;
+mod output;
+mod protected;
+mod sockets;

@@ -1,0 +1,31 @@
+//! Mounts that were made read-only and want to be otherwise.
+
+use crate::kit::World;
+
+#[tokio::test]
+async fn nothing_is_mounted_anew() {
+    let world = World::new().with(".env", "SECRET").with(".mimir/x", "old");
+    let said = world
+        .sh("mount -o remount,rw /usr; mount -o remount,rw,bind .mimir; umount .env; umount -l .mimir; umount /proc; mount --bind /tmp /usr
+             echo new > .mimir/x; cat .env")
+        .await;
+    assert_eq!(said.out, "", "{said:?}");
+    assert_eq!(world.read(".mimir/x").as_deref(), Some("old"));
+}
+
+#[tokio::test]
+async fn no_file_gives_rights_or_is_a_device() {
+    let world = World::new();
+    let said = world
+        .sh("cp /bin/sh ./sh; chmod 6755 ./sh 2>/dev/null; ./sh -pc 'id -u'; mknod disk b 254 0; cat disk; ls /dev/vda /dev/sda /dev/mem /dev/kmsg /dev/fuse /dev/kvm")
+        .await;
+    assert_eq!(
+        said.out.lines().filter(|line| *line == "0").count(),
+        0,
+        "{said:?}"
+    );
+    assert!(!said.out.contains("/dev/"), "{said:?}");
+    // It has no more rights than the command had.
+    let said = world.sh("find / -xdev -perm -4000 -newer /proc/self 2>/dev/null; grep -q nosuid /proc/self/mountinfo && grep ' / / ' /proc/self/mountinfo").await;
+    assert!(said.out.contains(" ro,"), "{said:?}");
+}

@@ -1,0 +1,66 @@
+//! The network, and sockets of other programs of this machine.
+
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+use mimir_process::sandbox::{Fault, Network};
+
+use crate::kit::{World, run_in, sandbox};
+
+#[tokio::test]
+async fn neither_loopback_nor_the_network_is_reached() {
+    let world = World::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let said = world
+        .sh(&format!(
+            "python3 -c '
+import socket
+for address in [(\"127.0.0.1\", {port}), (\"10.0.0.1\", 80), (\"169.254.169.254\", 80), (\"192.0.2.1\", 443)]:
+    try:
+        socket.create_connection(address, 2); print(\"reached\", address)
+    except OSError as e:
+        print(e.strerror)'; ls /sys/class/net 2>/dev/null; tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"
+        ))
+        .await;
+    let unreachable = "Network is unreachable\n".repeat(3);
+    assert_eq!(
+        said.out,
+        format!("Connection refused\n{unreachable}lo\n"),
+        "{said:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_abstract_socket_of_this_machine_is_not_reached() {
+    let world = World::new();
+    let name = format!("mimir-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let _listener = UnixListener::bind_addr(&address).unwrap();
+    let said = world
+        .sh(&format!("python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"\\0{name}\"); print(\"reached\")'"))
+        .await;
+    assert_eq!(said.out, "", "{said:?}");
+}
+
+#[tokio::test]
+async fn the_sockets_of_the_machine_are_not_there() {
+    let world = World::new();
+    let said = world
+        .sh("ls -d /run/* /var/run/* /run/docker.sock /var/run/dbus/system_bus_socket /run/user/* /tmp/.X11-unix /tmp/* 2>/dev/null
+             echo \"$DBUS_SESSION_BUS_ADDRESS$SSH_AUTH_SOCK$DISPLAY$DOCKER_HOST\"")
+        .await;
+    assert_eq!(said.out, "\n", "{said:?}");
+}
+
+#[tokio::test]
+async fn access_to_the_network_is_refused_and_not_given_silently() {
+    let world = World::new();
+    for network in [Network::Proxy, Network::Host] {
+        let mut spec = world.script("true");
+        spec.network = network;
+        let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
+        assert!(matches!(fault, Fault::CannotHold { .. }), "{fault}");
+    }
+}

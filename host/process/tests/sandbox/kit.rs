@@ -1,0 +1,120 @@
+//! A workspace in a temporary folder, and commands that run in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use mimir_core::command::{Finished, Program};
+use mimir_process::run::run;
+use mimir_process::sandbox::{Fault, ProcessSandbox, Sandbox, Spec};
+
+/// One sandbox for all tests: what it looks at does not change.
+pub fn sandbox() -> Arc<dyn Sandbox> {
+    static SANDBOX: OnceLock<Arc<ProcessSandbox>> = OnceLock::new();
+    let sandbox = SANDBOX.get_or_init(|| Arc::new(ProcessSandbox::new()));
+    sandbox.available().expect("these tests need namespaces");
+    sandbox.clone()
+}
+
+pub struct World {
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("work")
+    }
+
+    pub fn outside(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap()
+    }
+
+    /// Writes a file of the workspace.
+    pub fn with(self, file: &str, content: &str) -> Self {
+        let path = self.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+
+    pub fn spec(&self, program: Program) -> Spec {
+        std::fs::create_dir_all(self.path()).unwrap();
+        let mut spec = Spec::new(program, self.path());
+        spec.timeout = Some(Duration::from_secs(60));
+        spec
+    }
+
+    pub fn script(&self, text: &str) -> Spec {
+        self.spec(Program::Script(text.to_owned()))
+    }
+
+    /// Runs a script to its end, which it must come to.
+    pub async fn sh(&self, text: &str) -> Said {
+        let finished = run_in(&*sandbox(), &self.script(text)).await;
+        Said::of(finished.unwrap_or_else(|fault| panic!("{fault}\n{text}")))
+    }
+
+    pub fn read(&self, file: &str) -> Option<String> {
+        std::fs::read_to_string(self.path().join(file)).ok()
+    }
+}
+
+pub async fn run_in(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Finished, Fault> {
+    run(sandbox, spec, &mut |_, _| {}).await
+}
+
+/// What a command said, as text.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    pub fn of(finished: Finished) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            code: finished.exit_code,
+            out: text(&finished.stdout.bytes),
+            err: text(&finished.stderr.bytes),
+        }
+    }
+}
+
+/// Whether a process of this machine has this word in its arguments.
+pub fn runs(word: &str) -> bool {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.into_iter().any(|entry| {
+        let arguments = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let own = entry.file_name().to_str() == Some(&std::process::id().to_string());
+        !own && arguments
+            .split(|byte| *byte == 0)
+            .any(|argument| argument == word.as_bytes())
+    })
+}
+
+/// A number that is in no other command line, for `sleep`.
+pub fn marker(seed: u32) -> String {
+    format!("{}{seed}", 10_000_000 + u64::from(std::process::id()))
+}
+
+pub async fn gone(word: &str) {
+    for _ in 0..100 {
+        if !runs(word) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("a process with `{word}` is still there");
+}
+
+pub fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
