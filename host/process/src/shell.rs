@@ -10,6 +10,8 @@ use mimir_core::command::{Program, Script, Simple, Word};
 use mimir_core::{Code, ToolError};
 
 mod arguments;
+mod builtins;
+mod git;
 mod lexer;
 mod lookthrough;
 mod options;

@@ -25,6 +25,8 @@ pub(super) const DEPTH_MAX: usize = 12;
 /// The longest text that is read. A script of a thousand lines has half of it.
 pub(super) const LENGTH_MAX: usize = 64 << 10;
 
+const GLUED: Fault = "`<(…)` is part of a word, which only the shell will know";
+
 /// Longest first, so that the first that fits is the one.
 const OPERATORS: &[&str] = &[
     "&>>", "<<<", "<<-", ";;&", "&&", "||", ";;", ";&", "|&", "&>", "<<", "<&", "<>", ">>", ">&",
@@ -54,6 +56,8 @@ const CLOSERS: &[(&str, Compound)] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compound {
     Paren,
+    /// `<(…)`
+    Process,
     Brace,
     If,
     Loop,
@@ -180,9 +184,17 @@ impl<'a> Scan<'a> {
             "(" if after.starts_with('(') => {
                 return Err("`((` may be arithmetic or two subshells");
             }
+            "(" if self.is_process() => self.open(Compound::Process)?,
             "(" => self.open(Compound::Paren)?,
+            ")" if self.open.last() == Some(&Compound::Process) => {
+                self.close(Compound::Process);
+                if !after.is_empty() && !after.starts_with([' ', '\t', '\n', ';', '|', '&', ')']) {
+                    return Err(GLUED);
+                }
+            }
             // The pattern of a `case` ends with one that nothing has opened.
             ")" => self.close(Compound::Paren),
+            "<" | ">" if after.starts_with('(') && self.is_glued() => return Err(GLUED),
             "<<" | "<<-" => return self.here(operator),
             _ => {}
         }
@@ -190,6 +202,21 @@ impl<'a> Scan<'a> {
         // After a redirection comes its file, and the command goes on; after `f()` comes its body.
         self.fresh = !operator.contains(['<', '>']);
         Ok(())
+    }
+
+    /// Whether the last token ends right here.
+    fn is_glued(&self) -> bool {
+        let last = self.tokens.last().filter(|token| !token.operator);
+        last.is_some_and(|token| token.start + token.text.len() == self.at)
+    }
+
+    /// Whether `<` or `>` stands right before.
+    fn is_process(&self) -> bool {
+        let last = self
+            .tokens
+            .last()
+            .filter(|token| matches!(token.text, "<" | ">"));
+        last.is_some_and(|token| token.start + 1 == self.at)
     }
 
     fn open(&mut self, compound: Compound) -> Result<(), Fault> {

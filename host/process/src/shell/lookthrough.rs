@@ -3,6 +3,8 @@
 use mimir_core::command::{Simple, Word};
 
 use super::arguments;
+use super::builtins::{declares, names, sets};
+use super::git;
 use super::options::{Options, skip};
 use super::reader::Reader;
 use super::sed;
@@ -94,16 +96,10 @@ impl Reader {
             "find" => {
                 self.finds(&simple);
             }
-            "git" => simple.unknown.extend(git(&simple.words)),
-            "sed" | "gsed" => {
-                simple
-                    .unknown
-                    .extend(scripts(&simple.words, sed::sed_is_plain, "sed"))
-            }
+            "git" => simple.unknown.extend(git::unknown(&simple.words)),
+            "sed" | "gsed" => simple.unknown.extend(sed::unknown(&simple.words, "sed")),
             "awk" | "gawk" | "mawk" | "nawk" => {
-                simple
-                    .unknown
-                    .extend(scripts(&simple.words, sed::awk_is_plain, "awk"))
+                simple.unknown.extend(sed::unknown(&simple.words, "awk"))
             }
             "set" => simple.unknown.extend(sets(&simple.words)),
             _ if sets_variables(program) => declares(&mut simple),
@@ -368,213 +364,4 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
     simple.through.push(name.to_owned());
     simple.words = inner;
     Ok(simple)
-}
-
-/// What git could be made to run.
-fn git(words: &[Word]) -> Vec<String> {
-    let mut all = Vec::new();
-    let mut rest = words.iter().skip(1);
-    let mut command = None;
-    while let Some(word) = rest.next() {
-        match word.known() {
-            None => all.push(
-                "`git` may be told to run something by a word that only the shell will know"
-                    .to_owned(),
-            ),
-            Some(
-                "--no-pager"
-                | "-P"
-                | "--bare"
-                | "--no-optional-locks"
-                | "--literal-pathspecs"
-                | "--version"
-                | "--help",
-            ) => continue,
-            Some("-C") => {
-                all.push("`git -C` obeys the settings of another folder".to_owned());
-                rest.next();
-                continue;
-            }
-            Some(text) if text.starts_with('-') => {
-                all.push(format!(
-                    "`git {text}` may name a program or settings that git obeys"
-                ));
-                continue;
-            }
-            Some(text) => command = Some(text),
-        }
-        break;
-    }
-    let rest: Vec<&str> = rest.map(Word::text).collect();
-    let has = |options: &[&str]| {
-        rest.iter()
-            .any(|word| options.iter().any(|option| word.starts_with(option)))
-    };
-    let first = rest.first().copied().unwrap_or_default();
-    let runs = match command {
-        Some("config") => !has(&["--get", "--list", "-l", "get", "list"]),
-        Some("grep") => has(&["-O", "--open"]),
-        Some("rebase") => has(&["-x", "--exec", "-i", "--interactive", "--edit"]),
-        Some("bisect") => first == "run",
-        Some("submodule") => matches!(first, "foreach" | "add" | "update" | "init"),
-        Some(
-            "difftool" | "mergetool" | "filter-branch" | "daemon" | "shell" | "send-email"
-            | "instaweb" | "hook" | "maintenance" | "credential" | "web--browse" | "bundle-uri"
-            | "remote-ext",
-        ) => true,
-        Some(
-            "clone" | "fetch" | "pull" | "push" | "ls-remote" | "archive" | "fetch-pack"
-            | "send-pack",
-        ) => {
-            has(&[
-                "--upload-pack",
-                "--receive-pack",
-                "--exec",
-                "-u",
-                "-c",
-                "--config",
-                "--template",
-            ]) || rest.iter().any(|word| word.contains("::"))
-        }
-        Some("diff" | "log" | "show") => has(&["--ext-diff", "--output"]),
-        Some("init") => has(&["--template"]),
-        Some("commit" | "merge" | "tag") => has(&["--gpg-sign", "-S"]),
-        Some("remote") => matches!(first, "add" | "set-url"),
-        Some("var" | "worktree" | "stash") | None => false,
-        Some(_) => false,
-    };
-    if runs && let Some(command) = command {
-        all.push(format!(
-            "`git {command}` with these words may run something, or set what git runs later"
-        ));
-    }
-    all
-}
-
-/// The programs of `sed` and `awk`.
-fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String> {
-    let mut scripts = Vec::new();
-    let mut rest = words.iter().skip(1);
-    let mut first = None;
-    let mut given = false;
-    while let Some(word) = rest.next() {
-        match word.known() {
-            Some("-e" | "--expression" | "--source") => {
-                given = true;
-                scripts.extend(rest.next());
-            }
-            // Of awk: a separator, and a variable.
-            Some("-F" | "-v") if name == "awk" => {
-                rest.next();
-            }
-            Some(text) if text.starts_with("-e") || text.starts_with("--expression=") => {
-                given = true
-            }
-            Some(
-                "-n" | "-E" | "-r" | "-s" | "-u" | "-z" | "-i" | "-ne" | "-nE" | "-nr" | "-En"
-                | "-rn" | "--quiet" | "--silent" | "--posix" | "--in-place",
-            ) => {
-                if word.known() == Some("-ne") {
-                    given = true;
-                    scripts.extend(rest.next());
-                }
-            }
-            Some(text) if text.starts_with("-i") && name == "sed" => {}
-            Some(text) if text.starts_with("-F") && name == "awk" => {}
-            Some(text) if text.starts_with('-') && text != "-" => {
-                return vec![format!(
-                    "what `{name} {text}` runs cannot be told from its words"
-                )];
-            }
-            _ if first.is_none() => first = Some(word),
-            _ => {}
-        }
-    }
-    let attached =
-        words.iter().skip(1).filter_map(Word::known).any(|text| {
-            (text.starts_with("-e") && text != "-e") || text.starts_with("--expression=")
-        });
-    if !given {
-        scripts.extend(first);
-    }
-    let plain = |word: &&Word| word.known().is_some_and(is_plain);
-    match !attached && scripts.iter().all(plain) {
-        true => Vec::new(),
-        false => vec![format!("`{name}` programs can run others and write files")],
-    }
-}
-
-/// `set` with anything but what makes a script stricter.
-fn sets(words: &[Word]) -> Option<String> {
-    let harmless = [
-        "pipefail",
-        "errexit",
-        "nounset",
-        "xtrace",
-        "verbose",
-        "noglob",
-        "noclobber",
-        "-o",
-        "+o",
-    ];
-    let is_harmless = |word: &Word| {
-        word.known().is_some_and(|text| {
-            harmless.contains(&text)
-                || text
-                    .strip_prefix(['-', '+'])
-                    .is_some_and(|set| set.chars().all(|c| "euxvfCo".contains(c)))
-        })
-    };
-    let odd = !words.iter().skip(1).all(is_harmless);
-    odd.then(|| "`set` changes how the shell reads commands, or what `$1` is".to_owned())
-}
-
-/// `export NAME=value` and the like set variables.
-fn declares(simple: &mut Simple) {
-    let mut odd = Vec::new();
-    let mut set = Vec::new();
-    for word in simple.words.iter().skip(1) {
-        let text = word.text();
-        match text.split_once('=') {
-            Some((name, value)) if is_name(name) => {
-                set.push((name.to_owned(), Word::Unknown(value.to_owned())))
-            }
-            None if is_name(text) => set.push((text.to_owned(), Word::Unknown(String::new()))),
-            // `-i` makes values arithmetic, `-n` names others, `-f` are functions.
-            None if text.starts_with('-') && text[1..].chars().all(|c| "xrpgt".contains(c)) => {}
-            _ => odd.push(format!(
-                "`{text}` sets something in a way that is not followed"
-            )),
-        }
-    }
-    simple.assignments.extend(set);
-    simple.unknown.extend(odd);
-}
-
-/// `read NAME` and the like set variables.
-fn names(simple: &mut Simple) {
-    let mut set = Vec::new();
-    let mut odd = false;
-    for word in simple.words.iter().skip(1) {
-        match word.known() {
-            Some(text) if is_name(text) => {
-                set.push((text.to_owned(), Word::Unknown("…".to_owned())))
-            }
-            Some(text) if !text.contains('[') => {}
-            _ => odd = true,
-        }
-    }
-    simple.assignments.extend(set);
-    if odd {
-        simple
-            .unknown
-            .push("which variable it sets only the shell will know".to_owned());
-    }
-}
-
-fn is_name(text: &str) -> bool {
-    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    !text.is_empty()
-        && text.chars().all(is_letter)
-        && !text.starts_with(|c: char| c.is_ascii_digit())
 }

@@ -1,8 +1,18 @@
 //! Programs in the languages of `sed` and `awk`, as far as it is plain that they only change text.
 
+use mimir_core::command::Word;
+
+/// Why the words of a `sed` or an `awk` may run something.
+pub(super) fn unknown(words: &[Word], name: &str) -> Vec<String> {
+    match name {
+        "sed" => scripts(words, sed_is_plain, name),
+        _ => scripts(words, awk_is_plain, name),
+    }
+}
+
 /// Whether a `sed` program prints, deletes and replaces, and does nothing else: it has commands that run programs and
 /// write files.
-pub(super) fn sed_is_plain(program: &str) -> bool {
+fn sed_is_plain(program: &str) -> bool {
     program.split(['\n', ';']).all(|one| command(one.trim()))
 }
 
@@ -94,12 +104,65 @@ fn unescaped_in_brackets(text: &str, mark: char) -> Option<usize> {
 }
 
 /// Whether an `awk` program only prints: its language runs programs and writes files.
-pub(super) fn awk_is_plain(program: &str) -> bool {
+fn awk_is_plain(program: &str) -> bool {
     ![
         "system", "getline", "|", ">", "@", "close", "fflush", "ENVIRON",
     ]
     .iter()
     .any(|word| program.contains(word))
+}
+
+/// The programs of `sed` and `awk`.
+fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String> {
+    let mut scripts = Vec::new();
+    let mut rest = words.iter().skip(1);
+    let mut first = None;
+    let mut given = false;
+    while let Some(word) = rest.next() {
+        match word.known() {
+            Some("-e" | "--expression" | "--source") => {
+                given = true;
+                scripts.extend(rest.next());
+            }
+            // Of awk: a separator, and a variable.
+            Some("-F" | "-v") if name == "awk" => {
+                rest.next();
+            }
+            Some(text) if text.starts_with("-e") || text.starts_with("--expression=") => {
+                given = true
+            }
+            Some(
+                "-n" | "-E" | "-r" | "-s" | "-u" | "-z" | "-i" | "-ne" | "-nE" | "-nr" | "-En"
+                | "-rn" | "--quiet" | "--silent" | "--posix" | "--in-place",
+            ) => {
+                if word.known() == Some("-ne") {
+                    given = true;
+                    scripts.extend(rest.next());
+                }
+            }
+            Some(text) if text.starts_with("-i") && name == "sed" => {}
+            Some(text) if text.starts_with("-F") && name == "awk" => {}
+            Some(text) if text.starts_with('-') && text != "-" => {
+                return vec![format!(
+                    "what `{name} {text}` runs cannot be told from its words"
+                )];
+            }
+            _ if first.is_none() => first = Some(word),
+            _ => {}
+        }
+    }
+    let attached =
+        words.iter().skip(1).filter_map(Word::known).any(|text| {
+            (text.starts_with("-e") && text != "-e") || text.starts_with("--expression=")
+        });
+    if !given {
+        scripts.extend(first);
+    }
+    let plain = |word: &&Word| word.known().is_some_and(is_plain);
+    match !attached && scripts.iter().all(plain) {
+        true => Vec::new(),
+        false => vec![format!("`{name}` programs can run others and write files")],
+    }
 }
 
 #[cfg(test)]

@@ -138,7 +138,11 @@ impl Walk<'_> {
                 self.list(&clause.0);
                 self.list(&clause.1.list);
             }
-            CompoundCommand::Coprocess(clause) => self.command(&clause.body),
+            CompoundCommand::Coprocess(clause) => {
+                self.reader
+                    .unknown("shells differ in what the name of a coprocess is");
+                self.command(&clause.body);
+            }
         }
     }
 
