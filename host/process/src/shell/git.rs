@@ -2,6 +2,63 @@
 
 use mimir_core::command::Word;
 
+/// Settings that only switch something off, each with the value that does.
+const OFF: [(&str, &str); 16] = [
+    ("color.ui", "false"),
+    ("commit.gpgSign", "false"),
+    ("core.askPass", "false"),
+    ("core.editor", "false"),
+    ("core.fsmonitor", "false"),
+    ("core.gitProxy", ""),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("core.sshCommand", "false"),
+    ("credential.helper", ""),
+    ("diff.external", ""),
+    ("gc.auto", "0"),
+    ("log.showSignature", "false"),
+    ("maintenance.auto", "false"),
+    ("protocol.allow", "never"),
+    ("submodule.recurse", "false"),
+];
+
+/// The same for settings with a part that is anybody's choice: how the name begins and ends, and the value.
+const OFF_OF_ANY: [(&str, &str, &str); 7] = [
+    ("diff.", ".command", ""),
+    ("diff.", ".textconv", ""),
+    ("filter.", ".clean", ""),
+    ("filter.", ".process", ""),
+    ("filter.", ".required", "false"),
+    ("filter.", ".smudge", ""),
+    ("merge.", ".driver", "false"),
+];
+
+/// Takes out what stands before git's command and only switches something off: with or without it, the command is the
+/// same one to judge.
+pub(super) fn plain(words: &mut Vec<Word>) {
+    while let Some(option) = words.get(1).and_then(Word::known) {
+        let count = match option {
+            "--no-pager" | "-P" | "--no-optional-locks" => 1,
+            "-c" if words.get(2).and_then(Word::known).is_some_and(is_off) => 2,
+            _ => return,
+        };
+        words.drain(1..=count);
+    }
+}
+
+/// Whether a setting only switches something off.
+fn is_off(setting: &str) -> bool {
+    let Some((name, value)) = setting.split_once('=') else {
+        return false;
+    };
+    let of_any = |(begin, end, off): &(&str, &str, &str)| {
+        let rest = name.strip_prefix(begin);
+        *off == value && rest.is_some_and(|rest| rest.len() > end.len() && rest.ends_with(end))
+    };
+    let is = |(known, off): &(&str, &str)| name.eq_ignore_ascii_case(known) && *off == value;
+    OFF.iter().any(is) || OFF_OF_ANY.iter().any(of_any)
+}
+
 /// What git could be made to run.
 pub(super) fn unknown(words: &[Word]) -> Vec<String> {
     let mut all = Vec::new();
@@ -81,4 +138,45 @@ pub(super) fn unknown(words: &[Word]) -> Vec<String> {
         ));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plainly(line: &str) -> String {
+        let mut words: Vec<Word> = line
+            .split(' ')
+            .map(|word| Word::Known(word.to_owned()))
+            .collect();
+        plain(&mut words);
+        words.iter().map(Word::text).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_only_switches_something_off_is_left_out() {
+        for (line, left) in [
+            (
+                "git --no-pager -c core.hooksPath=/dev/null -c filter.lfs.clean= status -s",
+                "git status -s",
+            ),
+            ("git -c CORE.pager=cat log", "git log"),
+            ("git status", "git status"),
+            ("git", "git"),
+        ] {
+            assert_eq!(plainly(line), left);
+        }
+        for kept in [
+            "git -c core.hooksPath=hooks status",
+            "git -c core.pager=sh log",
+            "git -c filter.x.clean=sh status",
+            "git -c filter.clean= status",
+            "git -c core.fsmonitor status",
+            "git -c alias.status=!sh status",
+            "git -C elsewhere status",
+            "git commit -c core.pager=cat",
+        ] {
+            assert_eq!(plainly(kept), kept);
+        }
+    }
 }

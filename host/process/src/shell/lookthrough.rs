@@ -96,7 +96,10 @@ impl Reader {
             "find" => {
                 self.finds(&simple);
             }
-            "git" => simple.unknown.extend(git::unknown(&simple.words)),
+            "git" => {
+                git::plain(&mut simple.words);
+                simple.unknown.extend(git::unknown(&simple.words));
+            }
             "sed" | "gsed" => simple.unknown.extend(sed::unknown(&simple.words, "sed")),
             "awk" | "gawk" | "mawk" | "nawk" => {
                 simple.unknown.extend(sed::unknown(&simple.words, "awk"))
