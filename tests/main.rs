@@ -17,6 +17,7 @@ mod files;
 mod house;
 mod keys;
 mod loader;
+mod mcp;
 mod net;
 mod pipeline;
 mod testkit;

@@ -13,7 +13,7 @@ mod typed;
 pub use audit::{AuditWish, Filter};
 pub use config::ConfigWish;
 pub use gates::{AddWish, ApprovalsWish, PolicyWish, SecretsWish, TrustWish};
-pub use typed::{Command, Globals, Invocation, ServeWish, UndoWish, Unread};
+pub use typed::{Command, Globals, HttpWish, Invocation, ServeWish, UndoWish, Unread};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
 #[derive(Debug, Parser)]
@@ -92,7 +92,8 @@ settings and grants count at once.
 
 Examples:
   claude mcp add mimir -- mimir serve -C ~/project      Claude Code
-  codex mcp add mimir -- mimir serve -C ~/project       Codex")]
+  codex mcp add mimir -- mimir serve -C ~/project       Codex
+  mimir serve --http 8808                               http://127.0.0.1:8808/mcp, /healthz, /metrics")]
     Serve(RawServe),
     /// Ask what the rules say about a call, check them, or accept the project's settings
     Policy {
@@ -191,7 +192,20 @@ struct RawCall {
 }
 
 #[derive(Debug, Args)]
-struct RawServe {}
+struct RawServe {
+    /// Listen there instead, for MCP over HTTP at /mcp: PORT (of this machine alone), or IP:PORT
+    #[arg(long, value_name = "ADDR", value_parser = typed::address)]
+    http: Option<std::net::SocketAddr>,
+    /// Ask for a bearer token on this machine's own address, too; elsewhere it is always asked for
+    #[arg(long, requires = "http")]
+    token: bool,
+    /// A name that the server is called by, beside the address
+    #[arg(long = "host", value_name = "NAME", requires = "http")]
+    hosts: Vec<String>,
+    /// A web page that may speak with it: scheme://host:port
+    #[arg(long = "origin", value_name = "URL", requires = "http")]
+    origins: Vec<String>,
+}
 
 #[derive(Debug, Subcommand)]
 enum RawTools {

@@ -156,7 +156,7 @@ fn is_as_shown(value: &Value, card: &Card) -> bool {
 }
 
 /// A word that nobody guesses: 128 random bits. None if the system has no randomness to give.
-pub(crate) fn token() -> Option<String> {
+pub fn token() -> Option<String> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).ok()?;
     Some(bits.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -7,14 +7,18 @@
 
 mod ask;
 mod catalogue;
+mod http;
 mod logs;
+mod metrics;
 mod progress;
 mod result;
 mod server;
 mod transport;
 mod work;
 
+pub use ask::token;
 pub use catalogue::{TOOL_META, definition};
+pub use http::{Http, HttpOptions};
 pub use result::OUTCOME_META;
 pub use server::{Asking, OnRefusal, Server};
 pub use transport::ServeError;

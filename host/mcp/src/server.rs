@@ -9,13 +9,14 @@ use tokio::sync::watch;
 
 use crate::ask::Parking;
 use crate::catalogue::Catalogue;
+use crate::metrics::Metrics;
 use crate::progress::Client;
 
 mod calling;
 mod handler;
 mod session;
 
-pub(crate) use session::Session;
+pub(crate) use session::{Gone, Session};
 
 /// Who is asked when the client cannot ask its person, and for how long anybody is waited for.
 #[derive(Clone)]
@@ -46,6 +47,9 @@ struct Shared {
     revision: watch::Sender<u64>,
     /// How many calls are under way.
     busy: watch::Sender<usize>,
+    /// Whether the server ends.
+    gone: Gone,
+    metrics: Metrics,
 }
 
 impl Server {
@@ -60,12 +64,29 @@ impl Server {
             catalogue,
             revision: watch::Sender::default(),
             busy: watch::Sender::default(),
+            gone: Gone::default(),
+            metrics: Metrics::default(),
         }))
     }
 
     /// The world of the pipeline has been replaced: clients are told if their list is another now.
     pub fn refresh(&self) {
         self.catalogue();
+    }
+
+    /// Stops all calls. That they were stopped is recorded.
+    pub(crate) fn stop(&self) {
+        self.0.gone.say();
+    }
+
+    /// How many calls are under way.
+    pub(crate) fn calls(&self) -> usize {
+        *self.0.busy.borrow()
+    }
+
+    /// What has been done, as Prometheus reads it.
+    pub(crate) fn metrics(&self, sessions: usize) -> String {
+        self.0.metrics.text(self.calls(), sessions)
     }
 
     /// Waits until no call is under way, and each is on record, but no longer than this.

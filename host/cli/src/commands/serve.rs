@@ -1,17 +1,19 @@
 //! `mimir serve`
 
+use std::future::IntoFuture as _;
 use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use mimir_core::{Code, ToolError};
-use mimir_mcp::{Asking, Server};
+use mimir_mcp::{Asking, HttpOptions, Server};
 use mimir_wasm::SystemClock;
 
-use crate::args::{Globals, ServeWish};
+use crate::args::{Globals, HttpWish, ServeWish};
 use crate::exit::{Exit, Failure};
 use crate::live::{EVERY, Keeper, Live};
 use crate::output::{BAD, aside, note, outcome, styled};
-use crate::serve::Streams;
+use crate::serve::{Streams, Token, token};
 use crate::setup::Setup;
 use crate::terminal::elsewhere;
 
@@ -21,6 +23,7 @@ use super::call::interrupted;
 pub async fn run(globals: &Globals, wish: ServeWish) -> Result<Exit, Failure> {
     match wish {
         ServeWish::Stdio => stdio(globals).await,
+        ServeWish::Http(wish) => http(globals, wish).await,
     }
 }
 
@@ -59,6 +62,83 @@ async fn stdio(globals: &Globals) -> Result<Exit, Failure> {
     };
     ended.map_err(|error| ToolError::new(Code::ExecutionError, error.to_string()))?;
     Ok(exit.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// How long calls may take to say that they were stopped, and connections to close.
+const LAST_CALLS: Duration = Duration::from_secs(2);
+
+async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
+    aside::detach();
+    let setup = Setup::find(globals)?;
+    let options = options(&setup, &wish)?;
+    let listener = tokio::net::TcpListener::bind(wish.address).await;
+    let listener = listener.map_err(|error| {
+        let why = format!("cannot listen on {}: {error}", wish.address);
+        ToolError::new(Code::Unavailable, why)
+    })?;
+    let address = listener.local_addr().unwrap_or(wish.address);
+    let _ = setup.workspace.make_state();
+    let mut live = Live::new(setup).await?;
+    let (server, keeper) = served(&live);
+    let http = server.http(options);
+    note(format_args!("mimir serves MCP at http://{address}/mcp"));
+    let exit = Mutex::new(Exit::Done);
+    let (stopped, is_stopped) = tokio::sync::oneshot::channel::<()>();
+    let router = axum::Router::new().fallback_service(http.clone());
+    let serve = axum::serve(listener, router).with_graceful_shutdown(async {
+        let _ = is_stopped.await;
+    });
+    let follow = live.follow(EVERY, |setup, news| {
+        keeper.take_up(setup, news);
+        server.refresh();
+        Ok(())
+    });
+    let ended = async {
+        *exit.lock().unwrap_or_else(PoisonError::into_inner) = interrupted().await;
+        http.close(LAST_CALLS).await;
+        let _ = stopped.send(());
+        tokio::time::sleep(LAST_CALLS).await;
+    };
+    tokio::select! {
+        served = serve.into_future() => served?,
+        followed = follow => followed?,
+        () = ended => {}
+    }
+    Ok(exit.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Who may come.
+fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
+    let ip = wish.address.ip();
+    let mut hosts = wish.hosts.clone();
+    if ip.is_unspecified() && hosts.is_empty() {
+        return Err(Failure::usage(
+            "on all addresses a server does not know what it is called: name it with --host, or listen on one address",
+        ));
+    }
+    if !ip.is_unspecified() {
+        hosts.push(ip.to_string());
+    }
+    let token = match wish.token || !ip.is_loopback() {
+        true => Some(token(&setup.places)?),
+        false => None,
+    };
+    if let Some(Token { word, file, is_new }) = &token {
+        let file = mimir_core::text::visible(&file.display().to_string());
+        match is_new {
+            true => note(format_args!(
+                "its token, shown this once and kept in {file}: {word}"
+            )),
+            false => note(format_args!(
+                "its token is the one in {file}; remove it for another"
+            )),
+        }
+    }
+    Ok(HttpOptions {
+        hosts,
+        origins: wish.origins.clone(),
+        token: token.map(|token| token.word),
+    })
 }
 
 /// A server over the tools as they are now, and what keeps it up to date.

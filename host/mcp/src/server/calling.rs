@@ -2,10 +2,10 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mimir_core::call::LogLevel;
-use mimir_core::{Call, Code, Outcome};
+use mimir_core::{Call, CallContext, Code, Outcome, RequestId};
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
@@ -51,7 +51,7 @@ impl Session {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let key = Key {
-            owner: self.id().to_owned(),
+            owner: self.of(&context),
             tool: request.name.into_owned(),
             arguments: Value::Object(request.arguments.unwrap_or_default()),
         };
@@ -100,7 +100,13 @@ impl Session {
         let (ear, heard) = Ear::new(wants_progress, self.least(context), |client| {
             server.person(can_ask.then_some(client))
         });
-        let mut call = Call::new(key.tool.clone(), key.arguments.clone(), self.context());
+        let now = CallContext {
+            request_id: RequestId::new(SystemTime::now()),
+            session_id: key.owner.clone(),
+            conversation_id: None,
+            user: None,
+        };
+        let mut call = Call::new(key.tool.clone(), key.arguments.clone(), now);
         call.observer = Arc::new(ear);
         let (pipeline, busy) = (server.0.pipeline.clone(), server.busy());
         let work = Work::new(async move {
@@ -125,7 +131,7 @@ impl Session {
             tokio::select! {
                 biased;
                 () = context.ct.cancelled() => break Step::Stopped,
-                () = self.gone().said() => break Step::Stopped,
+                () = self.over() => break Step::Stopped,
                 outcome = work.ended() => break outcome.map_or(Step::Broken, Step::Done),
                 () = &mut tell, if tells => tells = false,
                 question = &mut ask, if asks => match question {
@@ -158,6 +164,9 @@ impl Session {
         let shared = &self.server.0;
         let world = shared.pipeline.world();
         let tool = world.registry.get(name);
+        shared
+            .metrics
+            .count(tool.map(|tool| tool.name().as_str()), outcome);
         if let Err(error) = outcome.result() {
             if error.code == Code::NotFound && tool.is_none() {
                 let data = json!({ "code": error.code });

@@ -77,7 +77,7 @@ impl ServerHandler for Session {
         loop {
             tokio::select! {
                 () = subscription.cancelled() => return Ok(()),
-                () = self.gone().said() => return Ok(()),
+                () = self.over() => return Ok(()),
                 changed = changes.changed() => {
                     let sent = subscription.sink().notify_tool_list_changed().await;
                     if changed.is_err() || sent.is_err() {

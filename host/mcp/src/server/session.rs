@@ -3,13 +3,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use mimir_core::{CallContext, RequestId};
+use mimir_core::RequestId;
 use rmcp::RoleServer;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{Peer, RequestContext};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::http::Principal;
 use crate::logs::Least;
 
 use super::Server;
@@ -56,9 +57,14 @@ impl Server {
 }
 
 impl Session {
-    /// Its name in the pipeline.
-    pub(super) fn id(&self) -> &str {
-        &self.id
+    /// The session in the pipeline that a request belongs to: that of its connection, or, where the protocol knows no
+    /// connections, that of whoever made it.
+    pub(super) fn of(&self, request: &RequestContext<RoleServer>) -> String {
+        let parts = request.extensions.get::<::http::request::Parts>();
+        match parts.and_then(|parts| parts.extensions.get::<Principal>()) {
+            Some(principal) if is_modern(request) => principal.0.clone(),
+            _ => self.id.clone(),
+        }
     }
 
     /// Where it is said that nobody waits for its results any more.
@@ -66,13 +72,11 @@ impl Session {
         &self.gone
     }
 
-    /// The context of a call that comes in now.
-    pub(super) fn context(&self) -> CallContext {
-        CallContext {
-            request_id: RequestId::new(SystemTime::now()),
-            session_id: self.id.clone(),
-            conversation_id: None,
-            user: None,
+    /// Completes when nobody waits for its results any more.
+    pub(super) async fn over(&self) {
+        tokio::select! {
+            () = self.gone.said() => {}
+            () = self.server.0.gone.said() => {}
         }
     }
 

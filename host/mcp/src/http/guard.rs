@@ -1,0 +1,228 @@
+//! Who may speak with a server over HTTP.
+
+use ::http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
+use ::http::uri::Authority;
+use ::http::{HeaderMap, Request, StatusCode};
+
+use super::{HttpOptions, Principal};
+
+/// The names of this machine for itself.
+const OWN: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// Judges requests by what stands before their body.
+pub(super) struct Guard {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    token: Option<String>,
+    /// Whoever gets in.
+    principal: Principal,
+}
+
+/// Why a request is not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It was sent to another name.
+    Host,
+    /// It comes from a web page that nobody allowed.
+    Origin,
+    /// It has no token, or a wrong one.
+    Token,
+    /// There is no such session, or it is somebody else's.
+    NoSession,
+    /// There are too many sessions or calls.
+    Busy,
+}
+
+impl Refusal {
+    pub(super) const fn status(self) -> StatusCode {
+        match self {
+            Refusal::Host | Refusal::Origin => StatusCode::FORBIDDEN,
+            Refusal::Token => StatusCode::UNAUTHORIZED,
+            Refusal::NoSession => StatusCode::NOT_FOUND,
+            Refusal::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Refusal::Host => {
+                "this server is not called by that name; `mimir serve --host NAME` allows one\n"
+            }
+            Refusal::Origin => {
+                "this page may not speak with this server; `mimir serve --origin URL` allows one\n"
+            }
+            Refusal::Token => "a bearer token is wanted: the one that `mimir serve` has shown\n",
+            Refusal::NoSession => "there is no such session\n",
+            Refusal::Busy => "too many sessions or calls at a time\n",
+        }
+    }
+
+    pub(super) const fn header(self) -> Option<(HeaderName, &'static str)> {
+        match self {
+            Refusal::Token => Some((WWW_AUTHENTICATE, "Bearer realm=\"mimir\"")),
+            Refusal::Busy => Some((RETRY_AFTER, "1")),
+            Refusal::Host | Refusal::Origin | Refusal::NoSession => None,
+        }
+    }
+}
+
+impl Guard {
+    pub(super) fn new(options: &HttpOptions) -> Self {
+        let own = OWN.iter().map(|name| (*name).to_owned());
+        let hosts = options.hosts.iter().map(|host| host.to_ascii_lowercase());
+        let name = crate::ask::token().unwrap_or_default();
+        Self {
+            hosts: own.chain(hosts).collect(),
+            origins: options.origins.clone(),
+            token: options.token.clone(),
+            principal: Principal(format!("http-{name}")),
+        }
+    }
+
+    pub(super) fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+
+    /// Whether a request was meant for this server, and comes from where it may.
+    pub(super) fn address<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
+        let headers = request.headers();
+        let named = request.uri().authority().cloned().or_else(|| {
+            let host = headers.get(HOST)?.to_str().ok()?;
+            host.parse::<Authority>().ok()
+        });
+        let host = named.ok_or(Refusal::Host)?;
+        let host = host.host().trim_start_matches('[').trim_end_matches(']');
+        if !self
+            .hosts
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(host))
+        {
+            return Err(Refusal::Host);
+        }
+        match headers.get(ORIGIN) {
+            None => Ok(()),
+            Some(origin)
+                if self
+                    .origins
+                    .iter()
+                    .any(|known| known.as_bytes() == origin.as_bytes()) =>
+            {
+                Ok(())
+            }
+            Some(_) => Err(Refusal::Origin),
+        }
+    }
+
+    /// Who speaks.
+    pub(super) fn token(&self, headers: &HeaderMap) -> Result<Principal, Refusal> {
+        let Some(token) = &self.token else {
+            return Ok(self.principal.clone());
+        };
+        let given = headers
+            .get(AUTHORIZATION)
+            .map(::http::HeaderValue::as_bytes);
+        let given = given.and_then(|given| {
+            let (scheme, given) = given.split_at_checked("Bearer ".len())?;
+            scheme.eq_ignore_ascii_case(b"Bearer ").then_some(given)
+        });
+        match given {
+            Some(given) if is_same(given.trim_ascii(), token.as_bytes()) => {
+                Ok(self.principal.clone())
+            }
+            _ => Err(Refusal::Token),
+        }
+    }
+}
+
+/// Whether two words are the same, in a time that says nothing about where they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let pairs = one.iter().zip(other);
+    let differs = pairs.fold(0, |differs, (one, other)| differs | (one ^ other));
+    one.len() == other.len() && std::hint::black_box(differs) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard() -> Guard {
+        Guard::new(&HttpOptions {
+            hosts: vec!["Tools.example".into()],
+            origins: vec!["https://app.example:443".into()],
+            token: Some("secret".into()),
+        })
+    }
+
+    fn request(headers: &[(&str, &str)]) -> Request<()> {
+        let mut request = Request::builder().uri("/mcp");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_request_says_the_name_that_it_was_sent_to() {
+        for good in [
+            "localhost",
+            "LOCALHOST:80",
+            "127.0.0.1:8808",
+            "[::1]:1",
+            "tools.example",
+        ] {
+            assert_eq!(
+                guard().address(&request(&[("host", good)])),
+                Ok(()),
+                "{good}"
+            );
+        }
+        for bad in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.2",
+            "",
+            "a b",
+            "::1",
+        ] {
+            let refused = guard().address(&request(&[("host", bad)]));
+            assert_eq!(refused, Err(Refusal::Host), "{bad}");
+        }
+        assert_eq!(guard().address(&request(&[])), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn a_page_that_nobody_allowed_is_refused_and_no_page_is_not() {
+        let from = |origin| request(&[("host", "localhost"), ("origin", origin)]);
+        assert_eq!(guard().address(&from("https://app.example:443")), Ok(()));
+        for bad in [
+            "https://app.example",
+            "http://localhost",
+            "null",
+            "",
+            "https://evil.example",
+        ] {
+            assert_eq!(guard().address(&from(bad)), Err(Refusal::Origin), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_token_and_nothing_like_it_lets_in() {
+        let judged = |value: &str| guard().token(request(&[("authorization", value)]).headers());
+        for good in ["Bearer secret", "bearer secret", "BEARER  secret "] {
+            assert!(judged(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "secret",
+            "Bearer",
+            "Bearer ",
+            "Bearer secre",
+            "Bearer secrets",
+            "Bearer SECRET",
+            "Basic secret",
+        ] {
+            assert_eq!(judged(bad), Err(Refusal::Token), "{bad}");
+        }
+        assert_eq!(guard().token(&HeaderMap::new()), Err(Refusal::Token));
+    }
+}

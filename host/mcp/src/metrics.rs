@@ -1,0 +1,123 @@
+//! What has been done, in numbers, as Prometheus reads them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mimir_core::Outcome;
+
+/// Counts of calls since the server began.
+#[derive(Default)]
+pub(crate) struct Metrics(Mutex<BTreeMap<String, Counts>>);
+
+#[derive(Default)]
+struct Counts {
+    /// How often calls ended with each code; `OK` for those that went well.
+    codes: BTreeMap<&'static str, u64>,
+    /// How many took no longer than each of [`BOUNDS`], and how long all of them took.
+    within: [u64; BOUNDS.len()],
+    seconds: f64,
+}
+
+/// Seconds: from a call that finds all it needs to one that takes all the time it has.
+const BOUNDS: [f64; 9] = [0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
+
+/// Names that are told apart: a client may call what is not there as it likes.
+const UNKNOWN: &str = "unknown";
+
+impl Metrics {
+    /// A call of this tool, if there is such a tool, has ended.
+    pub(crate) fn count(&self, tool: Option<&str>, outcome: &Outcome) {
+        let code = match outcome.result() {
+            Ok(_) => "OK",
+            Err(error) => error.code.as_str(),
+        };
+        let seconds = outcome.receipt().duration_ms / 1000.0;
+        let mut all = self.lock();
+        let tool = tool.unwrap_or(UNKNOWN);
+        if !all.contains_key(tool) {
+            all.insert(tool.to_owned(), Counts::default());
+        }
+        if let Some(counts) = all.get_mut(tool) {
+            *counts.codes.entry(code).or_default() += 1;
+            counts.seconds += seconds;
+            let within = counts.within.iter_mut().zip(BOUNDS);
+            within
+                .filter(|(_, bound)| seconds <= *bound)
+                .for_each(|(count, _)| *count += 1);
+        }
+    }
+
+    /// All of it, and what there is now.
+    pub(crate) fn text(&self, under_way: usize, sessions: usize) -> String {
+        let mut text = String::new();
+        let all = self.lock();
+        let mut line = |line: std::fmt::Arguments<'_>| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{line}");
+        };
+        line(format_args!(
+            "# HELP mimir_calls_total Calls that have ended, by tool and code."
+        ));
+        line(format_args!("# TYPE mimir_calls_total counter"));
+        for (tool, counts) in all.iter() {
+            for (code, count) in &counts.codes {
+                line(format_args!(
+                    "mimir_calls_total{{tool=\"{tool}\",code=\"{code}\"}} {count}"
+                ));
+            }
+        }
+        line(format_args!(
+            "# HELP mimir_call_seconds Time of calls, without the time that people took."
+        ));
+        line(format_args!("# TYPE mimir_call_seconds histogram"));
+        for (tool, counts) in all.iter() {
+            let count: u64 = counts.codes.values().sum();
+            for (bound, within) in BOUNDS.iter().zip(counts.within) {
+                line(format_args!(
+                    "mimir_call_seconds_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {within}"
+                ));
+            }
+            line(format_args!(
+                "mimir_call_seconds_bucket{{tool=\"{tool}\",le=\"+Inf\"}} {count}"
+            ));
+            line(format_args!(
+                "mimir_call_seconds_sum{{tool=\"{tool}\"}} {}",
+                counts.seconds
+            ));
+            line(format_args!(
+                "mimir_call_seconds_count{{tool=\"{tool}\"}} {count}"
+            ));
+        }
+        line(format_args!(
+            "# HELP mimir_calls_under_way Calls that run or wait now."
+        ));
+        line(format_args!("# TYPE mimir_calls_under_way gauge"));
+        line(format_args!("mimir_calls_under_way {under_way}"));
+        line(format_args!("# HELP mimir_sessions Sessions now."));
+        line(format_args!("# TYPE mimir_sessions gauge"));
+        line(format_args!("mimir_sessions {sessions}"));
+        if let Some(bytes) = resident() {
+            line(format_args!(
+                "# HELP process_resident_memory_bytes Memory of this process."
+            ));
+            line(format_args!("# TYPE process_resident_memory_bytes gauge"));
+            line(format_args!("process_resident_memory_bytes {bytes}"));
+        }
+        text
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Counts>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Memory that this process holds, where the system says it.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes = line.trim().strip_suffix(" kB")?;
+    Some(kilobytes.trim().parse::<u64>().ok()? * 1024)
+}
