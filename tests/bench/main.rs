@@ -10,6 +10,7 @@ mod calls;
 mod compile;
 mod decide;
 mod list;
+mod mcp;
 mod measure;
 mod memory;
 mod process;
@@ -44,6 +45,7 @@ const AREAS: &[Area] = &[
     ("decide", decide::bench),
     ("process", process::bench),
     ("list", list::bench),
+    ("mcp", mcp::bench),
     ("search", search::bench),
     ("redact", redact::bench),
     ("compile", compile::bench),

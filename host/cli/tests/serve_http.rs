@@ -235,6 +235,14 @@ fn a_person_is_asked_in_both_eras() {
     assert_eq!(serving.post(&of, &yes).status(), 202);
     assert!(lines.any(|line| line.contains("\"isError\":false")));
     assert!(!home.path().join("notes.md").exists());
+    let metrics = serving.request("GET", "/metrics", &[], "").0;
+    for line in [
+        "mimir_approvals_total{answer=\"no\"} 1",
+        "mimir_approvals_total{answer=\"once\"} 1",
+        "mimir_calls_total{tool=\"delete_file\",code=\"APPROVAL_DENIED\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
 }
 
 #[test]

@@ -4,17 +4,25 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mimir_core::Outcome;
+use mimir_core::{Answer, Code, Outcome};
 
-/// Counts of calls since the server began.
+/// What has been done since the server began.
 #[derive(Default)]
-pub(crate) struct Metrics(Mutex<BTreeMap<String, Counts>>);
+pub(crate) struct Metrics(Mutex<All>);
+
+#[derive(Default)]
+struct All {
+    tools: BTreeMap<String, Counts>,
+    /// How often clients' people answered what.
+    answers: BTreeMap<&'static str, u64>,
+}
 
 #[derive(Default)]
 struct Counts {
     /// How often calls ended with each code; `OK` for those that went well.
     codes: BTreeMap<&'static str, u64>,
-    /// How many took no longer than each of [`BOUNDS`], and how long all of them took.
+    /// How many were timed, how many of them took no longer than each of [`BOUNDS`], and how long all of them took.
+    timed: u64,
     within: [u64; BOUNDS.len()],
     seconds: f64,
 }
@@ -27,24 +35,41 @@ const UNKNOWN: &str = "unknown";
 
 impl Metrics {
     /// A call of this tool, if there is such a tool, has ended.
-    pub(crate) fn count(&self, tool: Option<&str>, outcome: &Outcome) {
+    pub(crate) fn ended(&self, tool: Option<&str>, outcome: &Outcome) {
         let code = match outcome.result() {
             Ok(_) => "OK",
             Err(error) => error.code.as_str(),
         };
         let seconds = outcome.receipt().duration_ms / 1000.0;
-        let mut all = self.lock();
-        let tool = tool.unwrap_or(UNKNOWN);
-        if !all.contains_key(tool) {
-            all.insert(tool.to_owned(), Counts::default());
-        }
-        if let Some(counts) = all.get_mut(tool) {
-            *counts.codes.entry(code).or_default() += 1;
+        self.count(tool, code, |counts| {
+            counts.timed += 1;
             counts.seconds += seconds;
             let within = counts.within.iter_mut().zip(BOUNDS);
             within
                 .filter(|(_, bound)| seconds <= *bound)
                 .for_each(|(count, _)| *count += 1);
+        });
+    }
+
+    /// A call of this tool was stopped by who made it.
+    pub(crate) fn stopped(&self, tool: Option<&str>) {
+        self.count(tool, Code::Cancelled.as_str(), |_| {});
+    }
+
+    /// A person has answered, or a client for want of one.
+    pub(crate) fn answered(&self, answer: &Answer) {
+        *self.lock().answers.entry(answer.as_str()).or_default() += 1;
+    }
+
+    fn count(&self, tool: Option<&str>, code: &'static str, more: impl FnOnce(&mut Counts)) {
+        let tool = tool.unwrap_or(UNKNOWN);
+        let mut all = self.lock();
+        if !all.tools.contains_key(tool) {
+            all.tools.insert(tool.to_owned(), Counts::default());
+        }
+        if let Some(counts) = all.tools.get_mut(tool) {
+            *counts.codes.entry(code).or_default() += 1;
+            more(counts);
         }
     }
 
@@ -60,7 +85,7 @@ impl Metrics {
             "# HELP mimir_calls_total Calls that have ended, by tool and code."
         ));
         line(format_args!("# TYPE mimir_calls_total counter"));
-        for (tool, counts) in all.iter() {
+        for (tool, counts) in &all.tools {
             for (code, count) in &counts.codes {
                 line(format_args!(
                     "mimir_calls_total{{tool=\"{tool}\",code=\"{code}\"}} {count}"
@@ -71,8 +96,8 @@ impl Metrics {
             "# HELP mimir_call_seconds Time of calls, without the time that people took."
         ));
         line(format_args!("# TYPE mimir_call_seconds histogram"));
-        for (tool, counts) in all.iter() {
-            let count: u64 = counts.codes.values().sum();
+        for (tool, counts) in &all.tools {
+            let count = counts.timed;
             for (bound, within) in BOUNDS.iter().zip(counts.within) {
                 line(format_args!(
                     "mimir_call_seconds_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {within}"
@@ -87,6 +112,15 @@ impl Metrics {
             ));
             line(format_args!(
                 "mimir_call_seconds_count{{tool=\"{tool}\"}} {count}"
+            ));
+        }
+        line(format_args!(
+            "# HELP mimir_approvals_total Answers of clients' people, by answer."
+        ));
+        line(format_args!("# TYPE mimir_approvals_total counter"));
+        for (answer, count) in &all.answers {
+            line(format_args!(
+                "mimir_approvals_total{{answer=\"{answer}\"}} {count}"
             ));
         }
         line(format_args!(
@@ -107,7 +141,7 @@ impl Metrics {
         text
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Counts>> {
+    fn lock(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,6 +6,7 @@
 
 mod asking;
 mod calls;
+mod clients;
 mod faults;
 mod kit;
 mod lists;

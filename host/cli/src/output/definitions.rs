@@ -1,7 +1,7 @@
 //! Tool definitions in the formats that models are given them in.
 
 use mimir_core::Tool;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::args::Format;
 
@@ -20,31 +20,7 @@ pub fn definition(tool: &Tool, format: Format) -> Value {
             "description": definition.description,
             "input_schema": schema,
         }),
-        Format::Mcp => mcp(tool, schema),
+        // As `mimir serve` lists it, so that the two never differ.
+        Format::Mcp => serde_json::to_value(mimir_mcp::definition(tool)).unwrap_or_default(),
     }
-}
-
-fn mcp(tool: &Tool, schema: Value) -> Value {
-    let definition = &tool.definition;
-    let mut value = Map::new();
-    value.insert("name".into(), tool.name().as_str().into());
-    if let Some(title) = &definition.title {
-        value.insert("title".into(), title.as_str().into());
-    }
-    value.insert("description".into(), definition.description.as_str().into());
-    value.insert("inputSchema".into(), schema);
-    if let Some(output) = &definition.output_schema {
-        value.insert("outputSchema".into(), output.to_value());
-    }
-    let hints = definition.hints;
-    value.insert(
-        "annotations".into(),
-        json!({
-            "readOnlyHint": hints.read_only,
-            "destructiveHint": hints.destructive,
-            "idempotentHint": hints.idempotent,
-            "openWorldHint": hints.open_world,
-        }),
-    );
-    Value::Object(value)
 }

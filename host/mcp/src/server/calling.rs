@@ -84,6 +84,11 @@ impl Session {
                 }
                 // The protocol wants no answer to what was cancelled; this one is thrown away.
                 Step::Stopped => {
+                    let shared = &self.server.0;
+                    let world = shared.pipeline.world();
+                    let known = world.registry.get(&tool);
+                    let known = known.map(|known| known.name().as_str());
+                    shared.metrics.stopped(known);
                     let text = ContentBlock::text(Code::Cancelled.as_str());
                     return Ok(CallToolResult::error(vec![text]).into());
                 }
@@ -124,8 +129,9 @@ impl Session {
         tool: &str,
         context: &RequestContext<RoleServer>,
     ) -> Step {
+        let metrics = &self.server.0.metrics;
         let mut tell = pin!(telling::tell(&mut heard.said, tool, context));
-        let mut ask = pin!(asking::ask(&mut heard.questions, context));
+        let mut ask = pin!(asking::ask(&mut heard.questions, context, metrics));
         let (mut tells, mut asks) = (true, true);
         let end = loop {
             tokio::select! {
@@ -164,9 +170,8 @@ impl Session {
         let shared = &self.server.0;
         let world = shared.pipeline.world();
         let tool = world.registry.get(name);
-        shared
-            .metrics
-            .count(tool.map(|tool| tool.name().as_str()), outcome);
+        let known = tool.map(|tool| tool.name().as_str());
+        shared.metrics.ended(known, outcome);
         if let Err(error) = outcome.result() {
             if error.code == Code::NotFound && tool.is_none() {
                 let data = json!({ "code": error.code });

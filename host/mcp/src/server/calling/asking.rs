@@ -13,6 +13,7 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
 use tokio::sync::mpsc::Receiver;
 
 use crate::ask::{self, Key, Parked};
+use crate::metrics::Metrics;
 use crate::progress::Question;
 use crate::server::Session;
 use crate::server::session::is_modern;
@@ -30,18 +31,19 @@ const TRIES: usize = 3;
 pub(super) async fn ask(
     questions: &mut Receiver<Question>,
     context: &RequestContext<RoleServer>,
+    metrics: &Metrics,
 ) -> Option<Question> {
     if is_modern(context) {
         return questions.recv().await;
     }
     while let Some(question) = questions.recv().await {
-        elicit(question, &context.peer).await;
+        elicit(question, &context.peer, metrics).await;
     }
     None
 }
 
 /// Asks by a request of our own.
-async fn elicit(mut question: Question, peer: &Peer<RoleServer>) {
+async fn elicit(mut question: Question, peer: &Peer<RoleServer>, metrics: &Metrics) {
     let mut note = None;
     for _ in 0..TRIES {
         let Some(form) = ask::form(&question.card, note) else {
@@ -66,7 +68,10 @@ async fn elicit(mut question: Question, peer: &Peer<RoleServer>) {
             Ok(Ok(_)) | Err(_) => return nobody(question, "The client did not ask.".to_owned()),
         };
         match ask::read(&question.card, &result) {
-            Ok(answer) => return give(question, answer),
+            Ok(answer) => {
+                metrics.answered(&answer);
+                return give(question, answer);
+            }
             Err(wrong) => note = Some(wrong),
         }
     }
@@ -94,6 +99,7 @@ impl Session {
         };
         Ok(match ask::read(&parked.question.card, &answer) {
             Ok(answer) => {
+                self.server.0.metrics.answered(&answer);
                 give(parked.question, answer);
                 Ok(Running {
                     key: parked.key,

@@ -1,0 +1,72 @@
+//! Somebody else's client: rmcp's own, with the lifecycle of either era.
+
+use rmcp::ClientHandler;
+use rmcp::model::{
+    CallToolRequestParams, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult,
+    ElicitationAction, ErrorData, Implementation, ProtocolVersion,
+};
+use rmcp::service::{
+    ClientLifecycleMode, ClientServiceExt as _, RequestContext, RoleClient, RunningService,
+};
+use serde_json::json;
+
+use crate::asking::careful;
+use crate::kit::Room;
+
+/// A client whose person says this to everything.
+struct Person(&'static str);
+
+impl ClientHandler for Person {
+    fn get_info(&self) -> ClientConfig {
+        let capabilities = ClientCapabilities::builder().enable_elicitation().build();
+        ClientConfig::new(capabilities, Implementation::new("person", "1"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        assert!(matches!(
+            request,
+            ElicitRequestParams::FormElicitationParams { .. }
+        ));
+        let content = json!({ "answer": self.0 });
+        Ok(ElicitResult::new(ElicitationAction::Accept).with_content(content))
+    }
+}
+
+async fn connected(
+    room: &Room,
+    person: Person,
+    lifecycle: ClientLifecycleMode,
+) -> RunningService<RoleClient, Person> {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let (reader, writer) = tokio::io::split(theirs);
+    let server = room.server.clone();
+    tokio::spawn(async move {
+        let never = std::future::pending();
+        server.serve(reader, writer, never).await
+    });
+    person.serve_with_lifecycle(ours, lifecycle).await.unwrap()
+}
+
+#[tokio::test]
+async fn it_lists_calls_and_has_its_person_asked_in_both_eras() {
+    let modern = || ClientLifecycleMode::Discover {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+    };
+    for (answer, refused) in [("once", false), ("no", true)] {
+        for lifecycle in [ClientLifecycleMode::Initialize, modern()] {
+            let (careful, _) = careful();
+            let room = Room::new(vec![careful]);
+            let client = connected(&room, Person(answer), lifecycle).await;
+            let tools = client.list_all_tools().await.unwrap();
+            assert_eq!(tools.len(), 1);
+            let call = CallToolRequestParams::new("careful");
+            let result = client.call_tool(call).await.unwrap();
+            assert_eq!(result.is_error, Some(refused), "{answer}: {result:?}");
+            client.cancel().await.unwrap();
+        }
+    }
+}
