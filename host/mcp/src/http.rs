@@ -85,8 +85,7 @@ impl Server {
         let config = StreamableHttpServerConfig::default()
             // The guard has judged both for every path, and before anything else.
             .with_allowed_hosts(guard.hosts().to_vec())
-            .with_allowed_origins(options.origins)
-            .enforce_origin_validation()
+            .disable_allowed_origins()
             .with_json_response(true)
             .with_max_request_body_bytes(BODY_MAX);
         let end = config.cancellation_token.clone();

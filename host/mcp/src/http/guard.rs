@@ -90,8 +90,8 @@ impl Guard {
             let host = headers.get(HOST)?.to_str().ok()?;
             host.parse::<Authority>().ok()
         });
-        let host = named.ok_or(Refusal::Host)?;
-        let host = host.host().trim_start_matches('[').trim_end_matches(']');
+        let named = named.ok_or(Refusal::Host)?;
+        let host = named.host().trim_start_matches('[').trim_end_matches(']');
         if !self
             .hosts
             .iter()
@@ -99,17 +99,16 @@ impl Guard {
         {
             return Err(Refusal::Host);
         }
-        match headers.get(ORIGIN) {
-            None => Ok(()),
-            Some(origin)
-                if self
-                    .origins
-                    .iter()
-                    .any(|known| known.as_bytes() == origin.as_bytes()) =>
-            {
-                Ok(())
-            }
-            Some(_) => Err(Refusal::Origin),
+        let Some(origin) = headers.get(ORIGIN) else {
+            return Ok(());
+        };
+        let origin = origin.to_str().map_err(|_| Refusal::Origin)?;
+        let listed = self.origins.iter().any(|known| known == origin);
+        // A page of this server's own: nobody else's has this host and port.
+        let place = origin.split_once("://").map(|(_, place)| place);
+        match listed || place.is_some_and(|place| place.eq_ignore_ascii_case(named.as_str())) {
+            true => Ok(()),
+            false => Err(Refusal::Origin),
         }
     }
 
@@ -194,9 +193,23 @@ mod tests {
     fn a_page_that_nobody_allowed_is_refused_and_no_page_is_not() {
         let from = |origin| request(&[("host", "localhost"), ("origin", origin)]);
         assert_eq!(guard().address(&from("https://app.example:443")), Ok(()));
+        // Its own, on this port and no other.
+        let own = |origin| request(&[("host", "127.0.0.1:8808"), ("origin", origin)]);
+        assert_eq!(guard().address(&own("http://127.0.0.1:8808")), Ok(()));
+        for other in [
+            "http://127.0.0.1:8809",
+            "http://127.0.0.1",
+            "http://localhost:8808",
+        ] {
+            assert_eq!(
+                guard().address(&own(other)),
+                Err(Refusal::Origin),
+                "{other}"
+            );
+        }
         for bad in [
             "https://app.example",
-            "http://localhost",
+            "http://localhost:1",
             "null",
             "",
             "https://evil.example",
