@@ -18,6 +18,7 @@ mod limits;
 mod lowering;
 mod network;
 mod rules;
+mod sandbox;
 mod team;
 
 pub use approval::{ApprovalBlock, ApprovalDefaults, ApprovalSetting, Conditions};
@@ -26,6 +27,7 @@ pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
 pub use limits::{LimitSettings, OutOfRange};
 pub use network::{FixedHosts, NetworkSettings};
 pub use rules::{MatcherSettings, RuleSettings};
+pub use sandbox::{BindMount, NoMount, SandboxMode, SandboxSettings};
 
 /// `.mimir/config.yml`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

@@ -2,6 +2,10 @@
 //!
 //! Never here: the judgement itself. Which commands may run is policy, and `mimir-core` has it.
 
+mod jobs;
 pub mod run;
+mod runner;
 pub mod sandbox;
 pub mod shell;
+
+pub use runner::{Commands, Surroundings};

@@ -7,10 +7,12 @@ mod lines;
 mod output;
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::command::{Finished, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::sandbox::{Child, Exit, Fault, Sandbox, Spec, Stopped};
@@ -38,22 +40,7 @@ pub type Watch<'a> = &'a mut (dyn FnMut(Stream, &[u8]) + Send);
 
 /// Runs a command to its end. Dropping the future kills it and all that it started.
 pub async fn run(sandbox: &dyn Sandbox, spec: &Spec, watch: Watch<'_>) -> Result<Finished, Fault> {
-    let begun = Instant::now();
-    let guard = match sandbox.shields() {
-        true => Guard::new(&spec.workspace, &spec.shield),
-        false => Guard::idle(),
-    };
-    let child = sandbox.start(spec).await?;
-    let mut running = Running {
-        child,
-        outputs: Outputs::new(spec.keep),
-        guard,
-        phase: Phase::Runs,
-        until: spec.timeout.map(|timeout| begun + timeout),
-        stopped: None,
-    };
-    let exit = running.finish(&spec.stdin, watch).await?;
-    running.verdict(exit, begun, spec)
+    Running::begin(sandbox, spec).await?.end(watch).await
 }
 
 /// The outputs of a command, as far as they are kept.
@@ -106,21 +93,63 @@ enum Phase {
 /// Why a command was stopped.
 enum Why {
     Time,
+    /// Somebody asked for it.
+    Asked,
     /// It made something that it may not make.
     Shielded(guard::Made),
 }
 
-struct Running {
+/// A command that runs. Dropping it kills it and all that it started.
+pub(crate) struct Running {
     child: Child,
     outputs: Outputs,
     guard: Guard,
     phase: Phase,
+    begun: Instant,
     /// When the phase ends, if it does by time.
     until: Option<Instant>,
     stopped: Option<Why>,
+    /// Told when the command is to end.
+    stop: Arc<Notify>,
+    stdin: Vec<u8>,
+    /// How much memory it may use, for the sentence that says so.
+    memory: u64,
 }
 
 impl Running {
+    /// Starts a command.
+    pub(crate) async fn begin(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Self, Fault> {
+        let begun = Instant::now();
+        let guard = match sandbox.shields() {
+            true => Guard::new(&spec.workspace, &spec.shield),
+            false => Guard::idle(),
+        };
+        Ok(Self {
+            child: sandbox.start(spec).await?,
+            outputs: Outputs::new(spec.keep),
+            guard,
+            phase: Phase::Runs,
+            begun,
+            until: spec.timeout.map(|timeout| begun + timeout),
+            stopped: None,
+            stop: Arc::default(),
+            stdin: spec.stdin.clone(),
+            memory: spec.bounds.memory.value(),
+        })
+    }
+
+    /// What ends it when it is told.
+    pub(crate) fn stop(&self) -> Arc<Notify> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Goes on until it has ended.
+    pub(crate) async fn end(mut self, watch: Watch<'_>) -> Result<Finished, Fault> {
+        let stdin = std::mem::take(&mut self.stdin);
+        let exit = self.finish(&stdin, watch).await?;
+        self.verdict(exit)
+    }
+
     async fn finish(&mut self, stdin: &[u8], watch: Watch<'_>) -> Result<Exit, Fault> {
         let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
         let (mut out_open, mut err_open) = (true, true);
@@ -158,6 +187,10 @@ impl Running {
                         return Ok(exit);
                     }
                 }
+                () = self.stop.notified(), if self.phase == Phase::Runs => {
+                    self.stopped.get_or_insert(Why::Asked);
+                    self.ask().await;
+                }
                 _ = look.tick(), if exit.is_none() => {
                     if self.look() {
                         self.kill().await;
@@ -188,8 +221,7 @@ impl Running {
         match self.phase {
             Phase::Runs => {
                 self.stopped.get_or_insert(Why::Time);
-                self.child.handle.terminate().await;
-                (self.phase, self.until) = (Phase::Asked, Some(Instant::now() + GRACE));
+                self.ask().await;
                 Ok(None)
             }
             Phase::Asked => {
@@ -203,6 +235,11 @@ impl Running {
             // Somebody outside of the sandbox holds the output open.
             Phase::Gone => Ok(exit),
         }
+    }
+
+    async fn ask(&mut self) {
+        self.child.handle.terminate().await;
+        (self.phase, self.until) = (Phase::Asked, Some(Instant::now() + GRACE));
     }
 
     async fn kill(&mut self) {
@@ -222,8 +259,8 @@ impl Running {
         true
     }
 
-    fn verdict(self, exit: Exit, begun: Instant, spec: &Spec) -> Result<Finished, Fault> {
-        let after = begun.elapsed();
+    fn verdict(self, exit: Exit) -> Result<Finished, Fault> {
+        let after = self.begun.elapsed();
         let finished = self.outputs.finished(exit.code, after);
         let stopped = |bound, finished| {
             Box::new(Stopped {
@@ -242,9 +279,9 @@ impl Running {
             }),
             // Something was killed for its memory. If the command went on all the same and says that it is well, it is.
             None if exit.out_of_memory && exit.code != 0 => {
-                Err(Fault::Memory(stopped(spec.bounds.memory.value(), finished)))
+                Err(Fault::Memory(stopped(self.memory, finished)))
             }
-            None => Ok(finished),
+            Some(Why::Asked) | None => Ok(finished),
         }
     }
 }

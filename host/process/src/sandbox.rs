@@ -24,7 +24,7 @@ pub use error::{Fault, Stopped};
 pub use none::NoSandbox;
 #[cfg(target_os = "linux")]
 pub use process::ProcessSandbox;
-pub use spec::{Bound, Bounds, Mount, Network, Spec};
+pub use spec::{Bound, Bounds, Mount, Network, Reach, Spec};
 
 /// What runs commands.
 pub trait Sandbox: Send + Sync {

@@ -95,7 +95,7 @@ pub enum Fault {
         error: io::Error,
     },
     /// It ran for too long.
-    #[error("it was stopped after {} s", .0.after.as_secs_f32())]
+    #[error("it was stopped after {:.1} s", .0.after.as_secs_f32())]
     Timeout(Box<Stopped>),
     /// It used too much memory.
     #[error("it was stopped: it used more than {}", mimir_core::text::bytes(.0.bound))]
@@ -173,6 +173,16 @@ impl Fault {
             | Self::Unavailable { .. }
             | Self::Engine(_) => Code::Unavailable,
             Self::Setup { .. } | Self::Io { .. } => Code::Internal,
+        }
+    }
+
+    /// What a shell would say that the command ended with.
+    pub(crate) fn exit_code(&self) -> i32 {
+        match self {
+            Self::Timeout(stopped) | Self::Memory(stopped) | Self::Shielded { stopped, .. } => {
+                stopped.finished.exit_code
+            }
+            _ => 1,
         }
     }
 

@@ -11,7 +11,7 @@ use mimir_core::backend::BoxFuture;
 use tokio::process::Command;
 
 use super::environment::Ambient;
-use super::{Child, Exit, Fault, Handle, Network, Sandbox, Spec, find};
+use super::{Child, Exit, Fault, Handle, Network, Reach, Sandbox, Spec, find};
 
 const NAME: &str = "none";
 
@@ -75,6 +75,8 @@ fn holds(spec: &Spec) -> Result<(), Fault> {
         "a bound of processes"
     } else if bounds.cpu.is_some() {
         "a bound of processor time"
+    } else if !spec.reach.contains(&Reach::all()) {
+        "a part of the workspace"
     } else if !spec.mounts.is_empty() {
         "mounts"
     } else {

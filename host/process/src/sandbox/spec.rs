@@ -15,7 +15,9 @@ pub struct Spec {
     pub workspace: PathBuf,
     /// Where it starts: the workspace, or a folder in it; canonical.
     pub directory: PathBuf,
-    /// What of the workspace it may not change or not even read.
+    /// How much of the workspace it sees.
+    pub reach: Vec<Reach>,
+    /// What of that it may not change or not even read.
     pub shield: PathRules,
     /// Folders beside the workspace.
     pub mounts: Vec<Mount>,
@@ -41,6 +43,7 @@ impl Spec {
             program,
             directory: workspace.clone(),
             workspace,
+            reach: vec![Reach::all()],
             shield: PathRules::protected(),
             mounts: Vec::new(),
             environment: Vec::new(),
@@ -50,6 +53,25 @@ impl Spec {
             timeout: None,
             // As much as a call may hand back as a whole.
             keep: 1 << 20,
+        }
+    }
+}
+
+/// A part of the workspace that a command sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reach {
+    /// Below the workspace; empty for all of it.
+    pub below: PathBuf,
+    /// Whether it may be changed.
+    pub writable: bool,
+}
+
+impl Reach {
+    /// The whole workspace, to be changed.
+    pub fn all() -> Self {
+        Self {
+            below: PathBuf::new(),
+            writable: true,
         }
     }
 }

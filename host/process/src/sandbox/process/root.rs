@@ -60,9 +60,14 @@ impl Root {
                 Place::Link { at, to } => root.link(at, to)?,
             }
         }
-        let (workspace, plain) = (spec.workspace.as_path(), Attributes::PLAIN);
-        mounts.push((workspace, workspace, plain));
-        root.writable.push(spec.workspace.clone());
+        let plain = Attributes::PLAIN;
+        root.folder(&spec.workspace, 0o755)?;
+        let reach = reach(spec);
+        for (at, writable) in &reach {
+            let attributes = if *writable { plain } else { Attributes::SYSTEM };
+            mounts.push((at, at, attributes));
+            root.writable.extend(writable.then(|| at.clone()));
+        }
         for mount in &spec.mounts {
             let attributes = if mount.writable {
                 plain
@@ -77,8 +82,12 @@ impl Root {
         for (from, at, attributes) in mounts {
             root.bind(from, at, attributes)?;
         }
-        for (path, with) in shield::covers(&spec.workspace, &spec.shield)? {
-            root.cover(&spec.workspace.join(path), with)?;
+        let writes = reach.iter().any(|(_, writable)| *writable);
+        for (path, with) in shield::covers(&spec.workspace, &spec.shield, writes)? {
+            let at = spec.workspace.join(path);
+            if reach.iter().any(|(seen, _)| at.starts_with(seen)) {
+                root.cover(&at, with)?;
+            }
         }
         Ok(root)
     }
@@ -264,6 +273,17 @@ impl Root {
         self.step(at.display(), Step::Cover { at: path, with });
         Ok(())
     }
+}
+
+/// The parts of the workspace that a command sees, and whether it may change them. One that leads out of it, or is not
+/// there, is none.
+fn reach(spec: &Spec) -> Vec<(PathBuf, bool)> {
+    let real = spec.reach.iter().filter_map(|part| {
+        let at = spec.workspace.join(&part.below).canonicalize().ok()?;
+        at.starts_with(&spec.workspace)
+            .then_some((at, part.writable))
+    });
+    real.collect()
 }
 
 /// A place as the child names it: below the root that it is making.

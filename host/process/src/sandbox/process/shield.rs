@@ -39,15 +39,21 @@ const HOOKS: &str = "hooks";
 /// More than this is no workspace, but a collection of test fixtures.
 const COVERS_MOST: usize = 4_000;
 
-/// Finds what is to be covered: paths below the workspace, those above before those below.
-pub(super) fn covers(workspace: &Path, rules: &PathRules) -> Result<Vec<(PathBuf, Cover)>, Fault> {
+/// Finds what is to be covered: paths below the workspace, those above before those below. `writes` says whether the
+/// command may change anything.
+pub(super) fn covers(
+    workspace: &Path,
+    rules: &PathRules,
+    writes: bool,
+) -> Result<Vec<(PathBuf, Cover)>, Fault> {
     let mut found = Found {
         workspace,
         rules,
+        writes,
         covers: BTreeMap::new(),
     };
     if !rules.rules().is_empty() {
-        keep_empty(&workspace.join(OURS), OURS, rules);
+        found.keep_empty(OURS);
         found
             .folder("")
             .map_err(Fault::io("the workspace could not be looked through"))?;
@@ -66,27 +72,29 @@ pub(super) fn covers(workspace: &Path, rules: &PathRules) -> Result<Vec<(PathBuf
     Ok(found.covers.into_iter().collect())
 }
 
-/// What is there cannot be made.
-fn keep_empty(folder: &Path, path: &str, rules: &PathRules) {
-    if rules.check(path).against_writing().is_some() {
-        // It is there in nearly every case. Where it cannot be made, the command cannot make it either.
-        let _ = fs::create_dir(folder);
-    }
-}
-
 struct Found<'a> {
     workspace: &'a Path,
     rules: &'a PathRules,
+    /// Whether the command may change anything.
+    writes: bool,
     covers: BTreeMap<PathBuf, Cover>,
 }
 
 impl Found<'_> {
+    /// What is there cannot be made.
+    fn keep_empty(&self, path: &str) {
+        if self.writes && self.rules.check(path).against_writing().is_some() {
+            // It is there in nearly every case. Where it cannot be made, the command cannot make it either.
+            let _ = fs::create_dir(self.workspace.join(path));
+        }
+    }
+
     /// Looks through a folder, `at` below the workspace.
     fn folder(&mut self, at: &str) -> io::Result<()> {
         let folder = self.workspace.join(at);
         let repository = folder.file_name().is_some_and(|name| name == REPOSITORY);
         if repository {
-            keep_empty(&folder.join(HOOKS), &format!("{at}/{HOOKS}"), self.rules);
+            self.keep_empty(&format!("{at}/{HOOKS}"));
         }
         let entries = match folder.read_dir() {
             Ok(entries) => entries,
@@ -209,7 +217,7 @@ mod tests {
                 }
             }
         }
-        let covers = covers(&workspace, &PathRules::protected()).unwrap();
+        let covers = covers(&workspace, &PathRules::protected(), true).unwrap();
         covers
             .into_iter()
             .map(|(path, cover)| (path.to_str().unwrap().to_owned(), cover))
@@ -267,7 +275,7 @@ mod tests {
         std::os::unix::fs::symlink("secrets.txt", workspace.join(".env")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", workspace.join(".npmrc")).unwrap();
         std::os::unix::fs::symlink(".", workspace.join(".ssh")).unwrap();
-        let covers = covers(&workspace, &PathRules::protected()).unwrap();
+        let covers = covers(&workspace, &PathRules::protected(), true).unwrap();
         assert_eq!(
             covers[1],
             ("secrets.txt".into(), Cover::Nothing { folder: false })

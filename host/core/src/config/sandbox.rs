@@ -1,0 +1,304 @@
+//! What a person may set about the sandbox that commands run in: a name, or a block.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::OutOfRange;
+
+/// `sandbox`: the name of one, or a block with what it is to hold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SandboxSettings {
+    /// Which one.
+    pub mode: SandboxMode,
+    /// The image of containers.
+    pub image: Option<String>,
+    /// The socket of the container engine, where it is none of the usual ones.
+    pub socket: Option<String>,
+    /// What commands see beside the workspace.
+    pub bind_mounts: Vec<BindMount>,
+    /// Whether commands reach the network. Asked for and not to be had, no command starts.
+    pub network_access: Option<bool>,
+    /// Most memory of a command, in MiB.
+    pub max_memory_mb: Option<u64>,
+    /// Most processor time of a command, in percent of one processor.
+    pub max_cpu_percent: Option<u32>,
+    /// Most processes and threads of a command.
+    pub max_processes: Option<u64>,
+}
+
+/// Which sandbox commands run in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxMode {
+    /// The strongest that this machine has; never `none`.
+    #[default]
+    Auto,
+    /// What the kernel has.
+    #[serde(alias = "nsjail")]
+    Process,
+    /// A container of Docker or Podman.
+    #[serde(alias = "docker")]
+    Container,
+    /// None at all.
+    #[serde(alias = "off")]
+    None,
+}
+
+/// Something that commands see beside the workspace: `/data`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BindMount {
+    /// What, an absolute path of this machine.
+    pub from: String,
+    /// Where commands see it.
+    pub at: String,
+    /// Whether they may change it.
+    pub writable: bool,
+}
+
+/// The block, as it is written.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Block {
+    /// Which one.
+    #[serde(alias = "type")]
+    mode: SandboxMode,
+    /// The image of containers.
+    image: Option<String>,
+    /// The socket of the container engine, where it is none of the usual ones.
+    socket: Option<String>,
+    /// What commands see beside the workspace: `/data`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
+    #[schemars(with = "Vec<String>")]
+    bind_mounts: Vec<BindMount>,
+    /// Whether commands reach the network.
+    network_access: Option<bool>,
+    /// Most memory of a command, in MiB.
+    max_memory_mb: Option<u64>,
+    /// Most processor time of a command, in percent of one processor.
+    max_cpu_percent: Option<u32>,
+    /// Most processes and threads of a command.
+    max_processes: Option<u64>,
+}
+
+impl From<Block> for SandboxSettings {
+    fn from(block: Block) -> Self {
+        Self {
+            mode: block.mode,
+            image: block.image,
+            socket: block.socket,
+            bind_mounts: block.bind_mounts,
+            network_access: block.network_access,
+            max_memory_mb: block.max_memory_mb,
+            max_cpu_percent: block.max_cpu_percent,
+            max_processes: block.max_processes,
+        }
+    }
+}
+
+/// Less does not start a program that does anything; more than the most is no bound on any machine.
+const MEMORY_MB: (u64, u64) = (16, 1 << 24);
+const CPU_PERCENT: (u64, u64) = (1, 100 * 4096);
+const PROCESSES: (u64, u64) = (4, 1 << 22);
+
+impl SandboxSettings {
+    /// Checks that every bound that is set can be held; `at` is the key of the block.
+    pub fn check(&self, at: &str) -> Result<(), OutOfRange> {
+        for (key, value, (least, most)) in [
+            ("maxMemoryMb", self.max_memory_mb, MEMORY_MB),
+            (
+                "maxCpuPercent",
+                self.max_cpu_percent.map(u64::from),
+                CPU_PERCENT,
+            ),
+            ("maxProcesses", self.max_processes, PROCESSES),
+        ] {
+            if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+                let key = format!("{at}.{key}");
+                return Err(OutOfRange {
+                    key,
+                    value,
+                    least,
+                    most,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for SandboxSettings {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = SandboxSettings;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`auto`, `process`, `container`, `none` or a block")
+            }
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<SandboxSettings, E> {
+                let mode = SandboxMode::deserialize(de::value::StrDeserializer::new(name))?;
+                Ok(SandboxSettings {
+                    mode,
+                    ..SandboxSettings::default()
+                })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SandboxSettings, A::Error> {
+                Block::deserialize(MapAccessDeserializer::new(map)).map(Into::into)
+            }
+        }
+        from.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for SandboxSettings {
+    fn schema_name() -> Cow<'static, str> {
+        "SandboxSettings".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (mode, block) = (
+            SandboxMode::json_schema(generator),
+            Block::json_schema(generator),
+        );
+        schemars::json_schema!({
+            "description": "The sandbox that commands run in: its name, or a block.",
+            "anyOf": [mode, block],
+        })
+    }
+}
+
+/// Why a mount is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{written}` is no mount: {why}")]
+pub struct NoMount {
+    written: String,
+    why: &'static str,
+}
+
+impl FromStr for BindMount {
+    type Err = NoMount;
+
+    fn from_str(written: &str) -> Result<Self, NoMount> {
+        let fault = |why| NoMount {
+            written: written.to_owned(),
+            why,
+        };
+        let mut parts = written.split(':');
+        let from = parts.next().unwrap_or_default();
+        let at = parts.next().unwrap_or(from);
+        let writable = match parts.next() {
+            None | Some("ro") => false,
+            Some("rw") => true,
+            Some(_) => return Err(fault("what comes third is `ro` or `rw`")),
+        };
+        if parts.next().is_some() {
+            return Err(fault("it has more than three parts"));
+        }
+        for path in [from, at] {
+            if !path.starts_with('/') || path.split('/').any(|part| part == "..") {
+                return Err(fault("its paths are absolute, without `..`"));
+            }
+        }
+        if at.trim_matches('/').is_empty() {
+            return Err(fault("nothing is mounted over everything"));
+        }
+        Ok(Self {
+            from: from.to_owned(),
+            at: at.to_owned(),
+            writable,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for BindMount {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = String::deserialize(from)?;
+        written.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(value: Value) -> Result<SandboxSettings, String> {
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_name_or_a_block_is_read_in_the_seeds_spellings_too() {
+        for (name, mode) in [
+            ("auto", SandboxMode::Auto),
+            ("process", SandboxMode::Process),
+            ("nsjail", SandboxMode::Process),
+            ("container", SandboxMode::Container),
+            ("docker", SandboxMode::Container),
+            ("none", SandboxMode::None),
+            ("off", SandboxMode::None),
+        ] {
+            assert_eq!(read(json!(name)).unwrap().mode, mode);
+            assert_eq!(read(json!({"type": name})).unwrap().mode, mode);
+        }
+        let block = read(json!({
+            "mode": "docker", "image": "node:22", "bindMounts": ["/data", "/a:/b:rw"],
+            "networkAccess": false, "maxMemoryMb": 512, "maxCpuPercent": 50,
+        }))
+        .unwrap();
+        assert_eq!(block.bind_mounts[0].at, "/data");
+        assert_eq!(
+            block.bind_mounts[1],
+            BindMount {
+                from: "/a".into(),
+                at: "/b".into(),
+                writable: true
+            }
+        );
+        assert_eq!(block.check("sandbox"), Ok(()));
+        assert_eq!(read(json!({})).unwrap(), SandboxSettings::default());
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_the_reason() {
+        for (bad, words) in [
+            (json!("vm"), "unknown variant `vm`"),
+            (json!(true), "`auto`, `process`"),
+            (json!({"mode": "jail"}), "unknown variant `jail`"),
+            (json!({"memory": 1}), "unknown field `memory`"),
+            (json!({"bindMounts": ["data"]}), "absolute"),
+            (json!({"bindMounts": ["/a/../etc"]}), "without `..`"),
+            (json!({"bindMounts": ["/a:/"]}), "over everything"),
+            (json!({"bindMounts": ["/a:/b:rwx"]}), "`ro` or `rw`"),
+            (json!({"bindMounts": ["/a:/b:rw:c"]}), "three parts"),
+        ] {
+            let error = read(bad.clone()).unwrap_err();
+            assert!(error.contains(words), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_bound_that_cannot_be_held_is_refused_with_its_key() {
+        for (key, value) in [
+            ("maxMemoryMb", 1),
+            ("maxCpuPercent", 0),
+            ("maxProcesses", 1),
+        ] {
+            let settings = read(json!({ key: value })).unwrap();
+            assert_eq!(
+                settings.check("sandbox").unwrap_err().key,
+                format!("sandbox.{key}")
+            );
+        }
+    }
+
+    #[test]
+    fn the_schema_has_both_forms() {
+        let schema = schemars::schema_for!(SandboxSettings).to_value();
+        assert_eq!(schema["anyOf"].as_array().unwrap().len(), 2, "{schema}");
+        assert!(schema.to_string().contains("maxMemoryMb"));
+    }
+}

@@ -1,0 +1,226 @@
+//! Commands in the background: each belongs to the plugin that has started it and to its session, and ends with that.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use mimir_core::command::{Job, JobId, Owner, Piece};
+use mimir_core::text::prefix;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+
+use crate::run::Running;
+use crate::sandbox::{Fault, Sandbox, Spec};
+
+/// Commands that one owner may have running: servers and watchers of a large project, and a few more.
+const RUNNING_MOST: usize = 16;
+
+/// Commands that have ended and can still be asked about.
+const ENDED_MOST: usize = 32;
+
+/// Bytes of output that are kept of each: what was said last.
+const OUTPUT_MOST: usize = 1 << 20;
+
+/// Characters of a command that a list shows.
+const SHOWN_MOST: usize = 1_000;
+
+/// All commands in the background. Dropping it kills them.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    owners: Mutex<BTreeMap<Owner, Owned>>,
+}
+
+#[derive(Default)]
+struct Owned {
+    last: u32,
+    jobs: VecDeque<Entry>,
+}
+
+struct Entry {
+    id: JobId,
+    command: String,
+    begun: Instant,
+    state: Arc<State>,
+    stop: Arc<Notify>,
+    task: JoinHandle<()>,
+}
+
+struct State {
+    ring: Mutex<Ring>,
+    ended: watch::Sender<Option<(i32, Duration)>>,
+}
+
+/// The last of what was written.
+#[derive(Default)]
+struct Ring {
+    bytes: VecDeque<u8>,
+    /// How many bytes came before them.
+    before: u64,
+}
+
+impl Jobs {
+    /// Starts a command, and comes back when it runs.
+    pub(crate) async fn start(
+        &self,
+        sandbox: &dyn Sandbox,
+        spec: &Spec,
+        owner: &Owner,
+        command: String,
+    ) -> Result<JobId, Fault> {
+        self.room(owner)?;
+        let running = Running::begin(sandbox, spec).await?;
+        let mut owners = self.lock();
+        let owned = owners.entry(owner.clone()).or_default();
+        // Others may have been started meanwhile. If there are too many, dropping this one kills it.
+        owned.room()?;
+        owned.last += 1;
+        let id = JobId(owned.last);
+        let state = Arc::new(State {
+            ring: Mutex::default(),
+            ended: watch::Sender::new(None),
+        });
+        let stop = running.stop();
+        let task = tokio::spawn(follow(running, Arc::clone(&state)));
+        owned.jobs.push_back(Entry {
+            id,
+            command: prefix(&command, SHOWN_MOST).to_owned(),
+            begun: Instant::now(),
+            state,
+            stop,
+            task,
+        });
+        Ok(id)
+    }
+
+    fn room(&self, owner: &Owner) -> Result<(), Fault> {
+        self.lock().get_mut(owner).map_or(Ok(()), Owned::room)
+    }
+
+    pub(crate) fn list(&self, owner: &Owner) -> Vec<Job> {
+        let owners = self.lock();
+        let jobs = owners
+            .get(owner)
+            .map(|owned| owned.jobs.iter().map(Entry::job).collect());
+        jobs.unwrap_or_default()
+    }
+
+    pub(crate) fn output(&self, owner: &Owner, job: JobId, begin: u64) -> Result<Piece, Fault> {
+        let state = self.find(owner, job, |entry| Arc::clone(&entry.state))?;
+        let ring = state.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(ring.piece(begin))
+    }
+
+    /// Ends a command, with a moment to do so by itself, and waits until it is gone.
+    pub(crate) async fn stop(&self, owner: &Owner, job: JobId) -> Result<Option<Job>, Fault> {
+        let (state, stop) = self.find(owner, job, |entry| {
+            (Arc::clone(&entry.state), Arc::clone(&entry.stop))
+        })?;
+        let mut ended = state.ended.subscribe();
+        stop.notify_one();
+        // If the other end is gone, the session has ended and the command with it.
+        let _ = ended.wait_for(Option::is_some).await;
+        self.find(owner, job, Entry::job).map(Some)
+    }
+
+    pub(crate) fn end_session(&self, session: &str) {
+        self.lock().retain(|owner, _| owner.session != session);
+    }
+
+    fn find<T>(&self, owner: &Owner, job: JobId, take: impl Fn(&Entry) -> T) -> Result<T, Fault> {
+        let owners = self.lock();
+        let entries = owners.get(owner).into_iter().flat_map(|owned| &owned.jobs);
+        let mut found = entries.filter(|entry| entry.id == job).map(take);
+        found.next().ok_or(Fault::NoJob(job.0))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Owner, Owned>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Owned {
+    /// Makes room for one more, if only what has ended is in the way.
+    fn room(&mut self) -> Result<(), Fault> {
+        let running = self
+            .jobs
+            .iter()
+            .filter(|entry| entry.ended().is_none())
+            .count();
+        if running >= RUNNING_MOST {
+            return Err(Fault::TooManyJobs(running));
+        }
+        while self.jobs.len() - running > ENDED_MOST {
+            let oldest = self.jobs.iter().position(|entry| entry.ended().is_some());
+            match oldest {
+                Some(oldest) => drop(self.jobs.remove(oldest)),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    fn ended(&self) -> Option<(i32, Duration)> {
+        *self.state.ended.borrow()
+    }
+
+    fn job(&self) -> Job {
+        let ended = self.ended();
+        Job {
+            id: self.id,
+            command: self.command.clone(),
+            exit_code: ended.map(|(code, _)| code),
+            duration: ended.map_or_else(|| self.begun.elapsed(), |(_, duration)| duration),
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // What is in the task is dropped with it, and that kills the command.
+        self.task.abort();
+    }
+}
+
+/// Keeps what a command writes until it ends.
+async fn follow(running: Running, state: Arc<State>) {
+    let keep = |bytes: &[u8]| {
+        let mut ring = state.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.add(bytes);
+    };
+    let begun = Instant::now();
+    let ended = match running.end(&mut |_, bytes| keep(bytes)).await {
+        Ok(finished) => (finished.exit_code, finished.duration),
+        Err(fault) => {
+            keep(format!("\n[{fault}]\n").as_bytes());
+            (fault.exit_code(), begun.elapsed())
+        }
+    };
+    state.ended.send_replace(Some(ended));
+}
+
+impl Ring {
+    fn add(&mut self, bytes: &[u8]) {
+        let skipped = bytes.len().saturating_sub(OUTPUT_MOST);
+        let bytes = bytes.get(skipped..).unwrap_or_default();
+        let over = (self.bytes.len() + bytes.len()).saturating_sub(OUTPUT_MOST);
+        self.bytes.drain(..over.min(self.bytes.len()));
+        self.bytes.extend(bytes);
+        self.before += (skipped + over) as u64;
+    }
+
+    fn piece(&self, begin: u64) -> Piece {
+        let next = self.before + self.bytes.len() as u64;
+        let from = begin.clamp(self.before, next);
+        let skip = usize::try_from(from - self.before).unwrap_or(usize::MAX);
+        Piece {
+            bytes: self.bytes.iter().skip(skip).copied().collect(),
+            next,
+            missing: from.saturating_sub(begin),
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests;

@@ -1,0 +1,159 @@
+use super::*;
+use crate::sandbox::NoSandbox;
+use mimir_core::command::Program;
+
+fn owner(session: &str) -> Owner {
+    Owner {
+        session: session.into(),
+        plugin: "p".into(),
+    }
+}
+
+async fn start(jobs: &Jobs, session: &str, text: &str) -> Result<JobId, Fault> {
+    let folder = std::env::temp_dir().canonicalize().unwrap();
+    let spec = Spec::new(Program::Script(text.into()), folder);
+    jobs.start(&NoSandbox::new(), &spec, &owner(session), text.into())
+        .await
+}
+
+async fn ended(jobs: &Jobs, session: &str, job: JobId) -> Job {
+    for _ in 0..500 {
+        let found = jobs
+            .list(&owner(session))
+            .into_iter()
+            .find(|one| one.id == job)
+            .unwrap();
+        if found.exit_code.is_some() {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it does not end");
+}
+
+#[test]
+fn a_ring_keeps_the_end_and_says_what_is_gone() {
+    let mut ring = Ring::default();
+    ring.add(b"hello ");
+    ring.add(b"world");
+    let piece = ring.piece(6);
+    assert_eq!(
+        (piece.bytes.as_slice(), piece.next, piece.missing),
+        (b"world".as_slice(), 11, 0)
+    );
+    assert_eq!(
+        ring.piece(99),
+        Piece {
+            bytes: vec![],
+            next: 11,
+            missing: 0
+        }
+    );
+    ring.add(&vec![b'x'; OUTPUT_MOST + 5]);
+    ring.add(b"end");
+    let piece = ring.piece(11);
+    assert_eq!(piece.next, 11 + OUTPUT_MOST as u64 + 8);
+    assert_eq!(piece.missing, 8);
+    assert!(piece.bytes.len() == OUTPUT_MOST && piece.bytes.ends_with(b"xend"));
+}
+
+#[tokio::test]
+async fn a_job_runs_on_and_is_read_bit_by_bit() {
+    let jobs = Jobs::default();
+    let job = start(&jobs, "s", "echo one; sleep 0.2; echo two >&2; exit 3")
+        .await
+        .unwrap();
+    assert_eq!(jobs.list(&owner("s"))[0].exit_code, None);
+    let done = ended(&jobs, "s", job).await;
+    assert_eq!((done.exit_code, done.id), (Some(3), JobId(1)));
+    let first = jobs.output(&owner("s"), job, 0).unwrap();
+    assert_eq!(first.bytes, b"one\ntwo\n");
+    assert_eq!(
+        jobs.output(&owner("s"), job, first.next).unwrap().bytes,
+        b""
+    );
+}
+
+#[tokio::test]
+async fn nobody_else_hears_of_it() {
+    let jobs = Jobs::default();
+    let job = start(&jobs, "s", "sleep 60").await.unwrap();
+    let other = Owner {
+        plugin: "q".into(),
+        ..owner("s")
+    };
+    for other in [other, owner("t")] {
+        assert!(jobs.list(&other).is_empty());
+        assert!(matches!(jobs.output(&other, job, 0), Err(Fault::NoJob(1))));
+        assert!(matches!(jobs.stop(&other, job).await, Err(Fault::NoJob(1))));
+    }
+}
+
+#[tokio::test]
+async fn what_is_stopped_may_say_goodbye() {
+    let jobs = Jobs::default();
+    let job = start(
+        &jobs,
+        "s",
+        "trap 'echo bye; exit 5' TERM; echo up; while :; do sleep 0.02; done",
+    )
+    .await
+    .unwrap();
+    while jobs.output(&owner("s"), job, 0).unwrap().bytes.is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let stopped = jobs.stop(&owner("s"), job).await.unwrap().unwrap();
+    assert_eq!(stopped.exit_code, Some(5));
+    // The shell may say as well that what it waited for was ended.
+    let said = jobs.output(&owner("s"), job, 0).unwrap().bytes;
+    assert!(
+        said.starts_with(b"up\n") && said.windows(4).any(|word| word == b"bye\n"),
+        "{said:?}"
+    );
+    // Again, when it is gone already.
+    assert_eq!(
+        jobs.stop(&owner("s"), job)
+            .await
+            .unwrap()
+            .unwrap()
+            .exit_code,
+        Some(5)
+    );
+}
+
+#[tokio::test]
+async fn there_is_an_end_to_them_and_a_session_takes_its_own_along() {
+    let jobs = Jobs::default();
+    for _ in 0..RUNNING_MOST {
+        start(&jobs, "s", "sleep 60").await.unwrap();
+    }
+    assert!(matches!(
+        start(&jobs, "s", "true").await,
+        Err(Fault::TooManyJobs(RUNNING_MOST))
+    ));
+    let other = start(&jobs, "t", "sleep 0.3").await.unwrap();
+    jobs.end_session("s");
+    assert!(jobs.list(&owner("s")).is_empty());
+    assert_eq!(ended(&jobs, "t", other).await.exit_code, Some(0));
+    start(&jobs, "s", "true").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_timeout_is_said_in_the_output() {
+    let jobs = Jobs::default();
+    let folder = std::env::temp_dir().canonicalize().unwrap();
+    let mut spec = Spec::new(Program::Script("echo up; sleep 60".into()), folder);
+    spec.timeout = Some(Duration::from_millis(300));
+    let job = jobs
+        .start(&NoSandbox::new(), &spec, &owner("s"), String::new())
+        .await
+        .unwrap();
+    let done = ended(&jobs, "s", job).await;
+    assert_eq!(done.exit_code, Some(143));
+    let said = jobs.output(&owner("s"), job, 0).unwrap().bytes;
+    let said = String::from_utf8(said).unwrap();
+    assert!(
+        said.starts_with("up\n\n[it was stopped after 0.3"),
+        "{said}"
+    );
+}
