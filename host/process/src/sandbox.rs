@@ -5,6 +5,7 @@
 //!
 //! Never here: which command may run, and how long its output is kept.
 
+mod choose;
 mod doctor;
 mod environment;
 mod error;
@@ -14,11 +15,10 @@ mod none;
 mod process;
 mod spec;
 
-use std::sync::Arc;
-
 use mimir_core::backend::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use choose::{Chosen, choose};
 pub use doctor::{Report, doctor};
 pub use error::{Fault, Stopped};
 pub use none::NoSandbox;
@@ -38,6 +38,9 @@ pub trait Sandbox: Send + Sync {
     fn shields(&self) -> bool {
         true
     }
+
+    /// Whether it can hold what was asked for. What is usual, and was not asked for, it need not.
+    fn holds(&self, spec: &Spec) -> Result<(), Fault>;
 
     /// Starts a command. When this is done, the program itself is running.
     fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>>;
@@ -74,19 +77,4 @@ pub struct Exit {
     pub code: i32,
     /// Whether it was ended because of its memory.
     pub out_of_memory: bool,
-}
-
-/// The strongest sandbox that this machine has without asking for anything: never `none`.
-pub fn strongest() -> Result<Arc<dyn Sandbox>, Fault> {
-    #[cfg(target_os = "linux")]
-    {
-        let process = ProcessSandbox::new();
-        process.available()?;
-        Ok(Arc::new(process))
-    }
-    #[cfg(not(target_os = "linux"))]
-    Err(Fault::Unavailable {
-        sandbox: "process",
-        why: "it needs Linux".into(),
-    })
 }

@@ -56,37 +56,36 @@ impl Sandbox for NoSandbox {
         false
     }
 
+    fn holds(&self, spec: &Spec) -> Result<(), Fault> {
+        let bounds = &spec.bounds;
+        let what = if spec.network == Network::Proxy {
+            "a way out through a proxy"
+        } else if bounds.memory.asked() {
+            "a bound of memory"
+        } else if bounds.processes.asked() {
+            "a bound of processes"
+        } else if bounds.cpu.is_some() {
+            "a bound of processor time"
+        } else if !spec.reach.contains(&Reach::all()) {
+            "a part of the workspace"
+        } else if !spec.mounts.is_empty() {
+            "mounts"
+        } else {
+            return Ok(());
+        };
+        Err(Fault::CannotHold {
+            sandbox: NAME,
+            what,
+            why: "there is no sandbox that could".to_owned(),
+        })
+    }
+
     fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {
         Box::pin(async move {
-            holds(spec)?;
+            self.holds(spec)?;
             start(&self.ambient, spec)
         })
     }
-}
-
-/// What was asked for and cannot be held without a sandbox.
-fn holds(spec: &Spec) -> Result<(), Fault> {
-    let bounds = &spec.bounds;
-    let what = if spec.network == Network::Proxy {
-        "a way out through a proxy"
-    } else if bounds.memory.asked() {
-        "a bound of memory"
-    } else if bounds.processes.asked() {
-        "a bound of processes"
-    } else if bounds.cpu.is_some() {
-        "a bound of processor time"
-    } else if !spec.reach.contains(&Reach::all()) {
-        "a part of the workspace"
-    } else if !spec.mounts.is_empty() {
-        "mounts"
-    } else {
-        return Ok(());
-    };
-    Err(Fault::CannotHold {
-        sandbox: NAME,
-        what,
-        why: "there is no sandbox that could".to_owned(),
-    })
 }
 
 fn start(ambient: &Ambient, spec: &Spec) -> Result<Child, Fault> {

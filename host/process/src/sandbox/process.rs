@@ -77,37 +77,6 @@ impl ProcessSandbox {
             .map_err(|why| Fault::Unavailable { sandbox: NAME, why })
     }
 
-    /// Whether what was asked for can be held. What is usual need not be.
-    fn holds(&self, spec: &Spec) -> Result<(), Fault> {
-        let cannot = |what, why: &str| {
-            Err(Fault::CannotHold {
-                sandbox: NAME,
-                what,
-                why: why.to_owned(),
-            })
-        };
-        let no_group = "no control group can be made below the one that this process is in";
-        if spec.network != Network::None {
-            return cannot(
-                "access to the network",
-                "it has a network of its own, and there is no way out of it yet",
-            );
-        }
-        if spec.bounds.memory.asked() && !self.groups.holds_memory() {
-            return cannot("a bound of memory", no_group);
-        }
-        if spec.bounds.cpu.is_some() && !self.groups.holds_cpu() {
-            return cannot("a bound of processor time", no_group);
-        }
-        if spec.bounds.processes.asked() && !self.holds_processes() {
-            return cannot("a bound of processes", no_group);
-        }
-        if !self.view.takes(&spec.workspace) {
-            return Err(Fault::Workspace(spec.workspace.clone()));
-        }
-        Ok(())
-    }
-
     /// By a group, or by the limit that the kernel has for each user, from which root is exempt.
     fn holds_processes(&self) -> bool {
         self.groups.holds_processes() || !rustix::process::geteuid().is_root()
@@ -156,6 +125,36 @@ impl Sandbox for ProcessSandbox {
                 "processor time: where it is asked for".to_owned(),
             ),
         ])
+    }
+
+    fn holds(&self, spec: &Spec) -> Result<(), Fault> {
+        let cannot = |what, why: &str| {
+            Err(Fault::CannotHold {
+                sandbox: NAME,
+                what,
+                why: why.to_owned(),
+            })
+        };
+        let no_group = "no control group can be made below the one that this process is in";
+        if spec.network != Network::None {
+            return cannot(
+                "access to the network",
+                "it has a network of its own, and there is no way out of it yet",
+            );
+        }
+        if spec.bounds.memory.asked() && !self.groups.holds_memory() {
+            return cannot("a bound of memory", no_group);
+        }
+        if spec.bounds.cpu.is_some() && !self.groups.holds_cpu() {
+            return cannot("a bound of processor time", no_group);
+        }
+        if spec.bounds.processes.asked() && !self.holds_processes() {
+            return cannot("a bound of processes", no_group);
+        }
+        if !self.view.takes(&spec.workspace) {
+            return Err(Fault::Workspace(spec.workspace.clone()));
+        }
+        Ok(())
     }
 
     fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {

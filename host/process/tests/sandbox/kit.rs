@@ -74,6 +74,7 @@ pub async fn run_in(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Finished, Faul
 pub struct Said {
     pub code: i32,
     pub out: String,
+    #[expect(dead_code, reason = "it is shown when a test fails")]
     pub err: String,
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mimir_core::command::{Program, Stream};
 use mimir_process::run::run;
-use mimir_process::sandbox::{Fault, Sandbox};
+use mimir_process::sandbox::{Fault, Mount, Reach};
 
 use crate::kit::{Said, World, run_in, sandbox};
 
@@ -124,6 +124,13 @@ a, _ = s.accept(); a.sendall(b\"hi\"); print(c.recv(2))'")
 async fn toolchains_of_the_person_run() {
     let world = World::new();
     for program in ["cargo --version", "git --version", "python3 --version"] {
+        let mut words = program.split(' ');
+        let here = std::process::Command::new(words.next().unwrap())
+            .args(words)
+            .output();
+        if !here.is_ok_and(|output| output.status.success()) {
+            continue;
+        }
         let said = world.sh(program).await;
         assert_eq!(said.code, 0, "{program}: {said:?}");
     }
@@ -202,4 +209,53 @@ async fn start_up_is_within_five_plain_spawns() {
     let ratio = boxed.1.as_secs_f64() / plain.1.as_secs_f64();
     println!("plain {plain:?}, sandboxed {boxed:?} (least, median): {ratio:.2} times");
     assert!(ratio <= 5.0, "{ratio}");
+}
+
+#[tokio::test]
+async fn a_command_sees_the_part_of_the_workspace_that_was_granted() {
+    let world = World::new()
+        .with("src/a", "A")
+        .with("docs/b", "B")
+        .with("docs/.env", "SECRET")
+        .with("c", "C");
+    let mut spec = world.script(
+        "cat src/a docs/b docs/.env c; echo x > src/new; echo x > docs/new; echo x > top; ls -d docs src",
+    );
+    let part = |below: &str, writable| Reach {
+        below: below.into(),
+        writable,
+    };
+    spec.reach = vec![
+        part("src", true),
+        part("docs", false),
+        part("nowhere", true),
+        part("../..", true),
+    ];
+    let said = Said::of(run_in(&*sandbox(), &spec).await.unwrap());
+    assert_eq!(said.out, "ABdocs\nsrc\n", "{said:?}");
+    assert_eq!(world.read("src/new").as_deref(), Some("x\n"));
+    assert_eq!((world.read("docs/new"), world.read("top")), (None, None));
+}
+
+#[tokio::test]
+async fn a_mount_beside_the_workspace_is_seen_as_it_was_asked_for() {
+    let world = World::new();
+    let data = world.outside().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("x"), "X").unwrap();
+    let mut spec =
+        world.script("cat /mnt/data/x /mnt/file; echo 1 > /mnt/data/no; echo 2 > /mnt/rw/yes");
+    let mount = |from: &std::path::Path, at: &str, writable| Mount {
+        from: from.into(),
+        at: at.into(),
+        writable,
+    };
+    spec.mounts = vec![
+        mount(&data, "/mnt/data", false),
+        mount(&data, "/mnt/rw", true),
+        mount(&data.join("x"), "/mnt/file", false),
+    ];
+    let said = Said::of(run_in(&*sandbox(), &spec).await.unwrap());
+    assert_eq!(said.out, "XX", "{said:?}");
+    assert!(!data.join("no").exists() && data.join("yes").exists());
 }

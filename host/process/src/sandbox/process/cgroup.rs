@@ -28,6 +28,8 @@ pub(super) struct Tree {
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     folders: Vec<PathBuf>,
+    /// Whether they are one group of the second version.
+    unified: bool,
     /// What says whether something was killed for its memory.
     events: Option<PathBuf>,
 }
@@ -120,6 +122,7 @@ impl Tree {
     /// Makes the groups of one command. What they cannot hold is left out: whoever asks looks before.
     pub(super) fn make(&self, bounds: &Bounds) -> Result<Groups, Fault> {
         let mut groups = Groups::default();
+        groups.unified = self.unified;
         self.fill(&mut groups, bounds).map_err(Fault::io(
             "the control groups of a command could not be made",
         ))?;
@@ -183,15 +186,25 @@ const PREFIX: &str = "mimir-";
 const PERIOD: u64 = 100_000;
 
 impl Groups {
-    /// Files to which a process writes `0` to get in.
+    /// The group that a process can begin in.
+    pub(super) fn begins_in(&self) -> io::Result<Option<OwnedFd>> {
+        let folder = self.folders.first().filter(|_| self.unified);
+        let file = folder.map(|folder| fs::File::open(folder)).transpose()?;
+        Ok(file.map(OwnedFd::from))
+    }
+
+    /// Files to which a process writes `0` to get into the others.
     pub(super) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
         let open = |folder: &PathBuf| {
-            let file = fs::OpenOptions::new()
-                .write(true)
-                .open(folder.join("cgroup.procs"));
+            let file = folder.join("cgroup.procs");
+            let file = fs::OpenOptions::new().write(true).open(file);
             file.map(OwnedFd::from)
         };
-        self.folders.iter().map(open).collect()
+        self.folders
+            .iter()
+            .filter(|_| !self.unified)
+            .map(open)
+            .collect()
     }
 
     /// Whether something was killed because the memory was used up.

@@ -106,12 +106,7 @@ pub(super) fn filters() -> Result<Vec<BpfProgram>, BackendError> {
         let refuse = SeccompAction::Errno(errno.cast_unsigned());
         SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
     };
-    let missing = MISSING.iter().map(|call| (*call, Vec::new())).collect();
-    let mut all = vec![make(refused()?, libc::EPERM)?, make(missing, libc::ENOSYS)?];
-    if cfg!(target_arch = "x86_64") {
-        all.push(other_numbers());
-    }
-    Ok(all)
+    Ok(vec![make(refused()?, libc::EPERM)?, missing()?])
 }
 
 fn refused() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
@@ -165,23 +160,41 @@ impl FromFlag for u64 {
     }
 }
 
-/// The second table of system calls that some kernels for x86-64 have, with other numbers for the same calls (x32).
-fn other_numbers() -> BpfProgram {
-    const X32: u32 = 0x4000_0000;
+/// What is not there. Each filter is compiled anew for each command, so this one is as short as it can be.
+fn missing() -> Result<BpfProgram, BackendError> {
+    // The second table of system calls that some kernels for x86-64 have, with other numbers for the same calls (x32).
+    const OTHER_TABLE: u32 = 0x4000_0000;
     let instruction = |code: u32, jt, jf, k| sock_filter {
         code: code as u16,
         jt,
         jf,
         k,
     };
-    let missing = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
-    vec![
-        // The number stands first in what a filter is shown.
-        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, X32),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, missing),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ]
+    let jump = |how: u32, to, k| instruction(libc::BPF_JMP | how | libc::BPF_K, to, 0, k);
+    let end = |with| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, with);
+    // The number stands first in what a filter is shown.
+    let mut program = vec![instruction(
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        0,
+        0,
+        0,
+    )];
+    let mut left = MISSING.len() as u8;
+    for call in MISSING {
+        let call = u32::try_from(*call).map_err(|_| BackendError::InvalidArgumentNumber)?;
+        // Over the other comparisons, the one below, and the end that lets through.
+        program.push(jump(libc::BPF_JEQ, left + 1, call));
+        left -= 1;
+    }
+    let table = if cfg!(target_arch = "x86_64") {
+        OTHER_TABLE
+    } else {
+        u32::MAX
+    };
+    program.push(jump(libc::BPF_JGE, 1, table));
+    program.push(end(libc::SECCOMP_RET_ALLOW));
+    program.push(end(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned()));
+    Ok(program)
 }
 
 #[cfg(test)]

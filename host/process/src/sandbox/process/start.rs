@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mimir_core::command::Program;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Resource, Rlimit, getrlimit};
 use tokio::io::AsyncReadExt;
@@ -69,6 +69,9 @@ impl ProcessSandbox {
             .map(|abi| Landlock::new(abi, &root.writable))
             .transpose();
         let groups = self.groups.make(&spec.bounds)?;
+        let group = groups
+            .begins_in()
+            .map_err(Fault::io("the control group of a command cannot be opened"))?;
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
         let make = || -> io::Result<(Plan, [OwnedFd; 3], OwnedFd, OwnedFd)> {
             let (stdin, to_stdin) = pipes()?;
@@ -115,8 +118,13 @@ impl ProcessSandbox {
         };
         let (mut plan, [stdin, stdout, stderr], status, life) =
             make().map_err(Fault::io("a command could not be prepared"))?;
-        let pidfd = sys::fork(sys::NAMESPACES, &mut plan, inside::first)
-            .map_err(|error| setup("making its namespaces", error))?;
+        let pidfd = sys::fork(
+            sys::NAMESPACES,
+            group.as_ref().map(OwnedFd::as_fd),
+            &mut plan,
+            inside::first,
+        )
+        .map_err(|error| setup("making its namespaces", error))?;
         let held = Held::new(pidfd, status, life, groups)
             .map_err(Fault::io("a command cannot be waited for"))?;
         Ok(Forked {

@@ -20,7 +20,7 @@ async fn no_descriptor_is_inherited() {
     let (a, b) = (file.as_raw_fd(), folder.as_raw_fd());
     let said = world
         .sh(&format!(
-            "cat <&{a}; ls /proc/self/fd/{b}/; cat /proc/self/fd/{a}; ls /proc/$$/fd | tr '\\n' ' '"
+            "cat <&{a}; ls /proc/self/fd/{b}/; cat /proc/self/fd/{a}; sleep 5 & sleep 0.2; ls /proc/$!/fd"
         ))
         .await;
     assert!(!said.out.contains("SECRET"), "{said:?}");

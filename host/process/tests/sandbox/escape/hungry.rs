@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_process::sandbox::{Bound, Fault, Sandbox};
+use mimir_process::sandbox::{Bound, Fault};
 
 use crate::kit::{World, gone, marker, run_in, sandbox};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_process::sandbox::{Fault, Sandbox};
+use mimir_process::sandbox::Fault;
 
 use crate::kit::{World, gone, marker, run_in, runs, sandbox};
 
