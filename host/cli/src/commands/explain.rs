@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use mimir_core::Decision;
 use mimir_core::approval::Fingerprint;
+use mimir_core::command::CommandVerdict;
 use mimir_core::pipeline::Explanation;
 use serde::Serialize;
 
@@ -21,6 +22,9 @@ use super::call::call;
 struct Explained<'a> {
     decision: Decision,
     reasons: &'a [mimir_core::decision::Reason],
+    /// What was said of each simple command, if the call runs some.
+    #[serde(skip_serializing_if = "<[CommandVerdict]>::is_empty")]
+    commands: &'a [CommandVerdict],
     /// The remembered approval that answers for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<&'a Fingerprint>,
@@ -50,6 +54,7 @@ pub async fn run(
     let explained = Explained {
         decision: explanation.evaluation.decision(),
         reasons: explanation.evaluation.reasons(),
+        commands: explanation.evaluation.commands(),
         lease: explanation.lease.as_ref().map(|lease| &lease.id),
         way_out: &explanation.way_out,
     };
@@ -65,6 +70,13 @@ fn text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
         Decision::Deny => styled(BAD, decision.as_str()),
     };
     writeln!(out, "{}", word(evaluation.decision()))?;
+    for verdict in evaluation.commands() {
+        let command = mimir_core::text::visible(&verdict.command);
+        writeln!(out, "  {}: `{command}`", word(verdict.decision))?;
+    }
+    if !evaluation.commands().is_empty() {
+        writeln!(out, "why")?;
+    }
     for reason in evaluation.reasons() {
         let line = format!("{} ({}; {})", reason.text, reason.rule, reason.source);
         writeln!(

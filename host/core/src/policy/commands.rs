@@ -253,6 +253,17 @@ impl Policy {
         set && spoken.decision() == Decision::Allow
     }
 
+    /// What the rules about arguments say of a command in the middle of a call: `arguments` has it as a call of `exec`
+    /// would.
+    pub(crate) fn command_arguments(
+        &self,
+        tool: &Tool,
+        arguments: &Value,
+        evaluation: &mut Evaluation,
+    ) {
+        self.effect(tool, (arguments, &["command", "workdir"]), evaluation);
+    }
+
     /// What every rule about commands says of this one. Says whether a list lets all of it through.
     pub(crate) fn command(
         &self,

@@ -85,12 +85,23 @@ impl Policy {
     /// What the rules say of a request in the middle of a call: `request` has its `method`, `url` and `host`. Rules
     /// about other arguments have spoken before the call ran.
     pub(crate) fn request(&self, tool: &Tool, request: &Value, evaluation: &mut Evaluation) {
+        self.effect(tool, (request, &["method", "url", "host"]), evaluation);
+    }
+
+    /// The same of something else that a call does, about what it has under these names.
+    pub(super) fn effect(
+        &self,
+        tool: &Tool,
+        (effect, names): (&Value, &[&str]),
+        evaluation: &mut Evaluation,
+    ) {
         for file in self.voices() {
             let before = evaluation.reasons().len();
-            file.rules.evaluate_request(tool, request, evaluation);
+            file.rules
+                .evaluate_effect(tool, (effect, names), evaluation);
             let names = std::iter::once(tool.name()).chain(&tool.aliases);
             for danger in names.filter_map(|name| file.danger.get(name.as_str())) {
-                danger.evaluate(tool, request, &file.source, evaluation);
+                danger.evaluate(tool, effect, &file.source, evaluation);
             }
             file.sign(before, evaluation);
         }

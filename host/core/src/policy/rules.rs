@@ -132,16 +132,16 @@ impl RuleBook {
         allowed
     }
 
-    /// What the rules about requests say of this one.
-    pub(super) fn evaluate_request(
+    /// What the rules say that are about nothing but `names`, which all effects of this kind have.
+    pub(super) fn evaluate_effect(
         &self,
         tool: &Tool,
-        request: &Value,
+        (effect, names): (&Value, &[&str]),
         evaluation: &mut Evaluation,
     ) {
-        if self.rules.iter().any(Rule::is_about_requests) {
-            self.speak(tool, request, &Links::none(), evaluation, |rule| {
-                rule.is_about_requests()
+        if self.rules.iter().any(|rule| rule.is_about_only(names)) {
+            self.speak(tool, effect, &Links::none(), evaluation, |rule| {
+                rule.is_about_only(names)
             });
         }
     }
@@ -267,13 +267,14 @@ impl Rule {
         Ok(())
     }
 
-    /// Whether it looks at nothing but what every request has.
-    fn is_about_requests(&self) -> bool {
-        let of_request = |condition: &Condition| {
-            matches!(condition.place.argument(), Some("url" | "method" | "host"))
+    /// Whether it looks at nothing but these.
+    fn is_about_only(&self, names: &[&str]) -> bool {
+        let is_among = |condition: &Condition| {
+            let argument = condition.place.argument();
+            argument.is_some_and(|argument| names.contains(&argument))
                 && condition.place.is_one_name()
         };
-        !self.conditions.is_empty() && self.conditions.iter().all(of_request)
+        !self.conditions.is_empty() && self.conditions.iter().all(is_among)
     }
 
     fn is_about(&self, tool: &Tool) -> bool {

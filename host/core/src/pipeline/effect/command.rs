@@ -8,7 +8,7 @@ use crate::backend::Assessment;
 use crate::command::{
     Command, CommandPattern, Finished, Job, JobId, Owner, Piece, Program, Runner, Script,
 };
-use crate::decision::{Decision, Evaluation};
+use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::{Code, ToolError};
 use crate::limits::Limits;
 use crate::needs::{Access, FileNeed, Needs};
@@ -192,6 +192,13 @@ impl Inner {
         let (policy, tool) = (&road.world.policy, checked.tool());
         let links = policy::Links::of(tool);
         let mut all = Evaluation::default();
+        all.push(Reason {
+            layer: Layer::Commands,
+            decision: Decision::Allow,
+            rule: "needs.commands".to_owned(),
+            source: String::new(),
+            text: format!("`{}` was granted to run it", tool.name()),
+        });
         policy.command(
             &CommandQuestion {
                 tool,
@@ -205,12 +212,12 @@ impl Inner {
             },
             &mut all,
         );
-        policy.request(tool, checked.arguments(), &mut all);
+        policy.command_arguments(tool, checked.arguments(), &mut all);
         let session = road.sessions.get(&checked.context().session_id);
         session.taint(tool, accepts_untrusted(policy, checked), &mut all);
         let same = policy::command_of(&self.arguments).is_some_and(|own| is_same(&own, command));
         all.settle(|reason| {
-            let here = same || reason.layer == crate::decision::Layer::Taint;
+            let here = same || reason.layer == Layer::Taint;
             here && self.answered.iter().any(|one| *one == asked_as(reason))
         });
         all

@@ -6,6 +6,7 @@ use super::*;
 use crate::approval::{Fingerprint, Lease, LedgerError};
 use crate::needs::{Access, FileNeed, NeedKind};
 
+mod commands;
 mod effects;
 mod grants;
 mod reach;
@@ -86,7 +87,7 @@ fn room(tools: Vec<Tool>, config: Value, answers: Vec<Answer>) -> Room {
         vault: Arc::new(Redactor::new()),
         audit: audit.clone(),
         clock: Arc::new(Std),
-        runner: Arc::new(NoRunner),
+        runner: Arc::new(commands::Words),
     };
     Room {
         pipeline: Pipeline::new(world, ports),

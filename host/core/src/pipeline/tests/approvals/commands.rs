@@ -1,0 +1,327 @@
+//! Commands: judged before the call and in the middle of it, asked about once, and remembered as patterns.
+
+use super::*;
+use crate::call::Observer;
+use crate::command::{Command, Finished, Job, JobId, Program, Runner, Script, Simple, Word};
+use crate::needs::CommandNeed;
+use crate::pipeline::Permitted;
+
+/// Reads words between blanks and commands between semicolons: what the real reader makes of text is its own business.
+pub(super) struct Words;
+
+fn nothing<T>() -> Result<T, ToolError> {
+    Err(ToolError::new(Code::Unavailable, "nothing runs here"))
+}
+
+impl Runner for Words {
+    fn read(&self, program: &Program) -> Result<Script, ToolError> {
+        let word = |word: &str| match word.starts_with('$') {
+            true => Word::Unknown(word.to_owned()),
+            false => Word::Known(word.to_owned()),
+        };
+        let simple = |words: Vec<Word>, at: usize| Simple {
+            words,
+            span: at..at + 1,
+            ..Simple::default()
+        };
+        let commands = match program {
+            Program::Script(text) if text.contains('\0') => return nothing(),
+            Program::Script(text) => {
+                let each = text.split(';').enumerate();
+                each.map(|(at, one)| simple(one.split_whitespace().map(word).collect(), at))
+                    .collect()
+            }
+            Program::Vector(words) => {
+                vec![simple(words.iter().cloned().map(Word::Known).collect(), 0)]
+            }
+        };
+        Ok(Script {
+            commands,
+            unknown: Vec::new(),
+        })
+    }
+    fn root(&self) -> Option<&str> {
+        Some("/work")
+    }
+    fn run(
+        &self,
+        _: Permitted,
+        _: Arc<dyn Observer>,
+    ) -> BoxFuture<'_, Result<Finished, ToolError>> {
+        Box::pin(std::future::ready(nothing()))
+    }
+    fn start(&self, _: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
+        Box::pin(std::future::ready(nothing()))
+    }
+    fn jobs(&self, _: &str) -> Vec<Job> {
+        Vec::new()
+    }
+    fn output(&self, _: &str, _: JobId, _: u64) -> Result<(Vec<u8>, u64), ToolError> {
+        nothing()
+    }
+    fn stop<'a>(&'a self, _: &'a str, _: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
+        Box::pin(std::future::ready(nothing()))
+    }
+    fn end_session(&self, _: &str) {}
+}
+
+/// Asks for this command, or for the one that its arguments name, and says what came of it.
+struct Runs(Option<&'static str>);
+
+impl Backend for Runs {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let own = call.arguments()["command"].as_str();
+            let command = Command {
+                program: Program::Script(self.0.or(own).unwrap().to_owned()),
+                directory: None,
+                environment: Vec::new(),
+                stdin: Vec::new(),
+                timeout: Some(Duration::from_secs(3600)),
+            };
+            let permitted = call.effects().command(command).await;
+            Raw::from(permitted.map(|permitted| {
+                assert_eq!(permitted.session(), "session");
+                assert_eq!(permitted.tool().name().as_str(), "sample");
+                assert!(!permitted.writes_workspace() && permitted.files().is_empty());
+                assert_eq!(
+                    permitted.timeout(),
+                    permitted.limits().wall,
+                    "no more than the call has"
+                );
+                Output {
+                    content: vec![Content::text("ran")],
+                    ..Output::default()
+                }
+            }))
+        })
+    }
+}
+
+/// A granted tool that runs commands of these patterns.
+fn runner(patterns: &[&str], runs: Option<&'static str>) -> Tool {
+    let mut tool = tool("sample");
+    tool.definition.input_schema = Schema::parse(r#"{"type":"object"}"#).unwrap();
+    tool.definition.group = Group::Runtime;
+    let need = |pattern: &&str| CommandNeed {
+        pattern: (*pattern).to_owned(),
+        reason: String::new(),
+    };
+    tool.definition.needs.commands = patterns.iter().map(need).collect();
+    tool.granted = tool.definition.needs.clone();
+    tool.trust = Trust::Trusted;
+    tool.backend = Arc::new(Runs(runs));
+    tool
+}
+
+/// The tool that ships: it may run whatever the settings let through.
+fn exec() -> Tool {
+    let mut tool = runner(&["*"], None);
+    tool.source = Source::BuiltIn;
+    tool.definition.approval = Decision::Ask;
+    tool
+}
+
+/// What was read before is no matter here.
+fn calm() -> Value {
+    json!({"tools": {"sample": {"labels": {"acceptsUntrusted": true}}}})
+}
+
+#[tokio::test]
+async fn what_only_reads_is_not_asked_about_and_is_on_record() {
+    let room = room(vec![exec()], calm(), vec![]);
+    assert!(room.ok(json!({"command": "ls -l; pwd"})).await);
+    assert_eq!(room.asked(), 0);
+    let events = room.audit.events.lock().unwrap();
+    let effect = events
+        .iter()
+        .find(|event| event["event"] == "effect")
+        .unwrap();
+    assert_eq!(effect["subject"], "run ls, pwd", "programs, and no content");
+    assert_eq!(
+        (&effect["ok"], &effect["decision"]),
+        (&json!(true), &json!("allow"))
+    );
+}
+
+#[tokio::test]
+async fn the_answer_to_the_call_is_the_answer_to_its_command() {
+    let room = room(vec![exec()], calm(), vec![Answer::Once]);
+    assert!(room.ok(json!({"command": "make all"})).await);
+    assert_eq!(room.asked(), 1);
+    let card = room.script.cards.lock().unwrap()[0].clone();
+    assert_eq!(card.summary, "run `make all`");
+    assert!(
+        card.risks
+            .iter()
+            .any(|line| line.starts_with("ask: `make all`")),
+        "{:?}",
+        card.risks
+    );
+    assert_eq!(
+        card.always.unwrap().text,
+        "allow `sample` with command `make all *`"
+    );
+    assert!(
+        !room.ok(json!({"command": "make all"})).await,
+        "once is once"
+    );
+}
+
+#[tokio::test]
+async fn always_covers_commands_like_those_that_were_shown_each_by_itself() {
+    let answers = vec![Answer::Always, Answer::Session, Answer::No, Answer::No];
+    let room = room(vec![exec()], calm(), answers);
+    assert!(room.ok(json!({"command": "cargo test"})).await);
+    assert!(
+        room.ok(json!({"command": "cargo test --workspace; ls"}))
+            .await
+    );
+    assert!(room.ok(json!({"command": "npm run build"})).await);
+    assert_eq!(room.asked(), 2);
+    let both = json!({"command": "npm run build -- --x; cargo test a; pwd"});
+    assert!(room.ok(both).await, "one answer for each");
+    assert_eq!(room.asked(), 2);
+    assert_eq!(room.ledger.used.load(Ordering::SeqCst), 2);
+    for more in [
+        "cargo test; cargo publish",
+        "cargo build",
+        "npm run deploy",
+        "rm -rf build; cargo test",
+        "cargo test /etc/passwd",
+    ] {
+        assert!(!room.ok(json!({ "command": more })).await, "{more}");
+    }
+    let lease = &room.ledger.leases.lock().unwrap()[0];
+    assert_eq!(lease.pattern.describe(), "command `cargo test *`");
+    let text = serde_json::to_string(lease).unwrap();
+    assert_eq!(serde_json::from_str::<Lease>(&text).unwrap(), *lease);
+}
+
+#[tokio::test]
+async fn what_no_pattern_says_is_remembered_only_as_it_was_seen() {
+    let room = room(vec![exec()], calm(), vec![Answer::Always]);
+    assert!(room.ok(json!({"command": "rm -rf build"})).await);
+    assert!(room.ok(json!({"command": "rm -rf build"})).await);
+    assert_eq!(room.asked(), 1);
+    assert!(!room.ok(json!({"command": "rm -rf src"})).await);
+    let card = room.script.cards.lock().unwrap()[0].clone();
+    assert_eq!(card.risk, Risk::High);
+    assert!(
+        card.always
+            .unwrap()
+            .text
+            .contains("command=\"rm -rf build\"")
+    );
+}
+
+#[tokio::test]
+async fn a_plugin_runs_what_it_was_granted_and_nothing_else() {
+    for (command, expected) in [
+        ("cargo fmt --all", None),
+        ("cargo fmt; cargo build", Some(Code::PermissionDenied)),
+        ("$x", Some(Code::PermissionDenied)),
+        ("cargo fmt ../x", Some(Code::ApprovalDenied)),
+        ("ls", Some(Code::PermissionDenied)),
+    ] {
+        let room = room(
+            vec![runner(&["cargo fmt *"], Some(command))],
+            calm(),
+            vec![],
+        );
+        let outcome = room.pipeline.call(call("sample", json!({}))).await;
+        assert_eq!(code(&outcome), expected, "{command}: {}", outcome.text());
+    }
+    let stranger = runner(&["cargo fmt *"], Some("cargo build"));
+    let room = room(vec![stranger], calm(), vec![]);
+    let outcome = room.pipeline.call(call("sample", json!({}))).await;
+    let ways = &outcome.result().unwrap_err().way_out;
+    assert!(ways[0].contains("must name a pattern"), "{ways:?}");
+    assert_eq!(room.asked(), 0);
+}
+
+#[tokio::test]
+async fn a_command_other_than_the_one_that_was_shown_is_asked_about() {
+    let mut tool = exec();
+    tool.backend = Arc::new(Runs(Some("make evil")));
+    let room = room(vec![tool], calm(), vec![Answer::Once, Answer::No]);
+    assert!(!room.ok(json!({"command": "make all"})).await);
+    assert_eq!(room.asked(), 2);
+}
+
+#[tokio::test]
+async fn modes_and_rules_hold_in_the_middle_of_a_call_too() {
+    let mut deny = calm();
+    deny["execApprovals"] = json!({"mode": "allowlist", "approvals": [{"pattern": "ls *"}]});
+    let hidden = || runner(&["*"], Some("cat x"));
+    let listed = room(vec![hidden()], deny.clone(), vec![Answer::Once]);
+    let outcome = listed.pipeline.call(call("sample", json!({}))).await;
+    assert_eq!(
+        code(&outcome),
+        Some(Code::PolicyDenied),
+        "{}",
+        outcome.text()
+    );
+    deny["execApprovals"] = json!({"mode": "deny"});
+    let none = room(vec![hidden()], deny, vec![Answer::Once]);
+    assert_eq!(
+        code(&none.pipeline.call(call("sample", json!({}))).await),
+        Some(Code::PolicyDenied)
+    );
+    let mut ruled = calm();
+    ruled["policy"] =
+        json!({"rules": [{"when": {"command": {"regex": "cat"}}, "decision": "deny"}]});
+    let ruled = room(vec![hidden()], ruled, vec![Answer::Once]);
+    assert_eq!(
+        code(&ruled.pipeline.call(call("sample", json!({}))).await),
+        Some(Code::PolicyDenied)
+    );
+    let secret = runner(&["*"], Some("cat .env"));
+    let secret = room(vec![secret], calm(), vec![Answer::Once]);
+    assert_eq!(
+        code(&secret.pipeline.call(call("sample", json!({}))).await),
+        Some(Code::PolicyDenied)
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_not_run() {
+    let room = room(vec![exec()], calm(), vec![Answer::Once]);
+    assert!(!room.ok(json!({"command": "ls\0"})).await);
+    assert_eq!(room.asked(), 1);
+    let bench = bench(vec![exec()], calm(), Answer::Once);
+    let outcome = bench
+        .pipeline
+        .call(call("sample", json!({"command": "ls"})))
+        .await;
+    assert_eq!(
+        code(&outcome),
+        Some(Code::Unavailable),
+        "nothing runs commands here"
+    );
+}
+
+#[tokio::test]
+async fn an_explanation_has_a_verdict_for_each_command() {
+    let room = room(vec![exec()], calm(), vec![]);
+    let explained = room
+        .pipeline
+        .explain(call("sample", json!({"command": "ls; make; cat .env"})))
+        .await
+        .unwrap();
+    let verdicts: Vec<_> = explained
+        .evaluation
+        .commands()
+        .iter()
+        .map(|one| (one.command.as_str(), one.decision))
+        .collect();
+    assert_eq!(
+        verdicts,
+        [
+            ("ls", Decision::Allow),
+            ("make", Decision::Ask),
+            ("cat .env", Decision::Deny)
+        ]
+    );
+    assert_eq!(explained.evaluation.commands()[2].rule, "the path rules");
+}
