@@ -5,6 +5,8 @@ const EXACT: &[&str] = &[
     "ar",
     "as",
     "bash_env",
+    "bash_compat",
+    "posixly_correct",
     "bashopts",
     "browser",
     "cc",

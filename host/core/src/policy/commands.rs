@@ -310,6 +310,10 @@ impl Policy {
                 file.sign(before, evaluation);
             }
             if own_list {
+                places
+                    .writes(simple)
+                    .into_iter()
+                    .for_each(|reason| evaluation.push(reason));
                 let (reason, offer) = default(simple, question.granted);
                 evaluation.push_from(
                     reason,

@@ -37,6 +37,7 @@ const TABLE: &[(&str, Runs)] = &[
         "let",
         Runs::Always("is arithmetic, which may run what a variable holds"),
     ),
+    ("jobs", Runs::Options(&["-x"])),
     ("mapfile", Runs::Options(&["-C"])),
     ("readarray", Runs::Options(&["-C"])),
     // Those that run what follows in another place or way.
@@ -206,7 +207,7 @@ const TABLE: &[(&str, Runs)] = &[
     ),
     (
         "sort",
-        Runs::OptionsAnywhere(&["--compress-program", "-o", "--output"]),
+        Runs::OptionsAnywhere(&["--compress-program", "-o", "--output", "--files0-from"]),
     ),
     (
         "tar",

@@ -340,10 +340,38 @@ enum Open {
     Brace,
 }
 
+/// Checks the body of a here-document in which the shell looks for what it has to run.
+pub(super) fn body(text: &str) -> Result<(), Fault> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let begins = match byte {
+            b'\\' => {
+                at += 2;
+                continue;
+            }
+            b'$' => matches!(bytes.get(at + 1), Some(b'(' | b'{' | b'[')),
+            byte => byte == b'`',
+        };
+        // A substitution is read as it would be between double quotes.
+        at += if begins {
+            scan(&text[at..], vec![Open::Double])?
+        } else {
+            1
+        };
+    }
+    Ok(())
+}
+
 /// The length of the word that the text begins with.
 fn word(text: &str) -> Result<usize, Fault> {
+    scan(text, Vec::new())
+}
+
+/// The same, or, inside of something else that is open, that of the one substitution that the text begins with.
+fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
     let bytes = text.as_bytes();
-    let mut open: Vec<Open> = Vec::new();
+    let outside = open.len();
     let mut at = 0;
     // Whether a word of the inner text begins here.
     let mut begins = false;
@@ -408,6 +436,9 @@ fn word(text: &str) -> Result<usize, Fault> {
             _ => {}
         }
         at += 1;
+        if outside > 0 && open.len() == outside {
+            return Ok(at);
+        }
     }
     match open.is_empty() && at == bytes.len() {
         true => Ok(at),

@@ -96,6 +96,15 @@ impl Reader {
             "find" => {
                 self.finds(&simple);
             }
+            "test" | "["
+                if simple
+                    .words
+                    .iter()
+                    .any(|word| matches!(word.known(), Some("-v" | "-R"))) =>
+            {
+                let why = "the name of a variable may hold something that runs".to_owned();
+                simple.unknown.push(why);
+            }
             "git" => {
                 git::plain(&mut simple.words);
                 simple.unknown.extend(git::unknown(&simple.words));
@@ -295,6 +304,25 @@ impl Reader {
     }
 }
 
+/// What `xargs` puts the words that it reads in place of, wherever that stands.
+fn replaced(options: &[Word]) -> Option<String> {
+    let texts: Vec<&str> = options.iter().filter_map(Word::known).collect();
+    texts.iter().enumerate().find_map(|(at, text)| {
+        if let Some(long) = text.strip_prefix("--replace") {
+            let mark = long.strip_prefix('=').or(texts.get(at + 1).copied());
+            return mark.map(str::to_owned);
+        }
+        let letters = text.strip_prefix('-').filter(|set| !set.starts_with('-'))?;
+        let (_, mark) = letters.split_once('I')?;
+        let mark = if mark.is_empty() {
+            texts.get(at + 1).copied()?
+        } else {
+            mark
+        };
+        Some(mark.to_owned())
+    })
+}
+
 /// The command inside of a wrapper, or the wrapper itself if that cannot be told.
 fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
     let fail = |mut simple: Simple, why: String| {
@@ -341,6 +369,13 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
     }
     let mut inner: Vec<Word> = simple.words.get(at..).unwrap_or_default().to_vec();
     if wrapper.effect == Effect::Adds {
+        let mark = replaced(&simple.words[..at]);
+        for word in &mut inner {
+            let hit = |text: &str| mark.as_deref().is_some_and(|mark| text.contains(mark));
+            if let Some(text) = word.known().filter(|text| hit(text)).map(str::to_owned) {
+                *word = Word::Unknown(text);
+            }
+        }
         if inner.is_empty() {
             inner.push(Word::Known("echo".to_owned()));
         }

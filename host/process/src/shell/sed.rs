@@ -106,7 +106,7 @@ fn unescaped_in_brackets(text: &str, mark: char) -> Option<usize> {
 /// Whether an `awk` program only prints: its language runs programs and writes files.
 fn awk_is_plain(program: &str) -> bool {
     ![
-        "system", "getline", "|", ">", "@", "close", "fflush", "ENVIRON",
+        "system", "getline", "|", ">", "@", "close", "fflush", "ENVIRON", "ARGV", "ARGC",
     ]
     .iter()
     .any(|word| program.contains(word))

@@ -10,6 +10,7 @@ use brush_parser::ast::{
 };
 use mimir_core::command::{Redirection, Simple, Word};
 
+use super::lexer;
 use super::reader::Reader;
 use super::structure::Structure;
 use super::word::{self, Context};
@@ -242,6 +243,11 @@ impl Walk<'_> {
     }
 
     fn raw(&mut self, raw: &str, context: Context, simple: &mut Simple) -> Word {
+        if context == Context::Body
+            && let Err(fault) = lexer::body(raw)
+        {
+            simple.unknown.push(fault.to_owned());
+        }
         let parts = word::read(raw, context);
         simple
             .unknown

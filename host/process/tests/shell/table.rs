@@ -48,7 +48,6 @@ pub const READS: &[&str] = &[
     "git remote -v",
     "cargo --version",
     "cargo --version && ls | head -3",
-    "cargo tree",
     "rustc --version",
     "node --version",
     "npm -v",
@@ -186,6 +185,10 @@ const OFFERED: &[(&str, &str)] = &[
 
 /// What is asked about each time, as it is.
 pub const ASKED: &[&str] = &[
+    "echo x > README.md",
+    "cat <<E > a.txt\nx\nE",
+    "ls >> log.txt",
+    "cargo tree",
     "rm -rf build",
     "sudo ls",
     "doas ls",

@@ -18,7 +18,7 @@ pub(in crate::pipeline) fn remembered(
     let question = question(checked, evaluation);
     let session = road.sessions.get(&checked.context.session_id);
     if let Some(lease) = covering(&session.leases(), &question, now) {
-        return Some(Remembered::Session(lease.clone()));
+        return Some(Remembered::Session(Box::new(lease.clone())));
     }
     let lasting = road.ports.ledger.leases().unwrap_or_else(|error| {
         tracing::warn!(%error, "remembered approvals do not count");
@@ -38,7 +38,7 @@ pub(in crate::pipeline) fn remembered(
         .map(|&lease| lease.clone())
         .collect();
     Some(match good.is_empty() {
-        true => Remembered::Session((*first).clone()),
+        true => Remembered::Session(Box::new((*first).clone())),
         false => Remembered::Good(good),
     })
 }
@@ -46,7 +46,7 @@ pub(in crate::pipeline) fn remembered(
 /// An answer that was given before.
 pub(in crate::pipeline) enum Remembered {
     /// For the session.
-    Session(Lease),
+    Session(Box<Lease>),
     /// For good; for a script, all that cover some of its commands.
     Good(Vec<Lease>),
 }
@@ -55,7 +55,7 @@ impl Remembered {
     /// One of the answers, for a person who wants to know why nobody is asked.
     pub(in crate::pipeline) fn lease(self) -> Option<Lease> {
         match self {
-            Remembered::Session(lease) => Some(lease),
+            Remembered::Session(lease) => Some(*lease),
             Remembered::Good(leases) => leases.into_iter().next(),
         }
     }

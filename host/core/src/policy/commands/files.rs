@@ -165,6 +165,23 @@ impl<'a> Places<'a> {
         said
     }
 
+    /// Asks about files in the workspace that the shell itself opens for writing, as a tool is asked about that writes over
+    /// them.
+    pub(super) fn writes(&self, simple: &Simple) -> Vec<Reason> {
+        let targets = simple.redirections.iter().filter(|one| one.writes);
+        let targets = targets.filter_map(|one| one.target.known());
+        let inside = targets.filter(|text| {
+            self.of(text)
+                .iter()
+                .any(|place| matches!(place, Place::Inside(_)))
+        });
+        let say = |text: &str| {
+            let text = format!("`{}` writes over `{text}`", simple.shown());
+            ours(Layer::Commands, Decision::Ask, super::DEFAULT, text)
+        };
+        inside.map(say).collect()
+    }
+
     /// Follows a change of folder. What is not known leads to no folder that could be judged: says whether it is.
     fn go(&mut self, simple: &Simple) -> bool {
         let target = simple
@@ -464,7 +481,16 @@ fn paths(words: &[Word], kind: Operands) -> Vec<(Word, bool, bool)> {
             all.extend(each.map(|(at, word)| (word.clone(), at == last, true)));
         }
         Operands::Script => {
-            let skip = usize::from(!words.iter().any(|word| takes_script(&word)));
+            // Letters may stand together: `-ne PATTERN`, and `-nePATTERN`.
+            let in_letters = |word: &Word| {
+                let letters = word.known().and_then(|text| text.strip_prefix('-'));
+                letters.is_some_and(|text| !text.starts_with('-') && text.contains(['e', 'f']))
+            };
+            let given = words
+                .iter()
+                .skip(1)
+                .any(|word| takes_script(&word) || in_letters(word));
+            let skip = usize::from(!given);
             let writes =
                 words.first().and_then(Word::known) == Some("sed") && words.iter().any(in_place);
             all.extend(
@@ -476,10 +502,18 @@ fn paths(words: &[Word], kind: Operands) -> Vec<(Word, bool, bool)> {
         }
         Operands::Find => {
             let is_condition = |word: &&Word| word.text().starts_with(['-', '(', '!', ')']);
-            let folders = words.iter().skip(1).take_while(|word| !is_condition(word));
+            let links = |word: &&Word| matches!(word.known(), Some("-H" | "-L" | "-P"));
+            let folders = words.iter().skip(1).skip_while(links);
+            let folders = folders.take_while(|word| !is_condition(word));
+            let away = words
+                .iter()
+                .skip(1)
+                .filter_map(Word::known)
+                .filter(|text| leads_away(text));
+            all.extend(away.map(|text| (Word::Known(text.to_owned()), false, false)));
             all.extend(folders.map(|word| (word.clone(), false, true)));
             let named = words.windows(2).filter(|pair| {
-                let names = ["-name", "-iname", "-path", "-ipath", "-wholename", "-regex"];
+                let names = ["-name", "-iname", "-path", "-ipath", "-wholename"];
                 pair[0]
                     .known()
                     .is_some_and(|option| names.contains(&option))

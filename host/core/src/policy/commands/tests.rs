@@ -1,1 +1,294 @@
+//! What is said of commands that were read already. How they are read from text is tested where that is done.
 
+use serde_json::json;
+
+use super::*;
+use crate::backend::{Backend, BoxFuture, Raw, RealPath};
+use crate::command::{Redirection, Word};
+use crate::config::Config;
+use crate::pipeline::Approved;
+use crate::pipeline::tests::tool;
+
+/// A workspace with two links.
+struct Linked;
+
+impl Backend for Linked {
+    fn run(&self, _: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(std::future::pending())
+    }
+
+    fn real_path(&self, path: &str) -> RealPath {
+        match path {
+            "out" => RealPath::Outside,
+            "hooks" => RealPath::Other(".git/hooks".to_owned()),
+            _ => RealPath::AsWritten,
+        }
+    }
+}
+
+/// Words between blanks: `$x` is unknown, `a*` a glob, `>a` and `<a` files that the shell opens, `A=1` a variable.
+fn simple(text: &str) -> Simple {
+    let mut simple = Simple::default();
+    for word in text.split(' ') {
+        let read = |word: &str| match word {
+            word if word.starts_with('$') => Word::Unknown(word.to_owned()),
+            word if word.contains('*') => Word::Glob(word.to_owned()),
+            word => Word::Known(word.to_owned()),
+        };
+        match (
+            word.strip_prefix('>'),
+            word.strip_prefix('<'),
+            word.split_once('='),
+        ) {
+            (Some(target), _, _) => simple.redirections.push(Redirection {
+                writes: true,
+                target: read(target),
+            }),
+            (_, Some(target), _) => simple.redirections.push(Redirection {
+                writes: false,
+                target: read(target),
+            }),
+            (_, _, Some((name, value))) if simple.words.is_empty() => {
+                simple.assignments.push((name.to_owned(), read(value)));
+            }
+            _ => simple.words.push(read(word)),
+        }
+    }
+    simple
+}
+
+/// What is said of these commands, one after the other, where nothing is set.
+fn said(commands: &[&str]) -> Evaluation {
+    let mut sample = tool("exec");
+    sample.backend = Arc::new(Linked);
+    let script = Script {
+        commands: commands.iter().map(|one| simple(one)).collect(),
+        unknown: Vec::new(),
+    };
+    let question = CommandQuestion {
+        tool: &sample,
+        script: &script,
+        directory: None,
+        environment: &[],
+        granted: &[],
+        paths: &PathRules::protected(),
+        links: &Links::of(&sample),
+        root: Some("/work/here"),
+    };
+    let policy = Policy::new(&Config::default(), "config.yml").unwrap();
+    let mut all = Evaluation::default();
+    policy.command(&question, &mut all);
+    all
+}
+
+fn rule(command: &str) -> String {
+    let said = said(&[command]);
+    said.decisive()
+        .map(|reason| reason.rule.clone())
+        .unwrap_or_default()
+}
+
+#[test]
+fn danger_is_named() {
+    for (command, name) in [
+        ("rm -rf a", "rm -r"),
+        ("rm -fr a", "rm -r"),
+        ("rm -R a", "rm -r"),
+        ("rm --recursive a", "rm -r"),
+        ("rm --rec a", "rm -r"),
+        ("/bin/rm -r a", "rm -r"),
+        ("dd of=/dev/sda if=a", "dd"),
+        ("mkfs.ext4 a", "mkfs"),
+        ("mkfs a", "mkfs"),
+        ("shred a", "mkfs"),
+        ("chmod 777 a", "chmod 777"),
+        ("chmod 0666 a", "chmod 777"),
+        ("chmod o+w a", "chmod 777"),
+        ("chmod u+s a", "chmod 777"),
+        ("chmod 4755 a", "chmod 777"),
+        ("chown -R a b", "chown -R"),
+        ("echo >/dev/sda", "> /dev"),
+        ("shutdown now", "power"),
+        ("kill -9 -1", "power"),
+        ("crontab a", "system"),
+        ("history", "history"),
+        ("cat a/.bash_history", "history"),
+        ("cp .ssh/id_rsa a", "credentials"),
+        ("git push -f", "git history"),
+        ("git push origin +main", "git history"),
+        ("git reset --hard", "git history"),
+        ("git clean -fdx", "git history"),
+        ("git checkout .", "git history"),
+        ("npm publish", "publish"),
+        ("docker run --privileged a", "docker --privileged"),
+        ("docker run -v /:/host a", "docker --privileged"),
+        ("cat /proc/1/environ", "credentials"),
+    ] {
+        let said = said(&[command]);
+        let danger = format!("danger: {name}");
+        assert!(
+            said.reasons().iter().any(|reason| reason.rule == danger),
+            "{command}: {:?}",
+            said.reasons()
+        );
+        assert_ne!(said.decision(), Decision::Allow, "{command}");
+    }
+    for fine in [
+        "rm a",
+        "chmod +x a",
+        "chmod 644 a",
+        "git push",
+        "git reset a",
+        "git checkout a",
+        "kill 1",
+        "echo >/dev/null",
+    ] {
+        assert!(!said(&[fine]).is_dangerous(), "{fine}");
+    }
+}
+
+#[test]
+fn what_comes_over_the_network_is_not_run() {
+    let mut script = Script {
+        commands: ["curl x", "tee y", "bash"].map(simple).to_vec(),
+        unknown: Vec::new(),
+    };
+    for at in 1..3 {
+        script.commands[at].fed_by = Some(at - 1);
+    }
+    let rules: Vec<String> = danger::of_command(&script, 2)
+        .into_iter()
+        .map(|reason| reason.rule)
+        .collect();
+    assert_eq!(rules, ["danger: curl | sh", "danger: | sh"]);
+    // A circle, which no reader makes, ends.
+    script.commands[0].fed_by = Some(2);
+    assert!(!danger::of_command(&script, 2).is_empty());
+}
+
+#[test]
+fn files_are_judged_from_where_the_command_runs() {
+    for (commands, expected) in [
+        (&["cat a"][..], Decision::Allow),
+        (&["cat ../a"], Decision::Ask),
+        (&["cd a", "cat ../b"], Decision::Ask),
+        (&["cd a", "cat b"], Decision::Allow),
+        (&["cd a", "cd b", "cat c"], Decision::Allow),
+        (&["cd $x", "cat b"], Decision::Ask),
+        (&["cd"], Decision::Ask),
+        (&["cd .git", "tee hooks/x"], Decision::Deny),
+        (&["cd /work/here/.git", "tee hooks/x"], Decision::Deny),
+        (&["cat /work/here/a"], Decision::Allow),
+        (&["cat /work/hereafter/a"], Decision::Ask),
+        (&["cat /work/here/../x"], Decision::Ask),
+        (&["cat out"], Decision::Ask),
+        (&["cat hooks"], Decision::Allow),
+        (&["tee hooks"], Decision::Deny),
+        (&["tee ./hooks"], Decision::Deny),
+        (&["cat *.rs"], Decision::Allow),
+        (&["cat *"], Decision::Allow),
+        (&["cat /etc/*"], Decision::Ask),
+        (&["cat */../../x"], Decision::Ask),
+        (&["cat *.pem"], Decision::Ask),
+        (&["cat .e*"], Decision::Ask),
+        (&["tee .git/hooks/*"], Decision::Deny),
+        (&["ls >a"], Decision::Ask),
+        (&["ls >/dev/null"], Decision::Allow),
+        (&["ls <a"], Decision::Allow),
+        (&["ls <.env"], Decision::Deny),
+        (&["A=1 ls"], Decision::Allow),
+        (&["PATH=. ls"], Decision::Ask),
+        (&["echo /etc/passwd ~ .env"], Decision::Allow),
+    ] {
+        let said = said(commands);
+        assert_eq!(
+            said.decision(),
+            expected,
+            "{commands:?}: {:?}",
+            said.reasons()
+        );
+    }
+    let many: Vec<String> = (0..20).map(|at| format!("cd a{at}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).chain(["cat b"]).collect();
+    assert_eq!(
+        said(&many).decision(),
+        Decision::Ask,
+        "folders without end are not followed"
+    );
+}
+
+#[test]
+fn each_rule_says_what_would_let_it() {
+    assert_eq!(rule("make"), DEFAULT);
+    assert_eq!(rule("cat .env"), "the path rules");
+    assert_eq!(rule("$x"), DEFAULT);
+    let sample = tool("exec");
+    for command in ["make", "cat .env", "rm -r a", "cat /etc/x"] {
+        let ways = crate::policy::ways(&said(&[command]), &sample);
+        assert!(
+            !ways.is_empty() && ways.iter().all(|way| !way.contains("change or remove")),
+            "{command}: {ways:?}"
+        );
+    }
+}
+
+#[test]
+fn a_team_or_a_list_is_held_beside_the_rest() {
+    let config: Config = serde_json::from_value(json!({"execApprovals": {"mode": "allowlist", "approvals": [
+        {"pattern": "git status *"}, {"pattern": "ls"}, {"pattern": "make *", "addedBy": "auto", "lastUsed": "2026-01-31T12:00:00Z"},
+    ]}})).unwrap();
+    let team = Policy::new(&config, "team.yml").unwrap().of_team();
+    let policy = Policy::of_files(&Config::default(), vec![team]).unwrap();
+    let sample = tool("exec");
+    for (command, expected) in [
+        ("git status -s", Decision::Allow),
+        ("ls", Decision::Allow),
+        ("ls -l", Decision::Deny),
+        ("make all", Decision::Ask),
+        ("git $x", Decision::Ask),
+        ("git push", Decision::Deny),
+        ("$x", Decision::Ask),
+        ("A=1", Decision::Ask),
+    ] {
+        let script = Script {
+            commands: vec![simple(command)],
+            unknown: Vec::new(),
+        };
+        let question = CommandQuestion {
+            tool: &sample,
+            script: &script,
+            directory: None,
+            environment: &[],
+            granted: &[],
+            paths: &PathRules::protected(),
+            links: &Links::none(),
+            root: None,
+        };
+        let mut all = Evaluation::default();
+        policy.command(&question, &mut all);
+        assert_eq!(all.decision(), expected, "{command}: {:?}", all.reasons());
+        assert!(
+            all.reasons()
+                .iter()
+                .filter(|one| one.source.starts_with("team.yml"))
+                .all(|one| one.layer == Layer::TeamPolicy)
+        );
+    }
+}
+
+#[test]
+fn the_arguments_of_a_call_name_a_command() {
+    let command =
+        command_of(&json!({"command": "ls", "args": ["-l"], "workdir": "a", "env": {"B": "c"}}))
+            .unwrap();
+    assert_eq!(
+        command.program,
+        Program::Vector(vec!["ls".into(), "-l".into()])
+    );
+    assert_eq!(
+        (command.directory.as_deref(), command.environment.len()),
+        (Some("a"), 1)
+    );
+    assert!(command_of(&json!({"command": ["ls"]})).is_none());
+    assert!(command_of(&json!({"command": "ls", "args": [1]})).is_none());
+}
