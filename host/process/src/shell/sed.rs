@@ -120,7 +120,7 @@ fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String
     let mut given = false;
     while let Some(word) = rest.next() {
         match word.known() {
-            Some("-e" | "--expression" | "--source") => {
+            Some("-e" | "-ne" | "--expression" | "--source") => {
                 given = true;
                 scripts.extend(rest.next());
             }
@@ -132,14 +132,9 @@ fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String
                 given = true
             }
             Some(
-                "-n" | "-E" | "-r" | "-s" | "-u" | "-z" | "-i" | "-ne" | "-nE" | "-nr" | "-En"
-                | "-rn" | "--quiet" | "--silent" | "--posix" | "--in-place",
-            ) => {
-                if word.known() == Some("-ne") {
-                    given = true;
-                    scripts.extend(rest.next());
-                }
-            }
+                "-n" | "-E" | "-r" | "-s" | "-u" | "-z" | "-nE" | "-nr" | "-En" | "-rn" | "--quiet"
+                | "--silent" | "--posix" | "--in-place",
+            ) if name == "sed" => {}
             Some(text) if text.starts_with("-i") && name == "sed" => {}
             Some(text) if text.starts_with("-F") && name == "awk" => {}
             Some(text) if text.starts_with('-') && text != "-" => {

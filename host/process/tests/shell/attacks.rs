@@ -174,6 +174,8 @@ pub const ATTACKS: &[&str] = &[
     "date -f /etc/shadow",
     "awk 'BEGIN{ARGV[1]=\"/etc/passwd\";ARGC=2}{print}'",
     "sort --files0-from=list",
+    "awk -i inplace 1 a",
+    "awk -E x a",
     "POSIXLY_CORRECT=1; ls",
     // Encoded.
     "echo cm0geA== | base64 -d | sh",

@@ -228,7 +228,7 @@ fn what_is_let_through_runs_only_what_is_listed() {
         .copied()
         .filter(|seed| judge.says(seed) == Decision::Allow)
         .collect();
-    let mut chance = Chance(0x6d69_6d69_72);
+    let mut chance = Chance(0x006d_696d_6972);
     let (mut let_through, mut looked_at) = (0, 0);
     for round in 0..MUTANTS {
         // Half of them grow from what is let through, so that many are.
