@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::call::Observer;
-use crate::command::{Command, Finished, Job, JobId, Program, Runner, Script, Simple, Word};
+use crate::command::{
+    Command, Finished, Job, JobId, Owner, Piece, Program, Runner, Script, Simple, Word,
+};
 use crate::needs::CommandNeed;
 use crate::pipeline::Permitted;
 
@@ -53,13 +55,13 @@ impl Runner for Words {
     fn start(&self, _: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
         Box::pin(std::future::ready(nothing()))
     }
-    fn jobs(&self, _: &str) -> Vec<Job> {
+    fn jobs(&self, _: &Owner) -> Vec<Job> {
         Vec::new()
     }
-    fn output(&self, _: &str, _: JobId, _: u64) -> Result<(Vec<u8>, u64), ToolError> {
+    fn output(&self, _: &Owner, _: JobId, _: u64) -> Result<Piece, ToolError> {
         nothing()
     }
-    fn stop<'a>(&'a self, _: &'a str, _: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
+    fn stop<'a>(&'a self, _: &'a Owner, _: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
         Box::pin(std::future::ready(nothing()))
     }
     fn end_session(&self, _: &str) {}
@@ -81,7 +83,7 @@ impl Backend for Runs {
             };
             let permitted = call.effects().command(command).await;
             Raw::from(permitted.map(|permitted| {
-                assert_eq!(permitted.session(), "session");
+                assert_eq!(permitted.owner().session, "session");
                 assert_eq!(permitted.tool().name().as_str(), "sample");
                 assert!(!permitted.writes_workspace() && permitted.files().is_empty());
                 assert_eq!(
