@@ -6,17 +6,15 @@ use std::time::Duration;
 
 use crate::backend::BoxFuture;
 use crate::call::Observer;
-use crate::error::ToolError;
+use crate::error::{Code, ToolError};
 use crate::pipeline::Permitted;
 
-mod none;
 mod pattern;
 mod variables;
 mod verdict;
 
 pub(crate) use variables::is_harmless;
 
-pub use none::NoRunner;
 pub use pattern::CommandPattern;
 pub use verdict::CommandVerdict;
 
@@ -163,10 +161,10 @@ pub struct Owner {
     pub plugin: String,
 }
 
-/// The port to shells and sandboxes.
+/// The port to shells and sandboxes. What only reads runs nothing, and says so.
 pub trait Runner: Send + Sync {
     /// Reads a program: which commands it runs, looked through what only runs others. What can be no program at all is
-    /// [`Code::InvalidInput`](crate::Code); what cannot be read is [`Script::unknown`].
+    /// [`Code::InvalidInput`]; what cannot be read is [`Script::unknown`].
     fn read(&self, program: &Program) -> Result<Script, ToolError>;
 
     /// Where commands see the workspace: an absolute path, with `/` between components and none at its end.
@@ -177,22 +175,56 @@ pub trait Runner: Send + Sync {
         &self,
         command: Permitted,
         observer: Arc<dyn Observer>,
-    ) -> BoxFuture<'_, Result<Finished, ToolError>>;
+    ) -> BoxFuture<'_, Result<Finished, ToolError>> {
+        drop((command, observer));
+        Box::pin(std::future::ready(Err(unavailable())))
+    }
 
     /// Starts a command that goes on when the call has ended, until its session does.
-    fn start(&self, command: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>>;
+    fn start(&self, command: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
+        drop(command);
+        Box::pin(std::future::ready(Err(unavailable())))
+    }
 
     /// The commands that were started.
-    fn jobs(&self, owner: &Owner) -> Vec<Job>;
+    fn jobs(&self, owner: &Owner) -> Vec<Job> {
+        let _ = owner;
+        Vec::new()
+    }
 
     /// What a command has written from `begin` on, in bytes of both streams together.
-    fn output(&self, owner: &Owner, job: JobId, begin: u64) -> Result<Piece, ToolError>;
+    fn output(&self, owner: &Owner, job: JobId, begin: u64) -> Result<Piece, ToolError> {
+        let _ = (owner, job, begin);
+        Err(unavailable())
+    }
 
     /// Kills a command and all that it started, and waits until it is gone.
-    fn stop<'a>(&'a self, owner: &'a Owner, job: JobId) -> BoxFuture<'a, Result<Job, ToolError>>;
+    fn stop<'a>(&'a self, owner: &'a Owner, job: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
+        let _ = (owner, job);
+        Box::pin(std::future::ready(Err(unavailable())))
+    }
 
     /// Kills all commands of a session.
-    fn end_session(&self, session: &str);
+    fn end_session(&self, session: &str) {
+        let _ = session;
+    }
+}
+
+/// Runs nothing and reads nothing.
+pub struct NoRunner;
+
+impl Runner for NoRunner {
+    fn read(&self, _: &Program) -> Result<Script, ToolError> {
+        Err(unavailable())
+    }
+
+    fn root(&self) -> Option<&str> {
+        None
+    }
+}
+
+fn unavailable() -> ToolError {
+    ToolError::new(Code::Unavailable, "no native programs can be run here")
 }
 
 impl Word {

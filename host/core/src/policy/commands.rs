@@ -26,6 +26,7 @@ use super::{Policy, danger};
 
 mod files;
 mod offer;
+mod operands;
 mod reading;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,9 @@ use mimir_process::shell::read;
 
 use crate::kit::Judge;
 
+/// As often as makes a figure that stays.
+const ROUNDS: u32 = 200;
+
 /// Far more than any of these may take, on a machine that does other things too and without optimisation.
 const SOON: Duration = Duration::from_secs(2);
 
@@ -146,8 +149,14 @@ fn fifty_lines_are_judged_within_a_millisecond() {
     ];
     let text = lines.join("\n").repeat(5).replace("test.log", "test.log\n");
     assert!(text.lines().count() >= 50, "{}", text.lines().count());
+    let program = Program::Script(text.clone());
+    let started = Instant::now();
+    for _ in 0..ROUNDS {
+        assert!(read(&program).is_ok());
+    }
+    let reading = started.elapsed() / ROUNDS;
     let arguments = serde_json::json!({ "command": text });
-    let mut times: Vec<Duration> = (0..200)
+    let mut times: Vec<Duration> = (0..ROUNDS)
         .map(|_| {
             let started = Instant::now();
             let explanation = judge.explain(arguments.clone());
@@ -157,11 +166,11 @@ fn fifty_lines_are_judged_within_a_millisecond() {
         .collect();
     times.sort();
     println!(
-        "{} lines, {} bytes: median {:?}, best {:?}",
+        "{} lines, {} bytes: read in {reading:?}, judged in {:?}, at best in {:?}",
         text.lines().count(),
         text.len(),
-        times[100],
+        times[times.len() / 2],
         times[0]
     );
-    assert!(times[100] < Duration::from_millis(1));
+    assert!(times[times.len() / 2] < Duration::from_millis(1));
 }

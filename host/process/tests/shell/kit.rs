@@ -22,10 +22,6 @@ pub const ROOT: &str = "/home/me/work";
 /// Reads, and runs nothing.
 struct Reads;
 
-fn nothing<T>() -> Result<T, ToolError> {
-    Err(ToolError::new(Code::Unavailable, "nothing runs here"))
-}
-
 impl Runner for Reads {
     fn read(&self, program: &Program) -> Result<Script, ToolError> {
         mimir_process::shell::read(program)
@@ -33,26 +29,6 @@ impl Runner for Reads {
     fn root(&self) -> Option<&str> {
         Some(ROOT)
     }
-    fn run(
-        &self,
-        _: Permitted,
-        _: Arc<dyn Observer>,
-    ) -> BoxFuture<'_, Result<Finished, ToolError>> {
-        Box::pin(std::future::ready(nothing()))
-    }
-    fn start(&self, _: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
-        Box::pin(std::future::ready(nothing()))
-    }
-    fn jobs(&self, _: &Owner) -> Vec<Job> {
-        Vec::new()
-    }
-    fn output(&self, _: &Owner, _: JobId, _: u64) -> Result<Piece, ToolError> {
-        nothing()
-    }
-    fn stop<'a>(&'a self, _: &'a Owner, _: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
-        Box::pin(std::future::ready(nothing()))
-    }
-    fn end_session(&self, _: &str) {}
 }
 
 struct Idle;

@@ -1,19 +1,11 @@
 //! Commands: judged before the call and in the middle of it, asked about once, and remembered as patterns.
 
 use super::*;
-use crate::call::Observer;
-use crate::command::{
-    Command, Finished, Job, JobId, Owner, Piece, Program, Runner, Script, Simple, Word,
-};
+use crate::command::{Command, Program, Runner, Script, Simple, Word};
 use crate::needs::CommandNeed;
-use crate::pipeline::Permitted;
 
 /// Reads words between blanks and commands between semicolons: what the real reader makes of text is its own business.
 pub(super) struct Words;
-
-fn nothing<T>() -> Result<T, ToolError> {
-    Err(ToolError::new(Code::Unavailable, "nothing runs here"))
-}
 
 impl Runner for Words {
     fn read(&self, program: &Program) -> Result<Script, ToolError> {
@@ -27,7 +19,7 @@ impl Runner for Words {
             ..Simple::default()
         };
         let commands = match program {
-            Program::Script(text) if text.contains('\0') => return nothing(),
+            Program::Script(text) if text.contains('\0') => return NoRunner.read(program),
             Program::Script(text) => {
                 let each = text.split(';').enumerate();
                 each.map(|(at, one)| simple(one.split_whitespace().map(word).collect(), at))
@@ -45,26 +37,6 @@ impl Runner for Words {
     fn root(&self) -> Option<&str> {
         Some("/work")
     }
-    fn run(
-        &self,
-        _: Permitted,
-        _: Arc<dyn Observer>,
-    ) -> BoxFuture<'_, Result<Finished, ToolError>> {
-        Box::pin(std::future::ready(nothing()))
-    }
-    fn start(&self, _: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
-        Box::pin(std::future::ready(nothing()))
-    }
-    fn jobs(&self, _: &Owner) -> Vec<Job> {
-        Vec::new()
-    }
-    fn output(&self, _: &Owner, _: JobId, _: u64) -> Result<Piece, ToolError> {
-        nothing()
-    }
-    fn stop<'a>(&'a self, _: &'a Owner, _: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
-        Box::pin(std::future::ready(nothing()))
-    }
-    fn end_session(&self, _: &str) {}
 }
 
 /// Asks for this command, or for the one that its arguments name, and says what came of it.

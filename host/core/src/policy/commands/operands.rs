@@ -1,0 +1,180 @@
+//! Which words of a command are paths: known of the programs in the tables, and of others told by how a word looks.
+
+use crate::command::Word;
+
+/// What the operands of a program are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operands {
+    /// No paths: text.
+    Text,
+    /// Files that are read.
+    Read,
+    /// Files that are changed.
+    Write,
+    /// Files that are read, and at the end one that is written.
+    Copy,
+    /// A pattern or a program, and files that are read.
+    Script,
+    /// Folders, up to the first condition.
+    Find,
+    /// Whatever looks like a path.
+    Other,
+}
+
+const TEXT: &str = ": [ [[ arch basename break continue date declare dirname echo exit export expr false getopts \
+    groups hostname id jobs kill let local locale nproc printenv printf ps pwd read readonly return seq set shift \
+    sleep test times true tty type typeset ulimit umask uname unset uptime wait which whoami";
+
+const READ: &str = "b2sum base64 cat cd cksum cmp column comm cut df diff du expand file fmt fold head hexdump join \
+    less ls md5sum more nl od paste popd pushd readlink realpath rev sha1sum sha224sum sha256sum sha384sum sha512sum \
+    sort stat strings tac tail tree unexpand uniq wc xxd";
+
+const WRITE: &str = "chmod chown chgrp dd mkdir mv rm rmdir shred tee touch truncate unlink";
+
+const COPY: &str = "cp install ln rsync scp";
+
+const SCRIPT: &str = "awk egrep fgrep gawk grep jq mawk rg sed yq";
+
+fn operands(program: &str) -> Operands {
+    let program = program
+        .strip_prefix("/usr/bin/")
+        .or(program.strip_prefix("/bin/"))
+        .unwrap_or(program);
+    let among = |list: &str| list.split_whitespace().any(|name| name == program);
+    match program {
+        "" => Operands::Other,
+        "find" => Operands::Find,
+        _ if among(TEXT) => Operands::Text,
+        _ if among(READ) => Operands::Read,
+        _ if among(WRITE) => Operands::Write,
+        _ if among(COPY) => Operands::Copy,
+        _ if among(SCRIPT) => Operands::Script,
+        _ => Operands::Other,
+    }
+}
+
+/// The words of a command that are paths: whether it writes to them, and whether they are sure to be paths.
+pub(super) fn paths(words: &[Word], program: &str) -> Vec<(Word, bool, bool)> {
+    let kind = operands(program);
+    let mut all = Vec::new();
+    let mut operands = Vec::new();
+    let mut only_operands = false;
+    for word in words.iter().skip(1) {
+        match word {
+            Word::Known(text) if !only_operands && text == "--" => only_operands = true,
+            Word::Known(text) if !only_operands && text.len() > 1 && text.starts_with('-') => {
+                // The value of an option that is written into it.
+                let value = match text.split_once('=') {
+                    Some((_, value)) => value,
+                    None if text.starts_with("--") => "",
+                    None => text.get(2..).unwrap_or_default(),
+                };
+                if kind != Operands::Text && leads_away(value) {
+                    all.push((Word::Known(value.to_owned()), false, false));
+                }
+            }
+            word => operands.push(word),
+        }
+    }
+    let in_place = |word: &Word| {
+        word.known()
+            .is_some_and(|text| text.starts_with("-i") || text.starts_with("--in-place"))
+    };
+    let takes_script = |word: &&Word| {
+        let given = ["-e", "-f", "--expression", "--file", "--regexp"];
+        word.known()
+            .is_some_and(|text| given.iter().any(|option| text.starts_with(option)))
+    };
+    match kind {
+        Operands::Text => {}
+        Operands::Other => {
+            let looks = |word: &&&Word| match word {
+                Word::Known(text) => looks_like_path(text),
+                Word::Glob(_) | Word::Unknown(_) => false,
+            };
+            all.extend(
+                operands
+                    .iter()
+                    .filter(looks)
+                    .map(|word| ((*word).clone(), false, false)),
+            );
+        }
+        Operands::Read => all.extend(operands.into_iter().map(|word| (word.clone(), false, true))),
+        Operands::Write => {
+            let value = |word: &Word| match word {
+                // `dd of=file`
+                Word::Known(text) => Word::Known(
+                    text.strip_prefix("of=")
+                        .or(text.strip_prefix("if="))
+                        .unwrap_or(text)
+                        .to_owned(),
+                ),
+                other => other.clone(),
+            };
+            all.extend(operands.into_iter().map(|word| (value(word), true, true)));
+        }
+        Operands::Copy => {
+            let last = operands.len().saturating_sub(1);
+            let each = operands.into_iter().enumerate();
+            all.extend(each.map(|(at, word)| (word.clone(), at == last, true)));
+        }
+        Operands::Script => {
+            // Letters may stand together: `-ne PATTERN`, and `-nePATTERN`.
+            let in_letters = |word: &Word| {
+                let letters = word.known().and_then(|text| text.strip_prefix('-'));
+                letters.is_some_and(|text| !text.starts_with('-') && text.contains(['e', 'f']))
+            };
+            let given = words
+                .iter()
+                .skip(1)
+                .any(|word| takes_script(&word) || in_letters(word));
+            let skip = usize::from(!given);
+            let writes =
+                words.first().and_then(Word::known) == Some("sed") && words.iter().any(in_place);
+            all.extend(
+                operands
+                    .into_iter()
+                    .skip(skip)
+                    .map(|word| (word.clone(), writes, true)),
+            );
+        }
+        Operands::Find => {
+            let is_condition = |word: &&Word| word.text().starts_with(['-', '(', '!', ')']);
+            let links = |word: &&Word| matches!(word.known(), Some("-H" | "-L" | "-P"));
+            let folders = words.iter().skip(1).skip_while(links);
+            let folders = folders.take_while(|word| !is_condition(word));
+            let away = words
+                .iter()
+                .skip(1)
+                .filter_map(Word::known)
+                .filter(|text| leads_away(text));
+            all.extend(away.map(|text| (Word::Known(text.to_owned()), false, false)));
+            all.extend(folders.map(|word| (word.clone(), false, true)));
+            let named = words.windows(2).filter(|pair| {
+                let names = ["-name", "-iname", "-path", "-ipath", "-wholename"];
+                pair[0]
+                    .known()
+                    .is_some_and(|option| names.contains(&option))
+            });
+            all.extend(named.map(|pair| (Word::Glob(pair[1].text().to_owned()), false, true)));
+            all.retain(|(word, _, sure)| *sure || leads_away(word.text()));
+        }
+    }
+    all
+}
+
+/// Whether a value leads out of where the command runs.
+fn leads_away(value: &str) -> bool {
+    let url = value.contains("://");
+    !url && (value.starts_with(['/', '~']) || value.split('/').any(|part| part == ".."))
+}
+
+/// Whether a word of a program that is not known looks like a path, and not like a line of text or an address.
+fn looks_like_path(word: &str) -> bool {
+    let odd = |c: char| c.is_whitespace() || c.is_control();
+    if word.contains(odd) || word.contains("://") {
+        return false;
+    }
+    let value = word.split_once('=').map_or(word, |(_, value)| value);
+    leads_away(value) || value.starts_with('.') || value.contains('/')
+}
