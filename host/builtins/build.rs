@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 const TARGET: &str = "wasm32-wasip2";
 
 /// The plugins, by the name of their folder.
-const PLUGINS: [&str; 4] = ["exec", "files", "git", "search"];
+const PLUGINS: [&str; 5] = ["exec", "files", "git", "search", "web"];
 
 /// Scanners look at sixteen bytes at a time with it, and every engine of the last years has it.
 const RUSTFLAGS: &str = "-Ctarget-feature=+simd128";

@@ -102,6 +102,51 @@ const SHOWN: &[(&str, &str, &str)] = &[
         "host/net/tests/keys.rs",
         "extra_roots_are_trusted",
     ),
+    (
+        "webSearch.provider",
+        "tests/net/search.rs",
+        "each_provider_is_asked_as_it_wants_to_be",
+    ),
+    (
+        "webSearch.url",
+        "tests/net/search.rs",
+        "a_searxng_is_asked_where_it_is",
+    ),
+    (
+        "webSearch.key",
+        "tests/net/search.rs",
+        "the_key_goes_into_the_header_and_nowhere_else",
+    ),
+    (
+        "webSearch.header",
+        "tests/net/search.rs",
+        "the_key_goes_into_the_header_and_nowhere_else",
+    ),
+    (
+        "webSearch.body",
+        "tests/net/search.rs",
+        "a_template_asks_anybody",
+    ),
+    (
+        "webSearch.results",
+        "tests/net/search.rs",
+        "a_template_asks_anybody",
+    ),
+    (
+        "webSearch.fields.title",
+        "tests/net/search.rs",
+        "a_template_asks_anybody",
+    ),
+    (
+        "webSearch.fields.url",
+        "tests/net/search.rs",
+        "a_template_asks_anybody",
+    ),
+    (
+        "webSearch.fields.snippet",
+        "tests/net/search.rs",
+        "a_template_asks_anybody",
+    ),
 ];
 
 pub fn keys() -> impl Iterator<Item = &'static str> {

@@ -103,6 +103,7 @@ fn bodies_are_bounded_both_ways() {
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, Code::LimitExceeded, "{error}");
         assert!(error.message.contains(words), "{error}");
+        assert!(error.message.contains("limits.httpBodyBytes"), "{error}");
         assert!(error.message.contains(code), "{error}");
     }
     assert_eq!(

@@ -4,8 +4,10 @@ mod exchange;
 mod gate;
 mod refusals;
 mod revoked;
+mod search;
 mod secrets;
 pub mod site;
+mod web;
 
 use mimir_core::Tool;
 use mimir_core::tool::Trust;

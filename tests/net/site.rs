@@ -11,6 +11,8 @@ pub struct Got {
     pub head: String,
     /// How many bytes its body had, without its framing.
     pub bytes: usize,
+    /// Its body, if its length was announced.
+    pub body: String,
     /// The trailers, as they were sent.
     pub trailers: String,
     /// On the how-many-th connection it came.
@@ -113,6 +115,7 @@ fn serve(stream: TcpStream, connection: usize, all: &Mutex<Vec<Got>>, answer: &A
                 return;
             }
             got.bytes = body.len();
+            got.body = String::from_utf8_lossy(&body).into_owned();
         }
         all.lock().unwrap().push(got.clone());
         answer(&got, &mut writer);

@@ -69,6 +69,14 @@ pub const ALL: &[Builtin] = &[
         aliases: &[],
         description: include_str!("descriptions/git.json"),
     },
+    Builtin {
+        name: "web",
+        bytes: built::WEB,
+        sha256: built::WEB_SHA256,
+        keeps_backups: false,
+        aliases: &[("web_fetch", "http_fetch")],
+        description: include_str!("descriptions/web.json"),
+    },
 ];
 
 mod built {
@@ -107,12 +115,17 @@ mod tests {
     }
 
     #[test]
-    fn what_they_import_is_files_and_little_else() {
+    fn what_they_import_is_what_they_are_for_and_little_else() {
         for builtin in ALL {
             let (resolve, world) = decoded(builtin);
             for key in resolve.worlds[world].imports.keys() {
                 let import = resolve.name_world_key(key);
-                let fine = ["wasi:filesystem/", "wasi:io/", "wasi:cli/", "wasi:clocks/"]
+                let own = match builtin.name {
+                    "web" => "wasi:http/",
+                    // Rust's standard library names directories wherever it is.
+                    _ => "wasi:filesystem/",
+                };
+                let fine = ["wasi:io/", "wasi:cli/", "wasi:clocks/", own]
                     .iter()
                     .chain(&["wasi:random/insecure-seed", "mimir:tool/types"])
                     .chain(match builtin.name {

@@ -86,8 +86,11 @@ impl Setup {
         Registry::new(loaded.tools, loaded.quarantined)
     }
 
-    /// Puts in force what this person has granted. A lock that cannot be read grants nothing.
+    /// Puts in force what this person has granted, or set: the search provider is a host that a tool may reach. A lock that cannot be read grants nothing.
     pub fn grant(&self, tools: &mut [Tool]) {
+        if let Some(search) = self.settings.config.web_search() {
+            tools.iter_mut().for_each(|tool| search.equip(tool));
+        }
         if tools.iter().all(|tool| tool.trust != Trust::Untrusted) {
             return;
         }

@@ -20,6 +20,7 @@ mod network;
 mod rules;
 mod sandbox;
 mod team;
+mod web_search;
 
 pub use approval::{ApprovalBlock, ApprovalDefaults, ApprovalSetting, Conditions};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
@@ -28,6 +29,8 @@ pub use limits::{LimitSettings, OutOfRange};
 pub use network::{FixedHosts, NetworkSettings};
 pub use rules::{MatcherSettings, RuleSettings};
 pub use sandbox::{BindMount, NoMount, SandboxMode, SandboxSettings};
+pub(crate) use web_search::searches;
+pub use web_search::{SEARCH_VARIABLE, SearchFields, SearchProvider, WebSearch, WebSearchSettings};
 
 /// `.mimir/config.yml`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -48,6 +51,8 @@ pub struct Config {
     pub secrets: BTreeMap<String, SecretSettings>,
     /// What tools reach over the network. A tool's own block replaces it key by key.
     pub network: NetworkSettings,
+    /// Who is asked when the web is searched.
+    pub web_search: Option<WebSearchSettings>,
     /// Bounds of every call.
     pub limits: LimitSettings,
     /// How a person is asked.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::network::{HostPattern, PatternError};
+
 /// How far a directory is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -26,12 +28,31 @@ pub struct FileNeed {
 /// A host pattern and the methods sent to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostNeed {
-    /// `api.example.com`, `*.example.com`, optionally with `:port`.
+    /// `api.example.com`, `*.example.com`, optionally with `:port`; or `*`, any host that the settings allow.
     pub host: String,
     /// HTTP methods in capitals.
     pub methods: Vec<String>,
     /// The author's words to the person who grants it.
     pub reason: String,
+}
+
+/// How a tool writes that it goes wherever it is told.
+pub const ANY_HOST: &str = "*";
+
+impl HostNeed {
+    /// Its hosts.
+    pub fn pattern(&self) -> Result<HostPattern, PatternError> {
+        match self.is_any() {
+            true => Ok(HostPattern::any()),
+            false => self.host.parse(),
+        }
+    }
+
+    /// Whether it names no host: then the settings alone say which ones are reached, and a person is asked about
+    /// others.
+    pub fn is_any(&self) -> bool {
+        self.host == ANY_HOST
+    }
 }
 
 /// A command pattern, matched word by word against an argument vector.
@@ -173,11 +194,11 @@ impl Needs {
         }
         for need in &self.hosts {
             let methods = need.methods.join(", ");
-            lines.push(format!(
-                "send {methods} to {}{}",
-                need.host,
-                because(&need.reason)
-            ));
+            let host = match need.is_any() {
+                true => "any host that `network` in the settings allows",
+                false => &need.host,
+            };
+            lines.push(format!("send {methods} to {host}{}", because(&need.reason)));
         }
         for need in &self.commands {
             lines.push(format!("run `{}`{}", need.pattern, because(&need.reason)));

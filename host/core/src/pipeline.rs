@@ -19,7 +19,7 @@ use crate::command::Runner;
 use crate::decision::{Decision, Evaluation};
 use crate::error::{Code, ToolError};
 use crate::outcome::Outcome;
-use crate::policy::{self, Policy};
+use crate::policy::Policy;
 use crate::redact::Vault;
 use crate::registry::Registry;
 
@@ -29,6 +29,7 @@ mod decide;
 mod effect;
 mod label;
 mod mask;
+mod network;
 mod run;
 mod sanitize;
 mod session;
@@ -40,6 +41,7 @@ pub use approve::{Approved, Nested};
 pub use decide::Ruled;
 pub use effect::{Consent, Effects, Egress, Permitted, Reach};
 pub use label::{Floor, Labeled};
+pub use network::Foreseen;
 pub use run::Ran;
 pub use sanitize::Clean;
 pub use validate::Checked;
@@ -85,6 +87,8 @@ pub struct Explanation {
     pub lease: Option<Lease>,
     /// What would let it through else, for the person.
     pub way_out: Vec<String>,
+    /// The request that the call is about, where its arguments name one. It was judged and not sent.
+    pub network: Option<Foreseen>,
 }
 
 /// Takes calls. Clones share one pipeline.
@@ -169,6 +173,9 @@ impl Pipeline {
         explained
             .map(|mut explained| {
                 explained.evaluation.mask(&redactor);
+                if let Some(network) = &mut explained.network {
+                    redactor.parts([&mut network.url, &mut network.host]);
+                }
                 explained
             })
             .map_err(|mut error| {
@@ -191,12 +198,14 @@ impl Pipeline {
 impl Road<'_> {
     async fn explain(&self, call: Call, trail: &mut Trail) -> Result<Explanation, ToolError> {
         let checked = validate::validate(self, call, trail)?;
-        let evaluation = decide::evaluate(self, &checked).await?.0;
+        let judged = decide::evaluate(self, &checked).await?;
+        let evaluation = judged.evaluation;
         let asks = evaluation.decision() == Decision::Ask;
         let lease = asks.then(|| approve::remembered(self, &checked, &evaluation));
         Ok(Explanation {
             lease: lease.flatten().and_then(Remembered::lease),
-            way_out: policy::ways(&evaluation, checked.tool()),
+            way_out: judged.way_out,
+            network: judged.foreseen,
             evaluation,
         })
     }

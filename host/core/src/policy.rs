@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use crate::config::{
-    ApprovalDefaults, Config, LimitSettings, NetworkSettings, Profile, ToolSettings,
+    ApprovalDefaults, Config, LimitSettings, NetworkSettings, Profile, ToolSettings, WebSearch,
 };
 use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::limits::Limits;
@@ -66,6 +66,7 @@ pub struct Policy {
     /// The bounds that the file itself sets.
     own_limits: LimitSettings,
     network: NetworkSettings,
+    web_search: Option<WebSearch>,
     longest: Option<Duration>,
     profile: Profile,
     lease_days: u32,
@@ -84,6 +85,11 @@ impl Policy {
         config.check().map_err(|error| PolicyError::Limit {
             place: source.at(&error.key),
             error,
+        })?;
+        let web_search = config.web_search.as_ref().map(|block| block.check());
+        let web_search = web_search.transpose().map_err(|text| PolicyError::Rule {
+            place: source.at("webSearch"),
+            text,
         })?;
         let mut budget = Budget::default();
         let mut danger = BTreeMap::new();
@@ -122,6 +128,7 @@ impl Policy {
             limits: config.limits(),
             own_limits: config.limits,
             network: config.network.clone(),
+            web_search,
             longest: config.tools.max_execution_time.map(Duration::from_millis),
             profile: config.profile,
             lease_days: config.approvals.lease_days,
@@ -159,6 +166,7 @@ impl Policy {
             limits: together.limits(),
             own_limits: together.limits,
             network: together.network.clone(),
+            web_search: together.web_search(),
             longest: together.tools.max_execution_time.map(Duration::from_millis),
             profile: together.profile,
             lease_days: together.approvals.lease_days,

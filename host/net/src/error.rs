@@ -184,9 +184,7 @@ impl Error {
     /// The stable name of this cause, finer than [`Self::code`].
     pub const fn kind(&self) -> &'static str {
         match self {
-            Self::Url(UrlError::Scheme(_)) => "unsupported-scheme",
-            Self::Url(UrlError::Userinfo) => "url-credentials",
-            Self::Url(_) => "invalid-url",
+            Self::Url(error) => error.kind(),
             Self::Method(_) => "forbidden-method",
             Self::ForbiddenHeader(_) => "forbidden-header",
             Self::InvalidHeader(_) => "invalid-header",

@@ -125,6 +125,7 @@ impl WasmBackend {
             network: self.network(call),
             commands: (!call.rights().commands.is_empty()).then(|| call.effects()),
             model: call.rights().model,
+            variables: call.variables().to_vec(),
             command,
         };
         Ok((start, capture))
@@ -174,6 +175,7 @@ impl WasmBackend {
                 network: Network::none(),
                 commands: None,
                 model: false,
+                variables: Vec::new(),
                 command: None,
             })
             .map_err(internal)?;

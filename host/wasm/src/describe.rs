@@ -302,6 +302,7 @@ async fn ask(
             network: Network::none(),
             commands: None,
             model: false,
+            variables: Vec::new(),
             command: None,
         })
         .map_err(internal)?;

@@ -71,6 +71,8 @@ pub(crate) struct Start {
     pub commands: Option<Effects>,
     /// Whether it was granted the language model.
     pub model: bool,
+    /// Settings that it may see.
+    pub variables: Vec<(String, String)>,
     /// argv, stdin and stdout of a command; a toolset has none.
     pub command: Option<Command>,
 }
@@ -104,6 +106,7 @@ impl Guest {
                 Some(lines)
             }
         };
+        wasi.envs(&start.variables);
         for (name, placeholder) in start.network.placeholders() {
             wasi.env(name, placeholder);
         }

@@ -50,8 +50,21 @@ impl Failure {
     /// Notes the cause and says it in the guest's terms.
     fn note(&self, error: Error) -> Code {
         let code = codes::of(&error);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.into());
+        let setting = setting(&error);
+        let mut cause = ToolError::from(error);
+        if let Some(setting) = setting {
+            cause.message = format!("{} ({setting})", cause.message);
+        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
         code
+    }
+}
+
+/// The setting behind a bound, as messages name it.
+fn setting(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::TooLarge { what, .. } if what.ends_with("body") => Some("limits.httpBodyBytes"),
+        _ => None,
     }
 }
 
@@ -122,7 +135,10 @@ impl Way {
     ) -> Result<http::Response<WasiBody>, Error> {
         let workspace = self.plugin.host.workspace();
         let reach = self.effects.reach();
-        let link = self.plugin.clients.link(&self.tool, &reach, workspace)?;
+        let link = self
+            .plugin
+            .clients
+            .link(&self.tool, &reach, workspace)?;
         let secrets = Secrets::held(&self.effects, request.headers()).map(Arc::new);
         let gate = Gate {
             effects: self.effects.clone(),

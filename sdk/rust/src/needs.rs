@@ -59,7 +59,8 @@ impl Needs {
         self
     }
 
-    /// A host (`api.example.com`, `*.example.com`, optional `:port`) and the methods sent to it.
+    /// A host (`api.example.com`, `*.example.com`, optional `:port`) and the methods sent to it. `*` is any host that the
+    /// person's settings allow; about any other the person is asked.
     #[must_use]
     pub fn host<M: Into<String>>(
         mut self,

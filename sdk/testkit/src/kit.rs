@@ -190,9 +190,12 @@ impl Testkit {
     /// Gives the pipeline the tools and rules of now.
     fn renew(&self) {
         let loaded = lock(&self.loaded);
+        let policy = lock(&self.policy).clone();
+        let mut tools = loaded.tools.clone();
+        tools.iter_mut().for_each(|tool| policy.equip(tool));
         self.pipeline.replace(World {
-            registry: Registry::new(loaded.tools.clone(), loaded.quarantined.clone()),
-            policy: lock(&self.policy).clone(),
+            registry: Registry::new(tools, loaded.quarantined.clone()),
+            policy,
         });
     }
 

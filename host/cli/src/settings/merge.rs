@@ -45,6 +45,14 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
             }
         }
     };
+    // A provider of one file is not asked with the secret of another.
+    let mut searches = files
+        .iter()
+        .rev()
+        .filter(|file| file.config.web_search.is_some());
+    if let Some(file) = searches.next() {
+        config.web_search.clone_from(&file.config.web_search);
+    }
     for (name, settings) in &mut config.tools.each {
         settings.deny = gathered(files, |file| {
             file.tools.each.get(name).map(|tool| tool.deny.as_slice())

@@ -36,6 +36,9 @@ impl Config {
         if self.limits.raises(base) {
             keys.push("limits".to_owned());
         }
+        if self.web_search.is_some() && self.web_search != below.web_search {
+            keys.push("webSearch".to_owned());
+        }
         keys.extend(self.secrets.keys().map(|name| format!("secrets.{name}")));
         if self.approvals != Config::default().approvals && self.approvals != below.approvals {
             keys.push("approvals".to_owned());
@@ -67,6 +70,8 @@ impl Config {
         };
         self.approvals = below.approvals;
         self.secrets.clone_from(&below.secrets);
+        // What is looked for, and the secret, would go wherever a file says that nobody has accepted.
+        self.web_search.clone_from(&below.web_search);
         self.audit = below.audit;
     }
 
@@ -196,6 +201,10 @@ mod tests {
             (json!({"approvals": {"leaseDays": 900}}), "approvals"),
             (json!({"audit": {"logArgs": true}}), "audit"),
             (json!({"secrets": {"KEY": {"env": "HOME"}}}), "secrets.KEY"),
+            (
+                json!({"webSearch": {"provider": "searxng", "url": "https://s.example"}}),
+                "webSearch",
+            ),
             (json!({"network": {"mode": "any"}}), "network.mode: any"),
             (
                 json!({"network": {"allowedHosts": ["a.example"]}}),

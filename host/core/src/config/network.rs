@@ -27,7 +27,8 @@ pub struct NetworkSettings {
     pub block_metadata_endpoints: Option<bool>,
     /// Names with the addresses that they are taken for, as in a hosts file.
     pub hosts: FixedHosts,
-    /// PEM files of certificates that are trusted beside those of the platform.
+    /// PEM files of certificates that are trusted beside those of the platform: by their paths from the folder of the
+    /// settings, and in those of a project from the workspace.
     pub extra_roots: Vec<String>,
     /// What these settings are held within, because nobody has accepted the file.
     #[serde(skip)]

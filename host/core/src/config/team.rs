@@ -36,6 +36,9 @@ impl Config {
         if sets("audit.keep") {
             audit.keep = team.audit.keep;
         }
+        if sets("webSearch") {
+            self.web_search.clone_from(&team.web_search);
+        }
         let secrets = team.secrets.iter();
         self.secrets
             .extend(secrets.map(|(name, secret)| (name.clone(), secret.clone())));
@@ -70,16 +73,19 @@ mod tests {
             "approvals": {"timeoutMs": 5_000, "leaseDays": 30},
             "audit": {"durability": "write", "logArgs": true, "onFailure": "run", "maxBytes": 5_000, "keep": 3},
             "secrets": {"ONE": {"env": "A"}, "TWO": {"env": "B"}},
+            "webSearch": {"provider": "brave", "key": "OWN"},
         });
         let own = config(&user);
         let same = under(&json!({}), &user);
         assert_eq!((same.audit, same.approvals), (own.audit, own.approvals));
         assert_eq!((same.profile, &same.secrets), (own.profile, &own.secrets));
+        assert_eq!(same.web_search, own.web_search);
         let team = json!({
             "profile": "fine", "tools": {"autoLoadCustomTools": false},
             "approvals": {"timeoutMs": 9_000, "leaseDays": 1},
             "audit": {"durability": "fsync", "logArgs": false, "onFailure": "refuse", "maxBytes": 9_000, "keep": 9},
             "secrets": {"TWO": {"env": "C"}, "THREE": {"env": "D"}},
+            "webSearch": {"provider": "tavily", "key": "TEAM"},
         });
         let settings = under(&team, &user);
         assert_eq!(settings.profile, Profile::Fine);
@@ -91,6 +97,7 @@ mod tests {
         assert_eq!(audit.on_failure, OnFailure::Refuse);
         assert!(!audit.log_args);
         assert_eq!((audit.max_bytes, audit.keep), (9_000, 9));
+        assert_eq!(settings.web_search, config(&team).web_search);
         let secrets: Vec<_> = settings
             .secrets
             .values()

@@ -45,6 +45,8 @@ pub struct HostPattern {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Hosts {
+    /// Every host; see [`HostPattern::any`].
+    Any,
     Exactly(Host),
     /// With the dot before it.
     Below(Box<str>),
@@ -77,16 +79,39 @@ enum Fault {
     Loose(Cidr),
     #[error("a star stands at the beginning, before a dot and a name, as in *.example.com")]
     Star,
-    #[error("every host is `mode: any`")]
+    #[error(
+        "every host is `mode: any` in the settings; only a tool may need `*`, within what they allow"
+    )]
     Everything,
 }
 
 impl HostPattern {
+    /// Every host. No text is read as it: a list of hosts that has everything is no list, and `mode: any` says so.
+    /// It is what a tool needs that goes where it is told, and [names](Self::names) nothing.
+    pub const fn any() -> Self {
+        Self {
+            scheme: None,
+            hosts: Hosts::Any,
+            port: None,
+        }
+    }
+
+    /// Whether it is every host.
+    pub fn is_any(&self) -> bool {
+        self.hosts == Hosts::Any
+    }
+
+    /// Whether it means a request there and was written for that host, or for hosts like it.
+    pub fn names(&self, target: &Target) -> bool {
+        !self.is_any() && self.matches(target)
+    }
+
     /// Whether a request there is one that it means.
     pub fn matches(&self, target: &Target) -> bool {
         self.scheme.is_none_or(|scheme| scheme == target.scheme())
             && self.port.is_none_or(|port| port == target.port())
             && match (&self.hosts, target.host()) {
+                (Hosts::Any, _) => true,
                 (Hosts::Exactly(ours), host) => ours == host,
                 (Hosts::Below(suffix), Host::Name(name)) => name.ends_with(&**suffix),
                 (Hosts::Range(range), Host::Ip(address)) => range.contains(*address),
@@ -205,6 +230,7 @@ impl fmt::Display for HostPattern {
             write!(f, "{}://", scheme.as_str())?;
         }
         match &self.hosts {
+            Hosts::Any => f.write_str("*")?,
             Hosts::Exactly(host) => host.fmt(f)?,
             Hosts::Below(suffix) => write!(f, "*{suffix}")?,
             Hosts::Range(range) if range.address().is_ipv6() => {

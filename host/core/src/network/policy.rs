@@ -215,7 +215,7 @@ impl Entry {
     /// The entry of a granted need.
     pub fn of(need: &HostNeed) -> Result<Self, PatternError> {
         Ok(Self {
-            pattern: need.host.parse()?,
+            pattern: need.pattern()?,
             methods: Some(need.methods.clone()),
         })
     }
@@ -315,11 +315,7 @@ impl Rules {
 
     /// Whether these rules name this very address, and do not just let a name that leads to it.
     fn names(&self, target: &Target, address: IpAddr) -> bool {
-        let listed = || {
-            self.allowed
-                .iter()
-                .any(|entry| entry.pattern.matches(target))
-        };
+        let listed = || self.allowed.iter().any(|entry| entry.pattern.names(target));
         match target.host() {
             Host::Ip(_) => listed(),
             host if host.is_localhost() => address.to_canonical().is_loopback() && listed(),

@@ -88,6 +88,19 @@ pub enum UrlError {
     Long,
 }
 
+impl UrlError {
+    /// The stable name of what is wrong.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Scheme(_) => "unsupported-scheme",
+            Self::Userinfo => "url-credentials",
+            Self::Relative | Self::Ambiguous | Self::Host(_) | Self::Invalid(_) | Self::Long => {
+                "invalid-url"
+            }
+        }
+    }
+}
+
 /// Servers take lines of about 8 KB.
 const LONGEST: usize = 8 << 10;
 

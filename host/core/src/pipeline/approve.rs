@@ -37,6 +37,7 @@ pub struct Approved {
     deadline: Deadline,
     pipeline: Pipeline,
     answered: Vec<String>,
+    variables: Vec<(String, String)>,
     redactor: Redactor,
 }
 
@@ -69,6 +70,11 @@ impl Approved {
     /// What of the tool's needs was granted.
     pub fn rights(&self) -> &Needs {
         &self.rights
+    }
+
+    /// The settings that the tool may see, each under the name of a variable.
+    pub fn variables(&self) -> &[(String, String)] {
+        &self.variables
     }
 
     /// The paths below the workspace that this call may not reach or change.
@@ -202,9 +208,14 @@ pub(super) async fn approve(
         .parent
         .as_ref()
         .map(|parent| parent.deadline.clone());
+    let rights = rights(&checked.tool);
     Ok(Next::Go(Box::new(Approved {
         deadline: Deadline::new(Arc::clone(&ports.clock), checked.limits().wall, outer),
-        rights: rights(&checked.tool),
+        variables: match rights.variables.as_slice() {
+            [] => Vec::new(),
+            names => road.world.policy.variables(names),
+        },
+        rights,
         pipeline: road.pipeline.clone(),
         redactor: trail.redactor(),
         answered: evaluation.asking().map(asked_as).collect(),

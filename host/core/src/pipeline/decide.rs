@@ -7,6 +7,7 @@ use crate::policy::{self, Policy};
 use crate::tool::Trust;
 
 use super::Road;
+use super::network::{self, Foreseen};
 use super::trail::Trail;
 use super::validate::Checked;
 
@@ -22,11 +23,15 @@ pub(super) async fn decide(
     checked: Box<Checked>,
     trail: &mut Trail,
 ) -> Result<Ruled, ToolError> {
-    let (evaluation, assessment) = evaluate(road, &checked).await?;
+    let Judged {
+        evaluation,
+        assessment,
+        way_out,
+        ..
+    } = evaluate(road, &checked).await?;
     trail.decided(&evaluation);
     if evaluation.decision() == Decision::Deny {
-        let ways = policy::ways(&evaluation, &checked.tool);
-        return Err(denied(&checked, &evaluation.told()).with_way_out(ways));
+        return Err(denied(&checked, &evaluation.told()).with_way_out(way_out));
     }
     Ok(Ruled {
         checked,
@@ -39,7 +44,14 @@ pub(super) async fn decide(
 fn denied(checked: &Checked, told: &Evaluation) -> ToolError {
     let name = checked.tool.name();
     let message = match told.decisive() {
-        Some(reason) => format!("`{name}` may not run: {} ({})", reason.text, reason.source),
+        Some(reason) => {
+            // The settings of the network are the same wherever they stand.
+            let place = match reason.source.as_str() {
+                "" => &reason.rule,
+                source => source,
+            };
+            format!("`{name}` may not run: {} ({place})", reason.text)
+        }
         None => format!("`{name}` may not run"),
     };
     let details = serde_json::json!({ "reasons": told.reasons() });
@@ -101,18 +113,46 @@ fn commands(
     policy.command(&question, evaluation)
 }
 
-/// What every rule says about the call. The tool is asked only if no rule denies and it makes a difference:
-/// a denied tool does not run, not even to judge itself.
-pub(super) async fn evaluate(
-    road: &Road<'_>,
-    checked: &Checked,
-) -> Result<(Evaluation, Option<Assessment>), ToolError> {
-    let (policy, tool) = (&road.world.policy, &checked.tool);
+/// What every rule says of a call.
+pub(super) struct Judged {
+    pub(super) evaluation: Evaluation,
+    pub(super) assessment: Option<Assessment>,
+    /// The request that the call is about.
+    pub(super) foreseen: Option<Foreseen>,
+    /// What would let it through.
+    pub(super) way_out: Vec<String>,
+}
+
+/// What every rule says about the call, and what would let it through.
+pub(super) async fn evaluate(road: &Road<'_>, checked: &Checked) -> Result<Judged, ToolError> {
     let mut evaluation = Evaluation::default();
     let set = spoken(road, checked, &mut evaluation);
+    let request = network::foresee(road.world, checked, &mut evaluation)?;
+    let assessment = late(road, checked, set, &mut evaluation).await;
+    let mut way_out = policy::ways(&evaluation, &checked.tool);
+    let (said, foreseen) = request.unzip();
+    let remedy = said.map(|said| crate::text::visible(&said.remedy));
+    way_out.extend(remedy.filter(|remedy| !remedy.is_empty()));
+    Ok(Judged {
+        evaluation,
+        assessment,
+        foreseen,
+        way_out,
+    })
+}
+
+/// What is said after the rules. The tool is asked only if no rule denies and it makes a difference: a denied tool
+/// does not run, not even to judge itself. `set` says whether a person has set the approval.
+async fn late(
+    road: &Road<'_>,
+    checked: &Checked,
+    set: bool,
+    evaluation: &mut Evaluation,
+) -> Option<Assessment> {
+    let (policy, tool) = (&road.world.policy, &checked.tool);
     let spoken = !evaluation.reasons().is_empty();
     if spoken && evaluation.decision() == Decision::Deny {
-        return Ok((evaluation, None));
+        return None;
     }
     let mut late = Evaluation::default();
     if tool.trust == Trust::Untrusted && !road.sessions.has_granted(tool) {
@@ -138,8 +178,8 @@ pub(super) async fn evaluate(
     }
     if !set {
         let assessed = assessment.as_ref().map(|assessment| assessment.approval);
-        policy::own_word(tool, assessed, &mut evaluation);
+        policy::own_word(tool, assessed, evaluation);
     }
     evaluation.append(late);
-    Ok((evaluation, assessment))
+    assessment
 }

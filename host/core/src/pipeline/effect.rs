@@ -23,7 +23,7 @@ use super::approve::Approved;
 use super::decide::Ruled;
 use super::trail::{Trail, unsent};
 use super::validate::Checked;
-use super::{Pipeline, World, approve};
+use super::{Pipeline, World, approve, network};
 
 mod command;
 mod judge;
@@ -191,7 +191,7 @@ impl Inner {
     fn reach(&self, world: &World) -> Reach {
         let standing = self.standing(world);
         let hosts = standing.map_or_else(|_| Vec::new(), |(_, rights)| rights.hosts);
-        let granted = judge::granted(&hosts);
+        let granted = network::granted(&hosts);
         Reach {
             policy: granted.within(world.policy.network(&self.tool, &hosts)),
             roots: world.policy.roots(Some(&self.tool)),
@@ -227,7 +227,7 @@ impl Inner {
                 let message = "a request cannot be edited; say no, and change the call";
                 return Err(ToolError::new(Code::ApprovalDenied, message));
             }
-            Ok(match judged.unlisted {
+            Ok(match judged.said.unlisted {
                 true => Consent::Unlisted,
                 false => Consent::Listed,
             })

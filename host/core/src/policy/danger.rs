@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::config::{ApprovalBlock, Conditions};
 use crate::decision::{Decision, Evaluation, Layer, Reason};
-use crate::network::{HostPattern, Target};
+use crate::network::Target;
 use crate::tool::Tool;
 
 mod commands;
@@ -176,13 +176,14 @@ fn from_javascript(text: &str) -> String {
     }
 }
 
-/// Whether the tool was granted the host of `url`. An address that cannot be read has none.
+/// Whether the tool was granted the host of `url`. An address that cannot be read has none. Of a tool that goes to any
+/// host, the list of hosts says it, at each request.
 fn is_known(url: &str, tool: &Tool) -> bool {
     let Ok(target) = Target::parse(url) else {
         return false;
     };
     let patterns = tool.granted.hosts.iter();
-    let mut patterns = patterns.filter_map(|need| need.host.parse::<HostPattern>().ok());
+    let mut patterns = patterns.filter_map(|need| need.pattern().ok());
     patterns.any(|pattern| pattern.matches(&target))
 }
 

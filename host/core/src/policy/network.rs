@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::config::NetworkSettings;
+use crate::config::{NetworkSettings, SEARCH_VARIABLE, searches};
 use crate::decision::Evaluation;
 use crate::needs::HostNeed;
 use crate::network::{Entry, NetworkPolicy};
@@ -12,16 +12,35 @@ use super::Policy;
 
 impl Policy {
     /// What requests of this tool may reach. Where nobody has set a list of hosts, what was `granted` is the list: a
-    /// person has seen and named them already.
+    /// person has seen and named them already. Who was granted any host was granted none by name.
     pub fn network(&self, tool: &Tool, granted: &[HostNeed]) -> NetworkPolicy {
-        let granted: Vec<Entry> = granted
-            .iter()
-            .filter_map(|need| Entry::of(need).ok())
-            .collect();
+        let named = granted.iter().filter(|need| !need.is_any());
+        let granted: Vec<Entry> = named.filter_map(|need| Entry::of(need).ok()).collect();
         let (at, settings) = self.network_settings(Some(tool));
-        let policy = settings.policy_over(&at, &granted);
+        let mut policy = settings.policy_over(&at, &granted);
+        if searches(tool) {
+            // A person has named it, as the provider.
+            policy = policy.with_allowed(granted);
+        }
         self.team_networks(Some(tool))
             .fold(policy, NetworkPolicy::within)
+    }
+
+    /// Gives a tool what it needs for what is set: the host and the secret of the search provider.
+    pub fn equip(&self, tool: &mut Tool) {
+        if let Some(search) = &self.web_search {
+            search.equip(tool);
+        }
+    }
+
+    /// The values of these variables, as far as they are settings that tools may see.
+    pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
+        let search = self.web_search.iter();
+        let known = search.map(|search| (SEARCH_VARIABLE, &search.settings));
+        let known = known.filter(|(name, _)| names.iter().any(|wanted| wanted == name));
+        known
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect()
     }
 
     /// The same for what no tool asks for: a person does, on the command line.
@@ -151,6 +170,66 @@ mod tests {
         let listed = policy(json!({}), listed);
         assert_eq!(says(&listed, "https://api.example/"), "unlisted");
         assert_eq!(says(&listed, "https://other.example/"), "allowed");
+    }
+
+    #[test]
+    fn who_was_granted_any_host_was_granted_none_by_name() {
+        let says = |settings: Value, url: &str| {
+            let any = HostNeed {
+                host: "*".to_owned(),
+                methods: vec!["GET".to_owned()],
+                reason: String::new(),
+            };
+            let network = policy(json!({}), settings).network(&tool("sample"), &[any]);
+            match network.judge(&Target::parse(url).unwrap(), "GET") {
+                Verdict::Allowed(_) => "allowed",
+                Verdict::Unlisted(_) => "unlisted",
+                Verdict::Refused(_) => "refused",
+            }
+        };
+        let listed = || json!({"network": {"allowedHosts": ["a.example"]}});
+        let open = || json!({"network": {"mode": "any"}});
+        for (settings, url, verdict) in [
+            (json!({}), "https://a.example/", "unlisted"),
+            (listed(), "https://a.example/", "allowed"),
+            (listed(), "https://b.example/", "unlisted"),
+            (open(), "https://b.example/", "allowed"),
+            (open(), "https://b.example:25/", "refused"),
+            (json!({}), "http://127.0.0.1/", "refused"),
+            (open(), "http://127.0.0.1/", "refused"),
+            (open(), "http://localhost/", "refused"),
+            (open(), "http://169.254.169.254/", "refused"),
+            (
+                json!({"network": {"mode": "none"}}),
+                "https://a.example/",
+                "refused",
+            ),
+        ] {
+            assert_eq!(says(settings.clone(), url), verdict, "{settings} {url}");
+        }
+    }
+
+    #[test]
+    fn the_search_provider_is_what_its_tool_may_reach_and_others_may_not() {
+        let block = json!({"webSearch": {"provider": "searxng", "url": "http://127.0.0.1:8888"},
+            "network": {"allowedHosts": ["a.example"]}});
+        let policy = policy(json!({}), block);
+        let mut search = tool("web_search");
+        search.definition.needs.variables = vec![SEARCH_VARIABLE.to_owned()];
+        let mut stranger = search.clone();
+        search.source = crate::tool::Source::BuiltIn;
+        stranger.source = crate::tool::Source::Custom;
+        let says = |tool: &mut Tool, url: &str| {
+            policy.equip(tool);
+            let network = policy.network(tool, &tool.granted.hosts);
+            network
+                .judge(&Target::parse(url).unwrap(), "GET")
+                .is_allowed()
+        };
+        assert!(says(&mut search, "http://127.0.0.1:8888/search"));
+        assert!(!says(&mut search, "http://127.0.0.1:8889/search"));
+        assert!(!says(&mut stranger, "http://127.0.0.1:8888/search"));
+        assert!(stranger.definition.needs.hosts.is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use mimir_core::names::did_you_mean;
+use mimir_core::network::HostPattern;
 use mimir_core::tool::{Definition, ToolName};
 use mimir_core::{Code, Needs, Schema, text};
 
@@ -134,7 +135,16 @@ fn needs(mut needs: Needs) -> Result<Needs, String> {
                 line(method, NAME_MAX)
             ));
         }
+        need.pattern()
+            .map_err(|error| format!("it needs a host, but {error}"))?;
         need.reason = line(&need.reason, TEXT_MAX);
+    }
+    for need in &needs.secrets {
+        let host: Result<HostPattern, _> = need.host.parse();
+        host.map_err(|error| {
+            let name = line(&need.name, NAME_MAX);
+            format!("it needs the secret `{name}` for a host, but {error}")
+        })?;
     }
     for reason in needs
         .commands

@@ -154,3 +154,23 @@ fn a_pattern_is_shown_as_it_is_read_again() {
         pattern("127.0.0.1")
     );
 }
+
+#[test]
+fn any_host_is_no_text_and_names_none() {
+    let any = HostPattern::any();
+    assert_eq!(any.to_string(), "*");
+    for text in ["*", "https://*", "*:443", "*."] {
+        assert!(text.parse::<HostPattern>().is_err(), "{text}");
+    }
+    for url in [
+        "https://a.example/",
+        "http://127.0.0.1:8080/",
+        "http://[::1]/",
+    ] {
+        let target = Target::parse(url).unwrap();
+        assert!(any.matches(&target), "{url}");
+        assert!(!any.names(&target), "{url}");
+    }
+    let named: HostPattern = "127.0.0.1".parse().unwrap();
+    assert!(named.names(&Target::parse("http://127.1/").unwrap()));
+}

@@ -307,7 +307,7 @@ fn a_need_is_a_host_and_its_methods() {
         NetworkPolicy::only(
             "granted",
             &[HostNeed {
-                host: "*".to_owned(),
+                host: "*:443".to_owned(),
                 ..needs[0].clone()
             }]
         )

@@ -1,0 +1,369 @@
+//! Who is asked when the web is searched, as a settings file has it, and what `web_search` needs for that.
+//!
+//! The component behind `web_search` knows how to ask; where it may go, and with which secret, follows from the block
+//! that a person has written, and from nothing that the component says.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Config;
+use crate::needs::{HostNeed, SecretNeed};
+use crate::network::Target;
+use crate::tool::{Source, Tool};
+
+/// Who is asked when the web is searched. As a whole it replaces a block of a file below.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct WebSearchSettings {
+    /// `brave`, `tavily`, `searxng`, or `template` for any other that answers in JSON.
+    pub provider: SearchProvider,
+    /// Where a SearXNG is, or what is asked by a template: with `{query}`, and `{count}` for how many results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The name of the secret that lets us in, as `mimir secrets set` keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The header with the secret, where the provider has no usual one: `X-API-Key: {key}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// What a template sends, by POST: JSON with `{query}` and `{count}` in its texts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// Where the list of results is in the answer to a template: names with dots between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<String>,
+    /// Where title, address and snippet are in each result of a template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<SearchFields>,
+}
+
+/// Who is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchProvider {
+    /// Brave Search.
+    Brave,
+    /// Tavily.
+    Tavily,
+    /// A SearXNG, which may be on this machine.
+    Searxng,
+    /// Any other, by a template.
+    Template,
+}
+
+/// Where the parts of a result are, each as names with dots between them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SearchFields {
+    /// Its title.
+    pub title: String,
+    /// Its address.
+    pub url: String,
+    /// Some words of it.
+    pub snippet: String,
+}
+
+impl Default for SearchFields {
+    fn default() -> Self {
+        let own = str::to_owned;
+        Self {
+            title: own("title"),
+            url: own("url"),
+            snippet: own("snippet"),
+        }
+    }
+}
+
+/// The variable by which a tool says that it searches, and in which it finds the block as JSON.
+pub const SEARCH_VARIABLE: &str = "WEB_SEARCH";
+
+/// A provider that can be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebSearch {
+    /// The block as JSON.
+    pub settings: String,
+    /// Where it is asked.
+    pub host: HostNeed,
+    /// What lets us in.
+    pub secret: Option<SecretNeed>,
+}
+
+impl SearchProvider {
+    /// Where it is, if that is always the same place.
+    const fn place(self) -> Option<&'static str> {
+        match self {
+            Self::Brave => Some("https://api.search.brave.com"),
+            Self::Tavily => Some("https://api.tavily.com"),
+            Self::Searxng | Self::Template => None,
+        }
+    }
+
+    /// The header that it looks for the secret in.
+    const fn header(self) -> &'static str {
+        match self {
+            Self::Brave => "X-Subscription-Token: {key}",
+            Self::Tavily | Self::Searxng | Self::Template => "Authorization: Bearer {key}",
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Brave => "brave",
+            Self::Tavily => "tavily",
+            Self::Searxng => "searxng",
+            Self::Template => "template",
+        }
+    }
+}
+
+impl WebSearchSettings {
+    /// Checks the block. The error says which key is wrong, and what.
+    pub fn check(&self) -> Result<WebSearch, String> {
+        self.check_keys()?;
+        let target = self.target()?;
+        let origin = target.origin().to_string();
+        let posts = self.body.is_some() || self.provider == SearchProvider::Tavily;
+        let secret = match &self.key {
+            None => None,
+            Some(name) => Some(SecretNeed {
+                name: name.clone(),
+                host: origin.clone(),
+                header: self.header()?,
+                reason: "to be let in".to_owned(),
+            }),
+        };
+        let method = if posts { "POST" } else { "GET" };
+        Ok(WebSearch {
+            settings: serde_json::to_string(self).map_err(|error| error.to_string())?,
+            secret,
+            host: HostNeed {
+                host: origin,
+                methods: vec![method.to_owned()],
+                reason: format!("to search by {}", self.provider.as_str()),
+            },
+        })
+    }
+
+    /// Which keys there are for which provider.
+    fn check_keys(&self) -> Result<(), String> {
+        let provider = self.provider.as_str();
+        let fixed = self.provider.place().is_some();
+        let template = self.provider == SearchProvider::Template;
+        for (key, set, has) in [
+            ("url", self.url.is_some(), !fixed),
+            ("header", self.header.is_some(), !fixed),
+            ("body", self.body.is_some(), template),
+            ("results", self.results.is_some(), template),
+            ("fields", self.fields.is_some(), template),
+        ] {
+            if set && !has {
+                return Err(format!("webSearch.{key} is not for {provider}; remove it"));
+            }
+        }
+        match &self.key {
+            None if fixed => Err(format!(
+                "webSearch.key is missing: {provider} lets nobody in without one; name the secret here, and keep it by `mimir secrets set NAME`"
+            )),
+            None if self.header.is_some() => {
+                Err("webSearch.header is for a secret; name it in webSearch.key".to_owned())
+            }
+            Some(name) if !is_name(name) => Err(format!(
+                "webSearch.key: `{}` is no name of a secret: letters, digits and _; the value itself goes into `mimir secrets set`",
+                crate::text::visible(crate::text::prefix(name, 8))
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the provider is asked.
+    fn target(&self) -> Result<Target, String> {
+        let written = match (self.provider.place(), &self.url) {
+            (Some(place), _) => place,
+            (None, Some(url)) => url,
+            (None, None) => {
+                let provider = self.provider.as_str();
+                return Err(format!(
+                    "webSearch.url is missing: {provider} may be anywhere"
+                ));
+            }
+        };
+        if self.provider == SearchProvider::Template {
+            let body = self.body.as_deref().unwrap_or_default();
+            if !written.contains("{query}") && !body.contains("{query}") {
+                return Err("webSearch.url, or webSearch.body, has no {query}".to_owned());
+            }
+            if self.body.is_some() {
+                serde_json::from_str::<serde_json::Value>(body)
+                    .map_err(|error| format!("webSearch.body is no JSON: {error}"))?;
+            }
+        }
+        // What is asked for must not say who is asked.
+        let filled = |word| {
+            let text = written.replace("{query}", word).replace("{count}", "1");
+            Target::parse(&text).map_err(|error| format!("webSearch.url: {error}"))
+        };
+        let (one, other) = (filled("a")?, filled("b")?);
+        if one.origin() != other.origin() {
+            return Err("webSearch.url: {query} stands in the host".to_owned());
+        }
+        Ok(one)
+    }
+
+    /// The name of the header with the secret.
+    fn header(&self) -> Result<String, String> {
+        let line = self.header.as_deref().unwrap_or(self.provider.header());
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let name = name.trim();
+        let token = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        let plain = !name.is_empty() && name.chars().all(token);
+        if !plain || !value.contains("{key}") || value.chars().any(char::is_control) {
+            return Err("webSearch.header is not of the form `X-API-Key: {key}`".to_owned());
+        }
+        Ok(name.to_owned())
+    }
+}
+
+/// What `mimir secrets set` takes and what a variable can be called.
+fn is_name(name: &str) -> bool {
+    let start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    start && plain && name != SEARCH_VARIABLE
+}
+
+impl WebSearch {
+    /// Gives a built-in tool that searches the needs that come with the provider. Other tools ask for hosts by
+    /// themselves.
+    pub fn equip(&self, tool: &mut Tool) {
+        if !searches(tool) {
+            return;
+        }
+        for needs in [&mut tool.definition.needs, &mut tool.granted] {
+            needs.hosts = vec![self.host.clone()];
+            needs.secrets = self.secret.iter().cloned().collect();
+        }
+    }
+}
+
+/// Whether it is the tool that this block is for.
+pub(crate) fn searches(tool: &Tool) -> bool {
+    let mut variables = tool.definition.needs.variables.iter();
+    tool.source == Source::BuiltIn && variables.any(|name| name == SEARCH_VARIABLE)
+}
+
+impl Config {
+    /// The search provider, if one is set that can be asked.
+    pub fn web_search(&self) -> Option<WebSearch> {
+        self.web_search.as_ref()?.check().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(block: Value) -> Result<WebSearch, String> {
+        let settings: WebSearchSettings =
+            serde_json::from_value(block).map_err(|error| error.to_string())?;
+        settings.check()
+    }
+
+    #[test]
+    fn a_provider_is_one_host_and_one_header() {
+        for (block, host, method, header) in [
+            (
+                json!({"provider": "brave", "key": "BRAVE_KEY"}),
+                "https://api.search.brave.com",
+                "GET",
+                Some("X-Subscription-Token"),
+            ),
+            (
+                json!({"provider": "tavily", "key": "TAVILY_KEY"}),
+                "https://api.tavily.com",
+                "POST",
+                Some("Authorization"),
+            ),
+            (
+                json!({"provider": "searxng", "url": "http://LOCALHOST:8888"}),
+                "http://localhost:8888",
+                "GET",
+                None,
+            ),
+            (
+                json!({"provider": "template", "url": "https://s.example/find?q={query}&n={count}",
+                    "key": "K", "header": "X-Key: {key}", "results": "a.b", "fields": {"url": "link"}}),
+                "https://s.example",
+                "GET",
+                Some("X-Key"),
+            ),
+            (
+                json!({"provider": "template", "url": "https://s.example/", "body": "{\"q\": \"{query}\"}"}),
+                "https://s.example",
+                "POST",
+                None,
+            ),
+        ] {
+            let search = check(block.clone()).unwrap();
+            assert_eq!(search.host.host, host, "{block}");
+            assert_eq!(search.host.methods, [method], "{block}");
+            assert!(search.host.pattern().is_ok(), "{block}");
+            let secret = search.secret.as_ref();
+            assert_eq!(secret.map(|need| need.header.as_str()), header, "{block}");
+            assert!(secret.is_none_or(|need| need.host == host), "{block}");
+        }
+    }
+
+    #[test]
+    fn a_block_that_cannot_be_meant_names_the_key() {
+        for (block, words) in [
+            (json!({"provider": "bing"}), "unknown variant `bing`"),
+            (json!({"provider": "brave"}), "webSearch.key is missing"),
+            (
+                json!({"provider": "brave", "key": "BSA-0123 4"}),
+                "no name of a secret",
+            ),
+            (
+                json!({"provider": "brave", "key": "WEB_SEARCH"}),
+                "no name of a secret",
+            ),
+            (
+                json!({"provider": "brave", "key": "K", "url": "https://evil.example"}),
+                "webSearch.url is not for brave",
+            ),
+            (
+                json!({"provider": "searxng", "url": "https://a.example", "results": "x"}),
+                "webSearch.results is not for searxng",
+            ),
+            (json!({"provider": "searxng"}), "webSearch.url is missing"),
+            (
+                json!({"provider": "searxng", "url": "ftp://a.example"}),
+                "webSearch.url: `ftp` URLs",
+            ),
+            (
+                json!({"provider": "template", "url": "https://a.example"}),
+                "no {query}",
+            ),
+            (
+                json!({"provider": "template", "url": "https://{query}.example/"}),
+                "stands in the host",
+            ),
+            (
+                json!({"provider": "template", "url": "https://a.example/", "body": "{query}"}),
+                "no JSON",
+            ),
+            (
+                json!({"provider": "template", "url": "https://a.example/{query}", "header": "X: {key}"}),
+                "name it in webSearch.key",
+            ),
+            (
+                json!({"provider": "template", "url": "https://a.example/{query}", "key": "K", "header": "X-Key"}),
+                "not of the form",
+            ),
+            (json!({"provider": "brave", "secret": "K"}), "unknown field"),
+        ] {
+            let error = check(block.clone()).unwrap_err();
+            assert!(error.contains(words), "{block}: {error}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What a fetch hands back.
+
+use std::collections::BTreeMap;
+
+use mimir_sdk::prelude::*;
+use mimir_sdk::{serde_json, text};
+use serde_json::Value;
+use url::Url;
+
+/// What was fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Fetched {
+    /// Where the answer came from, after all redirects.
+    pub url: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// Where was asked before, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub redirects: Vec<String>,
+    /// The answer's headers, with names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// The encoding that the text was in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charset: Option<String>,
+    /// The title of the page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// `markdown` or `text` made of a page, `raw` as it was sent, `file` beside this.
+    pub form: Form,
+    /// The text, or the part of it that was asked for.
+    pub body: String,
+    /// Where `body` begins, in characters.
+    pub offset: usize,
+    /// Where the next part begins, if this is not the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+    /// Characters of the whole text, or bytes of the file.
+    pub length: usize,
+}
+
+/// In which form a body is handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Form {
+    // Variants without docs make a plain `enum` in the schema.
+    #[expect(missing_docs, reason = "see above")]
+    Raw,
+    #[expect(missing_docs, reason = "see above")]
+    Text,
+    #[expect(missing_docs, reason = "see above")]
+    Markdown,
+    #[expect(missing_docs, reason = "see above")]
+    File,
+}
+
+/// What was fetched, and the file that it may be.
+#[derive(Debug)]
+pub struct Answer {
+    fetched: Fetched,
+    file: Option<File>,
+}
+
+#[derive(Debug)]
+struct File {
+    name: String,
+    kind: String,
+    data: Vec<u8>,
+}
+
+/// Headers that are handed over, and characters of each: no server needs more to say what matters.
+const HEADERS_MAX: usize = 60;
+const HEADER_MAX: usize = 500;
+
+/// Headers that a reader of the text twin wants to know of.
+const TOLD: [&str; 6] = [
+    "content-type",
+    "last-modified",
+    "location",
+    "retry-after",
+    "www-authenticate",
+    "allow",
+];
+
+/// A part ends at the end of a line, if that leaves at least so much of it: four fifths.
+const FILLED: (usize, usize) = (4, 5);
+
+/// Headers as a map; several of one name are one list, as HTTP reads them.
+pub(super) fn headers(all: &[(String, String)]) -> BTreeMap<String, String> {
+    let mut map: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in all {
+        if map.len() == HEADERS_MAX && !map.contains_key(name) {
+            continue;
+        }
+        let whole = map.entry(name.clone()).or_default();
+        if !whole.is_empty() {
+            whole.push_str(", ");
+        }
+        whole.push_str(value);
+    }
+    for value in map.values_mut() {
+        if let Some((end, _)) = value.char_indices().nth(HEADER_MAX) {
+            value.truncate(end);
+            value.push('…');
+        }
+    }
+    map
+}
+
+impl Fetched {
+    /// Takes the part of the text that begins at `offset` and has at most `most` characters.
+    pub(super) fn show(&mut self, text: &str, offset: usize, most: usize) {
+        self.length = text.chars().count();
+        self.offset = offset.min(self.length);
+        let start = place(text, self.offset);
+        let rest = &text[start..];
+        let mut end = place(rest, most);
+        if end < rest.len() {
+            let filled = place(rest, most * FILLED.0 / FILLED.1);
+            if let Some(line) = rest[..end].rfind('\n').filter(|line| *line >= filled) {
+                end = line + 1;
+            }
+            self.next_offset = Some(self.offset + rest[..end].chars().count());
+        }
+        self.body = rest[..end].to_owned();
+    }
+
+    /// For the model: what came from where, and the text.
+    fn text(&self) -> String {
+        let mut out = format!("HTTP {} {}\n", self.status, self.url);
+        for before in &self.redirects {
+            out.push_str(&format!("redirected from {before}\n"));
+        }
+        for name in TOLD {
+            if let Some(value) = self.headers.get(name) {
+                out.push_str(&format!("{name}: {}\n", text::name(value)));
+            }
+        }
+        if let Some(title) = &self.title {
+            out.push_str(&format!("title: {}\n", text::name(title)));
+        }
+        if self.form == Form::File {
+            out.push_str(&format!("{} bytes, as a file\n", self.length));
+            return out;
+        }
+        if self.offset > 0 || self.next_offset.is_some() {
+            let end = self.next_offset.unwrap_or(self.length);
+            out.push_str(&format!(
+                "characters {} to {end} of {}",
+                self.offset, self.length
+            ));
+            if let Some(next) = self.next_offset {
+                out.push_str(&format!("; the next part has offset {next}"));
+            }
+            out.push('\n');
+        }
+        if !self.body.is_empty() {
+            out.push('\n');
+            out.push_str(&self.body);
+        }
+        out
+    }
+}
+
+/// Where the character of this number begins.
+fn place(text: &str, number: usize) -> usize {
+    text.char_indices()
+        .nth(number)
+        .map_or(text.len(), |(at, _)| at)
+}
+
+impl Answer {
+    pub(super) fn text(fetched: Fetched) -> Self {
+        Self {
+            fetched,
+            file: None,
+        }
+    }
+
+    pub(super) fn file(
+        mut fetched: Fetched,
+        url: &Url,
+        kind: Option<String>,
+        data: Vec<u8>,
+    ) -> Self {
+        fetched.length = data.len();
+        fetched.offset = 0;
+        let kind = kind.as_deref().and_then(|kind| kind.split(';').next());
+        let file = File {
+            name: file_name(url),
+            kind: kind.unwrap_or("application/octet-stream").trim().to_owned(),
+            data,
+        };
+        Self {
+            fetched,
+            file: Some(file),
+        }
+    }
+
+    /// What was fetched.
+    pub fn fetched(&self) -> &Fetched {
+        &self.fetched
+    }
+}
+
+/// A name for a file from the last part of its address, of characters that are harmless everywhere.
+fn file_name(url: &Url) -> String {
+    let last = url.path_segments().and_then(|mut parts| parts.next_back());
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let name: String = last
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| plain(*c))
+        .collect();
+    let name = name.trim_start_matches('.');
+    // Longer names are refused by some file systems.
+    let name = &name[name.len().saturating_sub(100)..];
+    match name {
+        "" => "download".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+impl IntoOutput for Answer {
+    fn schema() -> Option<Value> {
+        Worded::<Fetched>::schema()
+    }
+
+    fn into_output(self) -> Result<Output> {
+        let text = self.fetched.text();
+        let output = Json(self.fetched).worded(text).into_output()?;
+        Ok(match self.file {
+            Some(file) => output.artifact(file.name, file.kind, file.data),
+            None => output,
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! Requests by `wasi:http`. Why one fails is told by the host, which knows more than a code says.
+
+use mimir_sdk::{Error, Result};
+use url::Position;
+use wasip2::http::outgoing_handler::handle;
+use wasip2::http::types::{
+    Fields, IncomingBody, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions,
+    Scheme,
+};
+use wasip2::io::streams::StreamError;
+
+use super::{Request, Response, Transport};
+
+/// Read and written at a time.
+const CHUNK: usize = 64 << 10;
+
+/// What the host lets of it.
+pub(crate) struct Network;
+
+impl Transport for Network {
+    fn send(&self, request: &Request) -> Result<Response> {
+        let options = RequestOptions::new();
+        if let Some(timeout) = request.timeout {
+            let nanos = u64::try_from(timeout.as_nanos()).ok();
+            // A host that has no such bound has its own.
+            let _ = options.set_first_byte_timeout(nanos);
+            let _ = options.set_between_bytes_timeout(nanos);
+            let _ = options.set_connect_timeout(nanos);
+        }
+        let outgoing = outgoing(request)?;
+        let body = match request.body.is_empty() {
+            true => None,
+            false => outgoing.body().ok(),
+        };
+        let answer = handle(outgoing, Some(options)).map_err(|_| failed(request))?;
+        if let Some(body) = body {
+            upload(body, &request.body);
+        }
+        answer.subscribe().block();
+        match answer.get() {
+            Some(Ok(Ok(response))) => read(request, &response),
+            _ => Err(failed(request)),
+        }
+    }
+}
+
+fn outgoing(request: &Request) -> Result<OutgoingRequest> {
+    let bad = |what: &str| Error::invalid_input(format_args!("the request has a wrong {what}"));
+    let fields = Fields::new();
+    for (name, value) in &request.headers {
+        let set = fields.append(name, value.as_bytes());
+        set.map_err(|_| {
+            let name = mimir_sdk::text::brief(name);
+            Error::invalid_input(format_args!(
+                "headers: `{name}` cannot be set, or its value is not one line"
+            ))
+        })?;
+    }
+    if !request.body.is_empty() {
+        // Not every server takes a body whose length it is not told.
+        let length = request.body.len().to_string();
+        let _ = fields.set("content-length", &[length.into_bytes()]);
+    }
+    let url = &request.url;
+    let outgoing = OutgoingRequest::new(fields);
+    let method = match request.method {
+        "GET" => Method::Get,
+        "HEAD" => Method::Head,
+        "POST" => Method::Post,
+        "PUT" => Method::Put,
+        "DELETE" => Method::Delete,
+        other => Method::Other(other.to_owned()),
+    };
+    let scheme = match url.scheme() {
+        "http" => Scheme::Http,
+        "https" => Scheme::Https,
+        other => Scheme::Other(other.to_owned()),
+    };
+    let authority = &url[Position::BeforeHost..Position::AfterPort];
+    let path = &url[Position::BeforePath..Position::AfterQuery];
+    outgoing.set_method(&method).map_err(|()| bad("method"))?;
+    outgoing
+        .set_scheme(Some(&scheme))
+        .map_err(|()| bad("scheme"))?;
+    outgoing
+        .set_authority(Some(authority))
+        .map_err(|()| bad("host"))?;
+    outgoing
+        .set_path_with_query(Some(path))
+        .map_err(|()| bad("path"))?;
+    Ok(outgoing)
+}
+
+/// Sends the body. A server that does not want all of it answers before its end.
+fn upload(body: OutgoingBody, bytes: &[u8]) {
+    if let Ok(stream) = body.write() {
+        for chunk in bytes.chunks(CHUNK) {
+            let mut rest = chunk;
+            while !rest.is_empty() {
+                stream.subscribe().block();
+                let Ok(room) = stream.check_write() else {
+                    return;
+                };
+                let now = rest.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+                let (part, later) = rest.split_at(now);
+                if stream.write(part).is_err() {
+                    return;
+                }
+                rest = later;
+            }
+        }
+        let _ = stream.blocking_flush();
+        drop(stream);
+    }
+    let _ = OutgoingBody::finish(body, None);
+}
+
+fn read(request: &Request, response: &IncomingResponse) -> Result<Response> {
+    let headers = response.headers().entries().into_iter();
+    let headers = headers.map(|(name, value)| {
+        let value = String::from_utf8_lossy(&value).into_owned();
+        (name.to_ascii_lowercase(), value)
+    });
+    let mut read = Response {
+        status: response.status(),
+        headers: headers.collect(),
+        body: Vec::new(),
+    };
+    let body: IncomingBody = response.consume().map_err(|()| failed(request))?;
+    let stream = body.stream().map_err(|()| failed(request))?;
+    loop {
+        match stream.blocking_read(CHUNK as u64) {
+            Ok(bytes) => read.body.extend(bytes),
+            Err(StreamError::Closed) => return Ok(read),
+            Err(StreamError::LastOperationFailed(_)) => return Err(failed(request)),
+        }
+    }
+}
+
+fn failed(request: &Request) -> Error {
+    let place = &request.url[..Position::AfterPort];
+    Error::network(format_args!(
+        "{} {place} got no whole answer",
+        request.method
+    ))
+}

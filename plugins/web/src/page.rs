@@ -1,0 +1,159 @@
+//! A page of HTML as a reader has it: its title, and its main content as Markdown or as plain text.
+//!
+//! The page is parsed as a browser would. [`tidy`] takes out of the tree what is no content, and then it is written by
+//! `htmd` or by [`plain`]. Never here: anything about where the page came from, but for its address, which links count
+//! from.
+
+mod dom;
+mod plain;
+mod tidy;
+
+use htmd::element_handler::{HandlerResult, Handlers};
+use htmd::options::{BulletListMarker, Options};
+use htmd::{Element, HtmlToMarkdown};
+use url::Url;
+
+/// What a reader gets of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// What stands in its `title`.
+    pub title: Option<String>,
+    /// Its content.
+    pub text: String,
+}
+
+/// The page as Markdown. Links and pictures count from `base`.
+pub fn markdown(html: &str, base: &Url) -> Page {
+    read(html, base, |converter, content| {
+        converter.tree_to_markdown(content)
+    })
+}
+
+/// The page as text without marks.
+pub fn text(html: &str, base: &Url) -> Page {
+    read(html, base, |_, content| plain::text(content))
+}
+
+fn read(
+    html: &str,
+    base: &Url,
+    write: impl FnOnce(&HtmlToMarkdown, &dom::Handle) -> String,
+) -> Page {
+    let converter = converter();
+    // Reading from memory does not fail.
+    let Ok(document) = converter.html_to_tree(html) else {
+        return Page {
+            title: None,
+            text: html.to_owned(),
+        };
+    };
+    let title = dom::find(&document, |node| dom::is(node, "title"));
+    let title = title.map(|title| one_line(&dom::text(&title)));
+    let content = tidy::content(&document, base);
+    let text = write(&converter, &content);
+    Page {
+        title: title.filter(|title| !title.is_empty()),
+        text: spaced(&text),
+    }
+}
+
+fn converter() -> HtmlToMarkdown {
+    let options = Options {
+        bullet_list_marker: BulletListMarker::Dash,
+        ul_bullet_spacing: 1,
+        ol_number_spacing: 1,
+        ..Options::default()
+    };
+    HtmlToMarkdown::builder()
+        .options(options)
+        .add_handler(vec!["pre"], |_: &dyn Handlers, element: Element<'_>| {
+            Some(HandlerResult::from(code_block(element.node)))
+        })
+        .add_handler(vec!["code"], |_: &dyn Handlers, element: Element<'_>| {
+            Some(HandlerResult::from(code_span(element.node)))
+        })
+        .build()
+}
+
+/// Preformatted text is code, whether it says so or not, and what is in it is not Markdown.
+fn code_block(node: &dom::Handle) -> String {
+    let text = dom::text(node);
+    let text = text.trim_matches('\n').trim_end();
+    if text.trim().is_empty() {
+        return String::new();
+    }
+    let code = dom::find(node, |node| dom::is(node, "code"));
+    let nodes = code.iter().chain([node]);
+    let language = nodes.filter_map(language).next().unwrap_or_default();
+    // A fence is longer than any in what it holds.
+    let fence = "`".repeat(longest_ticks(text).max(2) + 1);
+    format!("\n\n{fence}{language}\n{text}\n{fence}\n\n")
+}
+
+/// Code in a line is its text: a link in it would be read as code.
+fn code_span(node: &dom::Handle) -> String {
+    let text = one_line(&dom::text(node));
+    if text.is_empty() {
+        return String::new();
+    }
+    let ticks = "`".repeat(longest_ticks(&text) + 1);
+    match text.starts_with('`') || text.ends_with('`') {
+        true => format!("{ticks} {text} {ticks}"),
+        false => format!("{ticks}{text}{ticks}"),
+    }
+}
+
+fn longest_ticks(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+/// The language of code, as highlighters are told it.
+fn language(node: &dom::Handle) -> Option<String> {
+    let classes = dom::attribute(node, "class")?;
+    let mut classes = classes.split_ascii_whitespace();
+    let name = classes.find_map(|class| {
+        class
+            .strip_prefix("language-")
+            .or_else(|| class.strip_prefix("lang-"))
+    })?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "+-_#.".contains(c);
+    let known = name.chars().all(plain) && name.len() <= LANGUAGE_MAX;
+    known.then(|| name.to_owned())
+}
+
+/// No language has a longer name.
+const LANGUAGE_MAX: usize = 20;
+
+/// Text as one line, with single spaces.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The same text without blanks at the ends of lines and with at most one empty line in a row, but for what stands in
+/// code.
+fn spaced(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let (mut empty, mut fence) = (0, None::<&str>);
+    for line in text.lines() {
+        let mark = line.trim_start();
+        let ticks = &mark[..mark.len() - mark.trim_start_matches('`').len()];
+        match fence {
+            Some(open) if mark.trim_end() == open => fence = None,
+            None if ticks.len() >= 3 => fence = Some(ticks),
+            _ => {}
+        }
+        let line = match fence {
+            Some(_) => line,
+            None => line.trim_end(),
+        };
+        empty = if line.is_empty() { empty + 1 } else { 0 };
+        if fence.is_some() || empty < 2 {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out.trim_matches('\n').to_owned()
+}
+
+#[cfg(test)]
+mod tests;

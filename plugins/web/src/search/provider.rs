@@ -1,0 +1,229 @@
+//! How each provider is asked, and what its answer means.
+
+use mimir_sdk::serde_json::{self, Value, json};
+use mimir_sdk::{Error, Result, text};
+use url::Url;
+
+use super::settings::{Fields, Provider, Settings};
+use super::{Hit, Hits};
+use crate::exchange;
+use crate::http::{Request, Transport};
+use crate::page;
+
+/// Characters of a title and of a snippet: enough to choose by.
+const TITLE_MAX: usize = 200;
+const SNIPPET_MAX: usize = 600;
+
+/// Asks the provider.
+pub(super) fn search(
+    settings: &Settings,
+    transport: &impl Transport,
+    query: &str,
+    count: usize,
+) -> Result<Hits> {
+    let (request, results, fields) = match settings.provider {
+        Provider::Brave => brave(settings, query, count)?,
+        Provider::Tavily => tavily(settings, query, count)?,
+        Provider::Searxng => searxng(settings, query)?,
+        Provider::Template => template(settings, query, count)?,
+    };
+    let exchange = exchange::run(transport, request)?;
+    let body = String::from_utf8_lossy(&exchange.response.body);
+    refused(exchange.response.status, &body, settings)?;
+    let answer: Value = serde_json::from_str(&body).map_err(|_| {
+        Error::network("the search provider did not answer in JSON; check `webSearch.url`")
+    })?;
+    Ok(hits(&answer, &results, &fields, count))
+}
+
+type Asked = (Request, String, Fields);
+
+fn fields(title: &str, url: &str, snippet: &str) -> Fields {
+    let own = str::to_owned;
+    Fields {
+        title: own(title),
+        url: own(url),
+        snippet: own(snippet),
+    }
+}
+
+fn brave(settings: &Settings, query: &str, count: usize) -> Result<Asked> {
+    let mut url = address("https://api.search.brave.com/res/v1/web/search")?;
+    let count = count.to_string();
+    url.query_pairs_mut()
+        .append_pair("q", query)
+        .append_pair("count", &count);
+    let request = request(settings, url, None, "X-Subscription-Token: {key}");
+    let found = fields("title", "url", "description");
+    Ok((request, "web.results".to_owned(), found))
+}
+
+fn tavily(settings: &Settings, query: &str, count: usize) -> Result<Asked> {
+    let url = address("https://api.tavily.com/search")?;
+    let body = json!({ "query": query, "max_results": count });
+    let request = request(settings, url, Some(body), "Authorization: Bearer {key}");
+    let found = fields("title", "url", "content");
+    Ok((request, "results".to_owned(), found))
+}
+
+fn searxng(settings: &Settings, query: &str) -> Result<Asked> {
+    let mut url = address(settings.url.as_deref().unwrap_or_default())?;
+    if url.path() == "/" {
+        url.set_path("/search");
+    }
+    url.query_pairs_mut()
+        .append_pair("q", query)
+        .append_pair("format", "json");
+    let request = request(settings, url, None, "Authorization: Bearer {key}");
+    let found = fields("title", "url", "content");
+    Ok((request, "results".to_owned(), found))
+}
+
+fn template(settings: &Settings, query: &str, count: usize) -> Result<Asked> {
+    let count = count.to_string();
+    let escaped: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
+    let url = settings.url.as_deref().unwrap_or_default();
+    let url = filled(url, &escaped, &count);
+    let body = settings.body.as_deref().map(serde_json::from_str::<Value>);
+    let body = body
+        .transpose()
+        .map_err(|error| Error::unavailable(format_args!("webSearch.body: {error}")))?;
+    let body = body.map(|body| fill(body, query, &count));
+    let request = request(
+        settings,
+        address(&url)?,
+        body,
+        "Authorization: Bearer {key}",
+    );
+    let results = settings.results.clone().unwrap_or_default();
+    Ok((request, results, settings.fields.clone()))
+}
+
+fn filled(text: &str, query: &str, count: &str) -> String {
+    // The query may hold `{count}`: it comes last.
+    text.replace("{count}", count).replace("{query}", query)
+}
+
+/// Fills in the texts of a value. A text that is nothing but `{count}` becomes a number.
+fn fill(value: Value, query: &str, count: &str) -> Value {
+    match value {
+        Value::String(text) if text == "{count}" => count
+            .parse::<u64>()
+            .map_or(Value::String(text), Value::from),
+        Value::String(text) => filled(&text, query, count).into(),
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| fill(item, query, count))
+            .collect(),
+        Value::Object(members) => {
+            let members = members.into_iter();
+            members
+                .map(|(name, item)| (name, fill(item, query, count)))
+                .collect()
+        }
+        other => other,
+    }
+}
+
+fn address(text: &str) -> Result<Url> {
+    exchange::parse(text).map_err(|error| {
+        Error::unavailable(format_args!(
+            "webSearch.url is not usable: {}",
+            error.message()
+        ))
+    })
+}
+
+/// A request with the key, or what stands for it, in its header.
+fn request(settings: &Settings, url: Url, body: Option<Value>, header: &str) -> Request {
+    let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let mut headers: Vec<_> = [
+        ("accept", "application/json"),
+        ("accept-encoding", "gzip"),
+        ("user-agent", concat!("mimir/", env!("CARGO_PKG_VERSION"))),
+    ]
+    .map(own)
+    .to_vec();
+    if let Some(key) = settings.placeholder() {
+        let line = settings.header.as_deref().unwrap_or(header);
+        let (name, value) = line.split_once(':').unwrap_or((line, "{key}"));
+        let value = value.trim().replace("{key}", &key);
+        headers.push((name.trim().to_owned(), value));
+    }
+    if body.is_some() {
+        headers.push(own(("content-type", "application/json")));
+    }
+    Request {
+        method: if body.is_some() { "POST" } else { "GET" },
+        url,
+        headers,
+        body: body.map_or_else(Vec::new, |body| body.to_string().into_bytes()),
+        timeout: None,
+    }
+}
+
+/// An error status as what it means here.
+fn refused(status: u16, body: &str, settings: &Settings) -> Result<()> {
+    let said = text::brief(body.trim()).into_owned();
+    let key = settings.key.as_deref().unwrap_or("webSearch.key");
+    match status {
+        200..=299 => Ok(()),
+        401 | 403 => Err(Error::unavailable(format_args!(
+            "the search provider does not let us in ({status}); check the secret `{key}`: {said}"
+        ))),
+        429 => Err(Error::limit_exceeded(format_args!(
+            "the search provider wants no more searches for now (429): {said}"
+        ))),
+        status => Err(Error::network(format_args!(
+            "the search provider answered {status}: {said}"
+        ))),
+    }
+}
+
+fn hits(answer: &Value, results: &str, fields: &Fields, count: usize) -> Hits {
+    let list = at(answer, results).and_then(Value::as_array);
+    let all = list.into_iter().flatten().filter_map(|item| {
+        let url = at(item, &fields.url)?.as_str()?;
+        // What cannot be fetched is no result.
+        let url = exchange::parse(url).ok()?;
+        let words = |path: &str, most| {
+            let text = at(item, path).and_then(Value::as_str);
+            plain(text.unwrap_or_default(), &url, most)
+        };
+        let title = words(&fields.title, TITLE_MAX);
+        Some(Hit {
+            title: if title.is_empty() {
+                url.to_string()
+            } else {
+                title
+            },
+            snippet: words(&fields.snippet, SNIPPET_MAX),
+            url: url.to_string(),
+        })
+    });
+    Hits {
+        results: all.take(count).collect(),
+    }
+}
+
+/// What is at a path of names with dots between them.
+fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    let mut parts = path.split('.').filter(|part| !part.is_empty());
+    parts.try_fold(value, |value, part| match value {
+        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+        value => value.get(part),
+    })
+}
+
+/// Words of a provider as one line without marks: some set what was found in bold.
+fn plain(words: &str, base: &Url, most: usize) -> String {
+    let words = match words.contains(['<', '&']) {
+        true => page::text(words, base).text,
+        false => words.to_owned(),
+    };
+    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}

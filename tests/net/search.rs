@@ -1,0 +1,186 @@
+//! `web_search`: who is asked, with what, and what comes of it.
+
+use std::sync::Arc;
+
+use mimir_core::outcome::TrustLevel;
+use mimir_kit::builtins;
+use mimir_testkit::{Approve, Code, Testkit, Value, json};
+
+use super::site::{Got, Site, reply};
+
+/// A kit with the tools that ship, and nobody to be asked.
+fn kit(mut settings: Value) -> Testkit {
+    // Each answer is content of strangers, which is no matter here.
+    settings["tools"] = json!({"web_search": {"labels": {"acceptsUntrusted": true}}});
+    let kit = Testkit::with_bundled(builtins()).unwrap();
+    kit.approve(Approve::Nobody).settings(settings).unwrap()
+}
+
+/// A server that answers every search with this.
+fn answers(answer: Value) -> Site {
+    Site::new(move |_, stream| {
+        let headers = "content-type: application/json\r\n";
+        reply(stream, "200 OK", headers, &answer.to_string());
+    })
+}
+
+fn search(kit: &Testkit, query: &str, count: usize) -> Value {
+    let outcome = kit.call("web_search", json!({"query": query, "numResults": count}));
+    let output = outcome.result().unwrap_or_else(|error| panic!("{error}"));
+    output.structured.as_ref().unwrap()["results"].clone()
+}
+
+#[test]
+fn without_a_provider_the_key_is_named_that_sets_one() {
+    let outcome = kit(json!({})).call("web_search", json!({"query": "x"}));
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::Unavailable);
+    assert!(error.message.contains("`webSearch.provider`"), "{error}");
+}
+
+#[test]
+fn a_searxng_is_asked_where_it_is() {
+    let found = json!({"title": "<b>One</b> &amp; two", "url": "https://one.example/a b", "content": "Some\n words"});
+    let odd = json!({"title": "x", "url": "javascript:alert(1)", "content": ""});
+    let site = answers(json!({"results": [found, odd, found, found]}));
+    let kit = kit(json!({"webSearch": {"provider": "searxng", "url": site.url("")}}));
+    let hit =
+        json!({"title": "One & two", "url": "https://one.example/a%20b", "snippet": "Some words"});
+    assert_eq!(search(&kit, "a&b=c ü", 2), json!([hit, hit]));
+    let got = &site.got()[0];
+    assert_eq!(got.path(), "/search?q=a%26b%3Dc+%C3%BC&format=json");
+    assert_eq!(got.header("authorization"), None);
+
+    let outcome = kit.call("web_search", json!({"query": "x", "numResults": 1}));
+    assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
+    assert_eq!(
+        outcome.text(),
+        "1. One & two\n   https://one.example/a%20b\n   Some words\n"
+    );
+    assert!(kit.cards().is_empty(), "a person has named it");
+}
+
+#[test]
+fn the_key_goes_into_the_header_and_nowhere_else() {
+    const VALUE: &str = "value-0123456789abcdef";
+    let echoes = Site::new(|got: &Got, stream| {
+        let said = got.header("x-key").unwrap_or_default();
+        let hit = json!({"title": "t", "url": "https://a.example/", "snippet": said});
+        reply(stream, "200 OK", "", &json!({"results": [hit]}).to_string());
+    });
+    let block = json!({"provider": "template", "url": echoes.url("/?q={query}"), "key": "SEARCH_KEY",
+        "header": "X-Key: Token {key}", "results": "results"});
+    let kit = kit(json!({ "webSearch": block }));
+    let outcome = kit.call("web_search", json!({"query": "x"}));
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert!(error.message.contains("`SEARCH_KEY` is not set"), "{error}");
+    assert!(echoes.got().is_empty());
+
+    let kit = kit.secret("SEARCH_KEY", VALUE);
+    let outcome = kit.call("web_search", json!({"query": "x"}));
+    let got = &echoes.got()[0];
+    assert_eq!(got.header("x-key"), Some(&*format!("Token {VALUE}")));
+    assert!(!outcome.text().contains(VALUE), "{}", outcome.text());
+    assert!(outcome.text().contains("REDACTED"), "{}", outcome.text());
+}
+
+#[test]
+fn a_template_asks_anybody() {
+    let site = answers(
+        json!({"data": {"items": [{"name": "T", "link": {"href": "https://a.example/"}, "text": "S"}]}}),
+    );
+    let block = json!({
+        "provider": "template", "url": site.url("/find/{count}?q={query}"),
+        "body": "{\"q\": \"about {query}\", \"n\": \"{count}\", \"deep\": [\"{query}\"]}",
+        "results": "data.items",
+        "fields": {"title": "name", "url": "link.href", "snippet": "text"},
+    });
+    let kit = kit(json!({ "webSearch": block }));
+    let results = search(&kit, "a\" {count}", 3);
+    assert_eq!(
+        results,
+        json!([{"title": "T", "url": "https://a.example/", "snippet": "S"}])
+    );
+    let got = &site.got()[0];
+    assert!(got.head.starts_with("POST /find/3?q=a%22+%7Bcount%7D "));
+    let body: Value = serde_json::from_str(&got.body).unwrap();
+    assert_eq!(
+        body,
+        json!({"q": "about a\" {count}", "n": 3, "deep": ["a\" {count}"]})
+    );
+}
+
+#[test]
+fn each_provider_is_asked_as_it_wants_to_be() {
+    // Those on the internet are not asked by a test; what is sent to them is in the tests of the plugin.
+    for (provider, host) in [
+        ("brave", "https://api.search.brave.com"),
+        ("tavily", "https://api.tavily.com"),
+    ] {
+        let block = json!({"provider": provider, "key": "SEARCH_KEY"});
+        // Where nothing is reached, it is seen where it would have gone.
+        let settings = json!({"webSearch": block, "network": {"mode": "none"}});
+        let kit = kit(settings).secret("SEARCH_KEY", "value-0123456789abcdef");
+        let outcome = kit.call("web_search", json!({"query": "x"}));
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::PolicyDenied, "{error}");
+        assert!(error.message.contains(host), "{error}");
+        let tools = kit.tools();
+        let tool = tools
+            .iter()
+            .find(|tool| tool.name().as_str() == "web_search");
+        let needs = &tool.unwrap().granted;
+        assert_eq!((needs.hosts.len(), &*needs.hosts[0].host), (1, host));
+        assert_eq!((needs.secrets.len(), &*needs.secrets[0].host), (1, host));
+    }
+}
+
+#[test]
+fn what_a_provider_answers_is_told_as_what_it_means() {
+    for (status, body, code, words) in [
+        (
+            "401 Unauthorized",
+            "who?",
+            Code::Unavailable,
+            "check the secret",
+        ),
+        (
+            "429 Too Many Requests",
+            "{}",
+            Code::LimitExceeded,
+            "no more searches",
+        ),
+        ("500 Oops", "<h1>", Code::Network, "answered 500"),
+        ("200 OK", "<html>", Code::Network, "did not answer in JSON"),
+    ] {
+        let site = Site::new(move |_, stream| reply(stream, status, "", body));
+        let kit = kit(json!({"webSearch": {"provider": "searxng", "url": site.url("/s")}}));
+        let outcome = kit.call("web_search", json!({"query": "x"}));
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, code, "{error}");
+        assert!(error.message.contains(words), "{error}");
+    }
+    let empty = answers(json!({"results": []}));
+    let kit = kit(json!({"webSearch": {"provider": "searxng", "url": empty.url("/s")}}));
+    let outcome = kit.call("web_search", json!({"query": "x"}));
+    assert_eq!(outcome.text(), "nothing was found");
+    let outcome = kit.call("web_search", json!({"query": " "}));
+    assert_eq!(outcome.result().unwrap_err().code, Code::InvalidInput);
+}
+
+#[test]
+fn a_provider_is_reached_and_nobody_else() {
+    let other = Arc::new(Site::says("{\"results\": []}"));
+    let to = other.url("/");
+    let site = Site::new(move |_, stream| {
+        reply(stream, "302 Found", &format!("location: {to}\r\n"), "");
+    });
+    let block = json!({"provider": "searxng", "url": site.url("/s")});
+    // What is listed for others does not keep the provider out, and is not open to it.
+    let settings = json!({"webSearch": block, "network": {"allowedHosts": ["api.example", other.address.to_string()]}});
+    let outcome = kit(settings).call("web_search", json!({"query": "x"}));
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::PolicyDenied, "{error}");
+    assert_eq!((site.got().len(), other.got().len()), (1, 0));
+}

@@ -1,0 +1,194 @@
+//! In which form a body comes, how much of it, and what is too much.
+
+use std::io::Write;
+use std::time::Duration;
+
+use mimir_testkit::{Code, Value, json};
+
+use super::{Site, fetched, kit, named, reply, serves};
+
+/// What is fetched of a body, with more arguments.
+fn body_of(kind: &'static str, body: impl AsRef<[u8]>, more: Value) -> Value {
+    let site = serves(kind, body);
+    let mut arguments = json!({"url": named(&site, "site", "/")});
+    super::merge(&mut arguments, more);
+    fetched(&kit(json!({})).call("web_fetch", arguments))
+}
+
+#[test]
+fn a_page_comes_in_the_form_that_is_asked_for() {
+    let html = "<title>T</title><h1>Head</h1><p>Some <a href=/x>words</a>";
+    for (format, form, body) in [
+        (
+            "markdown",
+            "markdown",
+            "# Head\n\nSome [words](http://site.example",
+        ),
+        ("text", "text", "Head\n\nSome words"),
+        ("raw", "raw", html),
+    ] {
+        let fetched = body_of("text/html", html, json!({"format": format}));
+        assert_eq!(fetched["form"], form);
+        assert!(
+            fetched["body"].as_str().unwrap().starts_with(body),
+            "{fetched}"
+        );
+    }
+    let fetched = body_of("application/json", "{\"<a>\": 1}", json!({}));
+    assert_eq!(
+        (&fetched["form"], &fetched["body"]),
+        (&json!("raw"), &json!("{\"<a>\": 1}"))
+    );
+    let fetched = body_of("", "<!doctype html><p>x", json!({}));
+    assert_eq!(
+        fetched["form"], "markdown",
+        "without a type, it is looked at"
+    );
+    let fetched = body_of("application/octet-stream", "plain words", json!({}));
+    assert_eq!(fetched["body"], "plain words");
+}
+
+#[test]
+fn text_is_decoded_by_its_charset() {
+    let fetched = body_of(
+        "text/plain; charset=ISO-8859-7",
+        b"\xca\xe1\xeb\xe7\xec\xdd\xf1\xe1",
+        json!({}),
+    );
+    assert_eq!(
+        (&fetched["body"], &fetched["charset"]),
+        (&json!("Καλημέρα"), &json!("ISO-8859-7"))
+    );
+    let page = b"<meta charset=shift_jis><p>\x93\xfa\x96\x7b";
+    let fetched = body_of("text/html", page, json!({}));
+    assert_eq!(
+        (&fetched["body"], &fetched["charset"]),
+        (&json!("日本"), &json!("Shift_JIS"))
+    );
+}
+
+#[test]
+fn a_long_text_comes_in_parts_that_make_the_whole() {
+    let whole: String = (0..400).map(|n| format!("line {n} ü\n")).collect();
+    let site = serves("text/plain", &whole);
+    let kit = kit(json!({}));
+    let (mut all, mut offset) = (String::new(), json!(0));
+    let mut parts = 0;
+    while !offset.is_null() {
+        let outcome = kit.call(
+            "web_fetch",
+            json!({"url": named(&site, "site", "/"), "offset": offset, "maxLength": 1000}),
+        );
+        let part = fetched(&outcome);
+        let body = part["body"].as_str().unwrap();
+        assert!(body.ends_with('\n'), "between lines: {body:?}");
+        assert!(body.chars().count() <= 1000);
+        assert_eq!(part["length"], whole.chars().count());
+        if let Some(next) = part["nextOffset"].as_u64() {
+            assert!(
+                outcome
+                    .text()
+                    .contains(&format!("the next part has offset {next}"))
+            );
+        }
+        all.push_str(body);
+        offset = part["nextOffset"].clone();
+        parts += 1;
+    }
+    assert_eq!(all, whole);
+    assert!(parts > 4);
+    let beyond = kit.call(
+        "web_fetch",
+        json!({"url": named(&site, "site", "/"), "offset": 1_000_000}),
+    );
+    assert_eq!(fetched(&beyond)["body"], "");
+}
+
+#[test]
+fn packed_answers_are_unpacked_within_bounds() {
+    // `printf packed | gzip`.
+    let packed = [
+        31, 139, 8, 0, 0, 0, 0, 0, 2, 3, 43, 72, 76, 206, 78, 77, 1, 0, 16, 180, 246, 33, 6, 0, 0,
+        0,
+    ];
+    let site = Site::new(move |got, stream| {
+        let (coding, body) = match got.path() {
+            "/gzip" => ("gzip", packed.to_vec()),
+            "/bomb" => ("gzip", bomb()),
+            "/odd" => ("br", b"x".to_vec()),
+            _ => ("gzip", b"no gzip".to_vec()),
+        };
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-encoding: {coding}\r\ncontent-length: {length}\r\n\r\n"
+        );
+        let _ = stream.write_all(head.as_bytes());
+        let _ = stream.write_all(&body);
+    });
+    let kit = kit(json!({}));
+    let call = |path| kit.call("web_fetch", json!({"url": named(&site, "site", path)}));
+    assert_eq!(fetched(&call("/gzip"))["body"], "packed");
+    for (path, code, words) in [
+        ("/bomb", Code::LimitExceeded, "unpacks to more than 16 MiB"),
+        ("/odd", Code::Network, "not asked for"),
+        ("/broken", Code::Network, "cannot be unpacked"),
+    ] {
+        let outcome = call(path);
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, code, "{path}: {error}");
+        assert!(error.message.contains(words), "{path}: {error}");
+    }
+}
+
+/// Deflate blocks that each are a run of 258 zeros many times over, as a gzip stream without an honest end.
+fn bomb() -> Vec<u8> {
+    let mut stored = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
+    // A block of fixed codes: one literal zero, then length 258 at distance 1 again and again. Bits, least first.
+    let mut bits = vec![1_u8, 1, 0];
+    let literal_zero = [0, 0, 1, 1, 0, 0, 0, 0];
+    bits.extend(literal_zero);
+    // Length code 285 is 11000101, distance code 0 is 00000.
+    let run = [1, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0];
+    for _ in 0..100_000 {
+        bits.extend(run);
+    }
+    bits.extend([0; 7]);
+    stored.extend(bits.chunks(8).map(|byte| {
+        let bits = byte.iter().enumerate();
+        bits.fold(0, |all, (at, bit)| all | (bit << at))
+    }));
+    stored.extend([0; 8]);
+    stored
+}
+
+#[test]
+fn what_is_too_large_or_too_slow_names_the_setting() {
+    let site = Site::new(|got, stream| match got.path() {
+        "/slow" => std::thread::sleep(Duration::from_secs(20)),
+        "/hangs" => {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfive!");
+            std::thread::sleep(Duration::from_secs(20));
+        }
+        "/cut" => {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfive!");
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        _ => reply(stream, "200 OK", "", &"z".repeat(5000)),
+    });
+    let settings = json!({"tools": {"web_fetch": {"limits": {"httpBodyBytes": 4096}}}});
+    let kit = kit(settings);
+    for (path, code, words) in [
+        ("/large", Code::LimitExceeded, "limits.httpBodyBytes"),
+        ("/slow", Code::Timeout, "waiting for the server to answer"),
+        ("/hangs", Code::Timeout, "waiting for more of the answer"),
+        ("/cut", Code::Network, "before message length reached"),
+    ] {
+        let outcome = kit.call(
+            "web_fetch",
+            json!({"url": named(&site, "site", path), "timeout": 1}),
+        );
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, code, "{path}: {error}");
+        assert!(error.message.contains(words), "{path}: {error}");
+    }
+}

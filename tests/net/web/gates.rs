@@ -1,0 +1,201 @@
+//! Who is asked before something is fetched, and what is refused.
+
+use mimir_testkit::{Approve, Code, Testkit, Value, json};
+
+use super::{Site, fetched, kit, named, reply};
+
+fn refused(kit: &Testkit, arguments: Value) -> mimir_core::ToolError {
+    let outcome = kit.call("web_fetch", arguments);
+    outcome.result().unwrap_err().clone()
+}
+
+#[test]
+fn a_host_on_no_list_is_asked_about_once() {
+    let site = Site::says("ok");
+    let url = named(&site, "other", "/");
+    let kit = kit(json!({})).approve(Approve::Always);
+    let outcome = kit.call("web_fetch", json!({ "url": url }));
+    assert_eq!(fetched(&outcome)["body"], "ok");
+    let cards = kit.cards();
+    assert_eq!(
+        cards.len(),
+        1,
+        "the request is the one that was asked about"
+    );
+    assert_eq!(cards[0].summary, format!("GET {url}"));
+    assert!(
+        cards[0]
+            .reasons
+            .iter()
+            .any(|reason| reason.text.contains("is not among the allowed hosts")),
+        "{:?}",
+        cards[0].reasons
+    );
+
+    let nobody = super::kit(json!({}));
+    let error = refused(&nobody, json!({ "url": url }));
+    assert_eq!(error.code, Code::ApprovalDenied);
+    assert!(
+        error
+            .way_out
+            .iter()
+            .any(|way| way.contains("`network.allowedHosts`")),
+        "{:?}",
+        error.way_out
+    );
+    assert_eq!(site.got().len(), 1);
+}
+
+#[test]
+fn other_methods_are_asked_about_wherever_they_go() {
+    let site = Site::says("ok");
+    for name in ["site", "other"] {
+        let url = named(&site, name, "/");
+        let arguments = json!({"url": url, "method": "DELETE"});
+        let asking = kit(json!({})).approve(Approve::Always);
+        assert!(asking.call("web_fetch", arguments.clone()).is_ok());
+        let cards = asking.cards();
+        assert_eq!(cards.len(), 1, "{name}");
+        assert_eq!(cards[0].summary, format!("send DELETE to {url}"));
+        let error = refused(&kit(json!({})), arguments);
+        assert_eq!(error.code, Code::ApprovalDenied);
+    }
+    let head = json!({"url": named(&site, "site", "/"), "method": "HEAD"});
+    assert!(kit(json!({})).call("web_fetch", head).is_ok());
+}
+
+#[test]
+fn any_host_opens_no_address_of_this_machine_or_its_networks() {
+    let site = Site::says("secret");
+    let port = site.address.port();
+    let open =
+        kit(json!({"network": {"mode": "any", "allowedHosts": null}})).approve(Approve::Always);
+    for host in [
+        "127.0.0.1",
+        "localhost",
+        "0x7f.1",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "169.254.169.254",
+        "10.0.0.1",
+        "metadata.google.internal",
+    ] {
+        let error = refused(&open, json!({"url": format!("http://{host}:{port}/")}));
+        assert_eq!(error.code, Code::PolicyDenied, "{host}: {error}");
+        assert!(!error.way_out.is_empty(), "{host}");
+    }
+    assert!(open.cards().is_empty(), "nobody is asked about these");
+    assert!(site.got().is_empty());
+    // By name it is another matter, and a person's own word.
+    let named = kit(json!({"network": {"allowedHosts": ["127.0.0.1"]}}));
+    let outcome = named.call("web_fetch", json!({"url": site.url("/")}));
+    assert_eq!(fetched(&outcome)["body"], "secret");
+}
+
+#[test]
+fn no_network_is_none_for_any_host() {
+    let site = Site::says("ok");
+    let none = kit(json!({"network": {"mode": "none"}})).approve(Approve::Always);
+    let error = refused(&none, json!({"url": named(&site, "site", "/")}));
+    assert_eq!(error.code, Code::PolicyDenied);
+    assert!(
+        error.message.contains("there is no network here"),
+        "{error}"
+    );
+    assert!(none.cards().is_empty() && site.got().is_empty());
+}
+
+#[test]
+fn each_hop_of_a_redirect_is_judged_by_itself() {
+    let inner = Site::says("secret");
+    let port = inner.address.port();
+    let site = Site::new(move |got, stream| {
+        let to = match got.path() {
+            "/private" => format!("http://127.0.0.1:{port}/"),
+            "/metadata" => "http://169.254.169.254/latest/meta-data/".to_owned(),
+            _ => format!("http://other.example:{port}/next"),
+        };
+        reply(stream, "302 Found", &format!("location: {to}\r\n"), "");
+    });
+    let asking = kit(json!({})).approve(Approve::Always);
+    for path in ["/private", "/metadata"] {
+        let error = refused(&asking, json!({"url": named(&site, "site", path)}));
+        assert_eq!(error.code, Code::PolicyDenied, "{error}");
+    }
+    assert!(asking.cards().is_empty() && inner.got().is_empty());
+    let headers = json!({"X-Api-Key": "k", "Cookie": "c", "X-Mine": "m", "Accept": "a/b"});
+    let url = named(&site, "site", "/other");
+    let arguments = json!({"url": url, "headers": headers});
+    let outcome = asking.call("web_fetch", arguments.clone());
+    assert_eq!(fetched(&outcome)["body"], "secret");
+    let cards = asking.cards();
+    assert_eq!(cards.len(), 1);
+    assert!(cards[0].summary.contains("/next"), "{}", cards[0].summary);
+    let got = &inner.got()[0];
+    assert_eq!(got.header("accept"), Some("a/b"));
+    for name in ["x-api-key", "cookie", "x-mine"] {
+        assert_eq!(got.header(name), None, "{name} went to another origin");
+    }
+    let error = refused(&kit(json!({})), arguments);
+    assert_eq!(error.code, Code::ApprovalDenied, "{error}");
+}
+
+#[test]
+fn what_is_no_address_is_refused_with_its_kind() {
+    let kit = kit(json!({})).approve(Approve::Always);
+    for (url, kind) in [
+        ("file:///etc/passwd", "unsupported-scheme"),
+        ("example.com", "invalid-url"),
+        ("http://a..b/", "invalid-url"),
+        ("http://site.example\\@evil.example/", "invalid-url"),
+        ("http://site.example@evil.example/", "url-credentials"),
+    ] {
+        let error = refused(&kit, json!({ "url": url }));
+        assert_eq!(error.code, Code::InvalidInput, "{url}: {error}");
+        assert_eq!(error.details.unwrap()["kind"], kind, "{url}");
+    }
+    let site = Site::says("ok");
+    let url = named(&site, "site", "/");
+    for (arguments, words) in [
+        (json!({"url": url, "body": "x"}), "GET has none"),
+        (json!({"url": url, "method": "TRACE"}), "method"),
+        (
+            json!({"url": url, "headers": {"A": "b\r\nHost: evil"}}),
+            "headers",
+        ),
+        (
+            json!({"url": url, "headers": {"Host": "evil.example"}}),
+            "host",
+        ),
+        (json!({"url": url, "timeout": 0}), "timeout"),
+    ] {
+        let error = refused(&kit, arguments.clone());
+        let said = error.to_string().to_lowercase();
+        assert!(said.contains(&words.to_lowercase()), "{arguments}: {error}");
+    }
+    assert!(site.got().is_empty());
+}
+
+#[test]
+fn a_rule_about_the_host_holds_and_an_unknown_one_is_no_unknown_list() {
+    let site = Site::says("ok");
+    let conditions =
+        json!({"unknownHostRequiresApproval": true, "methodRequiresApproval": ["GET"]});
+    let get = json!({"tools": {"web_fetch": {"approval": {"conditions": {"methodRequiresApproval": ["GET"]}}}}});
+    let url = json!({"url": named(&site, "site", "/")});
+    let asking = kit(get).approve(Approve::Always);
+    assert!(asking.call("web_fetch", url.clone()).is_ok());
+    assert_eq!(
+        asking.cards().len(),
+        1,
+        "the default of the argument counts"
+    );
+    let listed = kit(
+        json!({"tools": {"web_fetch": {"approval": {"conditions": {"unknownHostRequiresApproval": conditions["unknownHostRequiresApproval"]}}}}}),
+    );
+    assert!(listed.call("web_fetch", url).is_ok());
+    let rule = json!([{"when": {"url": {"regex": "/admin"}}, "decision": "deny"}]);
+    let denied = kit(json!({"tools": {"web_fetch": {"rules": rule}}}));
+    let error = refused(&denied, json!({"url": named(&site, "site", "/admin")}));
+    assert_eq!(error.code, Code::PolicyDenied);
+}
