@@ -161,3 +161,76 @@ fn secrets_are_kept_named_and_forgotten() {
     let (_, out, _) = run(home, &["call", "read_file", "path=a.txt"]);
     assert!(out.contains("hoarded-value-1"), "{out}");
 }
+
+#[test]
+fn an_explanation_foresees_the_request_and_sends_nothing() {
+    let home = workspace("");
+    let user = kit::config(home.path());
+    fs::create_dir_all(&user).unwrap();
+    let site = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    site.set_nonblocking(true).unwrap();
+    let port = site.local_addr().unwrap().port();
+    let settings = "network: {allowedHosts: ['*.site.example', api.example], hosts: {api.site.example: 127.0.0.1}}\n";
+    fs::write(user.join("config.yml"), settings).unwrap();
+    let explain = |arguments: Value| {
+        let arguments = arguments.to_string();
+        told(home.path(), &["policy", "explain", "web_fetch", &arguments])
+    };
+    let fixed = format!("http://API.site.example:{port}/x?y#z");
+    let told = explain(json!({ "url": fixed }));
+    assert_eq!(told["decision"], "allow", "{told}");
+    assert_eq!(
+        told["network"],
+        json!({
+            "method": "GET", "url": format!("http://api.site.example:{port}/x?y"), "scheme": "http",
+            "host": "api.site.example", "port": port, "pattern": "*.site.example", "addresses": ["127.0.0.1"],
+        })
+    );
+    // A name whose addresses only DNS knows: it is not asked.
+    let told = explain(json!({"url": "https://api.example/", "method": "DELETE"}));
+    assert_eq!(told["decision"], "ask", "{told}");
+    assert_eq!(
+        (&told["network"]["port"], &told["network"]["addresses"]),
+        (&json!(443), &Value::Null)
+    );
+    let told = explain(json!({"url": "https://other.example/"}));
+    assert_eq!(told["decision"], "ask", "{told}");
+    assert!(
+        told["wayOut"].to_string().contains("allowedHosts"),
+        "{told}"
+    );
+    for (url, rule) in [
+        ("http://169.254.169.254/", "blockMetadataEndpoints"),
+        ("http://0x7f.1/", "blockPrivateIPs"),
+        ("https://api.example:25/", "blockedPorts"),
+    ] {
+        let told = explain(json!({ "url": url }));
+        assert_eq!(told["decision"], "deny", "{told}");
+        assert!(told["reasons"].to_string().contains(rule), "{told}");
+        assert!(told["wayOut"].to_string().contains("network."), "{told}");
+    }
+    let bad = [
+        "policy",
+        "explain",
+        "web_fetch",
+        r#"{"url": "ftp://a.example/"}"#,
+    ];
+    let (code, _, err) = run(home.path(), &bad);
+    assert!(
+        code == 2 && err.contains("use http or https"),
+        "{code} {err}"
+    );
+    let text = [
+        "policy",
+        "explain",
+        "web_fetch",
+        r#"{"url": "https://api.example/"}"#,
+    ];
+    let (_, out, _) = run(home.path(), &text);
+    assert!(out.contains("listed as api.example"), "{out}");
+    assert!(
+        out.contains("nothing was sent and DNS was not asked"),
+        "{out}"
+    );
+    assert!(site.accept().is_err(), "nobody came");
+}

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use mimir_core::Decision;
 use mimir_core::approval::Fingerprint;
 use mimir_core::command::CommandVerdict;
-use mimir_core::pipeline::Explanation;
+use mimir_core::pipeline::{Explanation, Foreseen};
 use serde::Serialize;
 
 use crate::args::{Approve, Globals};
@@ -28,6 +28,9 @@ struct Explained<'a> {
     /// The remembered approval that answers for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<&'a Fingerprint>,
+    /// The request that the call is about, as far as it is known without sending anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<&'a Foreseen>,
     /// What would let the call through.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     way_out: &'a [String],
@@ -56,6 +59,7 @@ pub async fn run(
         reasons: explanation.evaluation.reasons(),
         commands: explanation.evaluation.commands(),
         lease: explanation.lease.as_ref().map(|lease| &lease.id),
+        network: explanation.network.as_ref(),
         way_out: &explanation.way_out,
     };
     printer.result(&explained, |out| text(out, &explanation))?;
@@ -78,13 +82,20 @@ fn text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
         writeln!(out, "why")?;
     }
     for reason in evaluation.reasons() {
-        let line = format!("{} ({}; {})", reason.text, reason.rule, reason.source);
+        let place = match reason.source.as_str() {
+            "" => String::new(),
+            source => format!("; {source}"),
+        };
+        let line = format!("{} ({}{place})", reason.text, reason.rule);
         writeln!(
             out,
             "  {}: {}",
             word(reason.decision),
             mimir_core::text::visible(&line)
         )?;
+    }
+    if let Some(network) = &explanation.network {
+        request(out, network)?;
     }
     if let Some(lease) = &explanation.lease {
         let id = lease.id.short();
@@ -101,4 +112,32 @@ fn text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
         writeln!(out, "  {}", mimir_core::text::visible(line))?;
     }
     Ok(())
+}
+
+/// The request that a call is about. Nothing of it was sent.
+fn request(out: &mut dyn Write, network: &Foreseen) -> io::Result<()> {
+    let visible = mimir_core::text::visible;
+    let Foreseen {
+        method, url, port, ..
+    } = network;
+    writeln!(out, "request {method} {}", visible(url))?;
+    writeln!(
+        out,
+        "  by {} to {}, port {port}",
+        network.scheme,
+        visible(&network.host)
+    )?;
+    if let Some(pattern) = &network.pattern {
+        writeln!(out, "  listed as {}", visible(pattern))?;
+    }
+    match &network.addresses {
+        Some(all) => {
+            let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+            writeln!(out, "  at {}, without asking DNS", all.join(", "))
+        }
+        None => writeln!(
+            out,
+            "  nothing was sent and DNS was not asked; the addresses of the name are judged when the request is"
+        ),
+    }
 }
