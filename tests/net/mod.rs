@@ -1,6 +1,7 @@
 //! The network as a plugin has it: `wasi:http` and nothing else, under a grant, the settings and a person.
 
 mod exchange;
+mod foreign;
 mod gate;
 mod refusals;
 mod revoked;

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::needs::{NeedKind, Needs};
+use crate::needs::{HostNeed, NeedKind, Needs};
+use crate::network::HostPattern;
 use crate::text;
-use crate::tool::{Definition, Tool, Trust};
+use crate::tool::{Definition, Source, Tool, Trust};
 
 /// `.mimir/tools.lock`: the grants of a workspace, by the place of the plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +50,28 @@ pub struct Grant {
     /// Kinds of needs that were not granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<NeedKind>,
+    /// Hosts that a person has named for a component that cannot ask for any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostNeed>,
+}
+
+/// What a component that cannot say which methods it uses may use of the hosts that were named for it.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// The need of a host that a person names for a component, for every method.
+pub fn named_host(host: &HostPattern) -> HostNeed {
+    HostNeed {
+        host: host.to_string(),
+        methods: METHODS.map(str::to_owned).to_vec(),
+        reason: "named by a person".to_owned(),
+    }
+}
+
+/// Whether hosts can be named for a tool: it can send requests, and cannot say to whom.
+pub fn takes_hosts(tool: &Tool) -> bool {
+    let mut imports = tool.origin.imports.iter();
+    let sends = imports.any(|import| import.starts_with("wasi:http/outgoing-handler"));
+    !tool.origin.speaks && tool.source == Source::Custom && sends
 }
 
 /// What was granted to one tool of a plugin.
@@ -93,9 +116,14 @@ impl Grant {
     pub fn new(tools: &[Arc<Tool>], withheld: Vec<NeedKind>) -> Option<Self> {
         let origin = &tools.first()?.origin;
         let each = tools.iter().map(|tool| {
+            let mut needs = tool.definition.needs.clone();
+            if takes_hosts(tool) {
+                // Those of the grant before: they are named anew, or not.
+                needs.hosts.clear();
+            }
             let grant = ToolGrant {
                 definition: definition_hash(&tool.definition),
-                needs: tool.definition.needs.clone(),
+                needs,
             };
             (tool.name().to_string(), grant)
         });
@@ -104,7 +132,15 @@ impl Grant {
             imports: sorted(&origin.imports),
             tools: each.collect(),
             withheld,
+            hosts: Vec::new(),
         })
+    }
+
+    /// The same with hosts that a person names for tools that cannot.
+    #[must_use]
+    pub fn with_hosts(mut self, hosts: Vec<HostNeed>) -> Self {
+        self.hosts = hosts;
+        self
     }
 
     /// Names the grant of the plugin at `location`: sha256 over all of it, in lower-case hex. A person's word
@@ -137,6 +173,9 @@ impl Grant {
         };
         let mut needs = tool.definition.needs.clone();
         needs.keep(&grant.needs);
+        if takes_hosts(tool) {
+            needs.hosts.clone_from(&self.hosts);
+        }
         self.withheld.iter().for_each(|kind| needs.clear(*kind));
         needs
     }
@@ -197,6 +236,10 @@ pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> boo
         for tool in tools.iter_mut().filter(ours) {
             match &standing {
                 Standing::Granted => {
+                    if takes_hosts(tool) {
+                        // As if it had asked: whoever looks at its needs sees them.
+                        tool.definition.needs.hosts.clone_from(&grant.hosts);
+                    }
                     tool.granted = grant.granted(tool);
                     tool.trust = Trust::Trusted;
                 }

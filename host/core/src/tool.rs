@@ -211,6 +211,9 @@ pub struct Origin {
     pub location: String,
     /// sha256 of the file in lower-case hex.
     pub digest: String,
+    /// Whether it can say of itself what it needs. A component of another family cannot: a person names hosts for it.
+    #[serde(default)]
+    pub speaks: bool,
     /// Interfaces that the component imports: what it could reach if it were granted.
     pub imports: Vec<String>,
     /// What follows from the imports alone, each the end of a sentence about the plugin: `cannot run commands`.

@@ -223,12 +223,14 @@ impl Toolbox {
             });
         }
         let assessed = matches!(description.kind, Kind::Toolset { assessor: true });
+        let speaks = matches!(description.kind, Kind::Toolset { .. });
         let plugin = self.plugin(&found, description.kind);
         kept.insert((found.digest, found.place.clone()), Arc::clone(&plugin));
         let backend = Arc::new(WasmBackend(plugin));
         let pure = is_pure(&description.imports);
         let origin = Arc::new(Origin {
             plugin: description.name.unwrap_or_else(|| found.stem.to_owned()),
+            speaks,
             version: description.version,
             location: found.place.clone(),
             digest: found.digest.to_string(),

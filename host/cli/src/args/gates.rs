@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use mimir_core::needs::NeedKind;
+use mimir_core::network::HostPattern;
 
 use crate::arguments::Words;
 use crate::exit::Failure;
@@ -212,7 +213,9 @@ impl RawAdd {
 #[command(after_help = "\
 Shows what the plugin asks for and asks for a yes. Without a terminal the yes is the digest of exactly the
 build that is meant, as `mimir tools info NAME` shows it:
-  mimir tools trust word_count --digest 9f86d081…")]
+  mimir tools trust word_count --digest 9f86d081…
+A component that was not written for mimir asks for nothing. Whom it may send requests to is said here:
+  mimir tools trust http_client --host api.example.com")]
 pub(super) struct RawTrust {
     /// Name or alias of one of its tools, or its file name
     #[arg(value_name = "NAME")]
@@ -223,6 +226,10 @@ pub(super) struct RawTrust {
     /// Kinds of needs that are not granted
     #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
     without: Vec<Kind>,
+    /// A host that it may reach, for a component that cannot ask for one itself; those of before stay unless some are
+    /// named
+    #[arg(long = "host", value_name = "HOST")]
+    hosts: Vec<HostPattern>,
 }
 
 /// What `tools trust` is asked for.
@@ -234,6 +241,8 @@ pub struct TrustWish {
     pub digest: Option<String>,
     /// What is not granted.
     pub without: Vec<NeedKind>,
+    /// Hosts for a component that cannot ask for any.
+    pub hosts: Vec<HostPattern>,
 }
 
 impl RawTrust {
@@ -245,6 +254,7 @@ impl RawTrust {
             name: self.name,
             digest: self.digest,
             without,
+            hosts: self.hosts,
         }
     }
 }

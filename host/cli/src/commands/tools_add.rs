@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use mimir_core::audit::{Event, Kind};
 use mimir_core::files::{self, Links};
+use mimir_core::grants;
 use mimir_core::{Code, ToolError};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -100,6 +101,12 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
         let name = tool.name();
         note(format_args!(
             "It asks for something: `mimir tools trust {name}` shows and grants it."
+        ));
+    }
+    if let Some(tool) = tools.iter().find(|tool| grants::takes_hosts(tool)) {
+        let name = tool.name();
+        note(format_args!(
+            "It can send requests and cannot say to whom: `mimir tools trust {name} --host HOST` names a host."
         ));
     }
     Ok(Exit::Done)

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_core::audit::{Event, Kind};
-use mimir_core::grants::Grant;
+use mimir_core::grants::{self, Grant};
+use mimir_core::needs::HostNeed;
 use mimir_core::tool::Trust;
 use mimir_core::{Code, Registry, Source, Tool, ToolError};
 use serde_json::json;
@@ -40,6 +41,20 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
             tool.name()
         )));
     }
+    let location = tool.origin.location.clone();
+    let hosts = hosts(&ledger, &location, &wish, tool)?;
+    let mut plugin = plugin;
+    for tool in plugin.iter_mut().filter(|tool| grants::takes_hosts(tool)) {
+        // As a person is shown it.
+        Arc::make_mut(tool)
+            .definition
+            .needs
+            .hosts
+            .clone_from(&hosts);
+    }
+    let Some(tool) = plugin.first() else {
+        return Err(Failure::usage("the plugin has no tools"));
+    };
     match &wish.digest {
         Some(digest) if *digest != tool.origin.digest => {
             return Err(refused(format!(
@@ -59,10 +74,10 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
             }
         }
     }
-    let location = tool.origin.location.clone();
     let Some(grant) = Grant::new(&plugin, wish.without) else {
         return Err(Failure::usage("the plugin has no tools"));
     };
+    let grant = grant.with_hosts(hosts);
     // The bytes that were shown are the bytes that are granted: the digest is of what was described.
     ledger.put(&location, grant)?;
     let event = Event::of(Kind::Grant, SystemTime::now()).with_subject(&location);
@@ -74,6 +89,36 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
         note(format_args!("{location} has its grant, in {lock}"));
     }
     Ok(Exit::Done)
+}
+
+/// The hosts for a plugin that cannot ask for any: those that are named now, or else those of its grant before.
+fn hosts(
+    ledger: &UserLedger,
+    location: &str,
+    wish: &TrustWish,
+    tool: &Tool,
+) -> Result<Vec<HostNeed>, Failure> {
+    if !grants::takes_hosts(tool) {
+        return match wish.hosts.is_empty() {
+            true => Ok(Vec::new()),
+            false => Err(Failure::usage(format!(
+                "`{}` takes no hosts: only a component that imports wasi:http and is no plugin of mimir's own kind cannot ask for them itself",
+                tool.name()
+            ))),
+        };
+    }
+    if !wish.hosts.is_empty() {
+        return Ok(wish.hosts.iter().map(grants::named_host).collect());
+    }
+    // A lock that this person has not written says nothing.
+    let counts = |id: &str| {
+        let book = ledger.book().ok();
+        book.is_some_and(|book| book.grants.get(location).is_some_and(|known| known == id))
+    };
+    let lock = ledger.lock().read().unwrap_or_default();
+    let before = lock.plugins.get(location);
+    let before = before.filter(|grant| counts(&grant.id(location)));
+    Ok(before.map_or_else(Vec::new, |grant| grant.hosts.clone()))
 }
 
 /// Takes back what a plugin was granted.

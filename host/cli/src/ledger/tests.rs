@@ -32,6 +32,7 @@ fn grant(digest: &str) -> Grant {
         imports: vec!["wasi:cli/stdout@0.2.6".into()],
         tools,
         withheld: vec![],
+        hosts: vec![],
     }
 }
 

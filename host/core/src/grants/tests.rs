@@ -13,6 +13,7 @@ fn plugin(digest: &str, change: impl Fn(&mut Tool)) -> Vec<Tool> {
     }];
     tool.definition.needs.tools = vec!["other".into()];
     tool.origin = Arc::new(Origin {
+        speaks: true,
         digest: digest.into(),
         imports: vec!["b".into(), "a".into()],
         ..(*tool.origin).clone()
@@ -157,4 +158,54 @@ fn another_patch_of_wasi_is_no_widening() {
         let changes = tools[0].changes.clone().unwrap();
         assert_eq!(changes.lines.is_empty(), same, "{imports:?}: {changes:?}");
     }
+}
+
+#[test]
+fn a_component_that_cannot_ask_has_the_hosts_that_a_person_names() {
+    let foreign = |digest: &str, speaks| {
+        plugin(digest, |tool| {
+            tool.definition.needs = Needs::default();
+            tool.source = Source::Custom;
+            tool.origin = Arc::new(Origin {
+                speaks,
+                imports: vec!["wasi:http/outgoing-handler@0.2.0".into()],
+                ..(*tool.origin).clone()
+            });
+        })
+    };
+    let host: HostPattern = "api.example".parse().unwrap();
+    let named = || vec![named_host(&host)];
+    let mut tools = foreign("00", false);
+    let grant = Grant::new(&shared(&tools), vec![])
+        .unwrap()
+        .with_hosts(named());
+    let lock = locked(grant);
+    apply(&lock, &mut tools, |_, _| true);
+    assert_eq!(tools[0].granted.hosts, named());
+    assert_eq!(
+        tools[0].definition.needs.hosts,
+        named(),
+        "as if it had asked"
+    );
+    // What it has by its grant is nothing that the next grant finds it asking for.
+    let again = Grant::new(&shared(&tools), vec![]).unwrap();
+    assert!(again.tools["sample"].needs.is_empty() && again.hosts.is_empty());
+
+    let mut rebuilt = foreign("01", false);
+    apply(&lock, &mut rebuilt, |_, _| true);
+    assert_eq!(rebuilt[0].changes, Some(Changes::default()));
+    assert!(rebuilt[0].granted.is_empty());
+
+    let mut asks = foreign("00", true);
+    apply(&lock, &mut asks, |_, _| true);
+    assert!(
+        asks[0].granted.is_empty(),
+        "what can ask gets what it asks for"
+    );
+    let mut withheld = foreign("00", false);
+    let grant = Grant::new(&shared(&withheld), vec![NeedKind::Hosts])
+        .unwrap()
+        .with_hosts(named());
+    apply(&locked(grant), &mut withheld, |_, _| true);
+    assert!(withheld[0].granted.is_empty());
 }

@@ -103,6 +103,7 @@ fn with(name: &str, backend: Fake) -> Tool {
         aliases: vec![],
         source: Source::Custom,
         origin: Arc::new(Origin {
+            speaks: true,
             plugin: name.into(),
             version: "1.0.0".into(),
             location: format!("{name}.wasm"),

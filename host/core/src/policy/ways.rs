@@ -2,6 +2,7 @@
 //! may give or write it. No model reads this.
 
 use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::grants;
 use crate::tool::Tool;
 
 use super::commands;
@@ -84,6 +85,9 @@ fn way(reason: &Reason, tool: &Tool) -> String {
             "a new session has read nothing of strangers; in every session, `tools.{name}.labels.acceptsUntrusted: true` {HERE}"
         ),
         Layer::Network if reason.rule != GRANT => format!("add the host to {rule} {HERE}"),
+        Layer::Network if grants::takes_hosts(tool) => format!(
+            "`mimir tools trust {name} --host HOST` names a host that it may reach; it cannot ask for one itself"
+        ),
         Layer::Network => format!(
             "the plugin must name the host and the method among its needs; or `tools.{name}.approval.conditions.unknownHostRequiresApproval: true` {HERE}, asks you about each other host"
         ),

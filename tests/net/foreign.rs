@@ -1,0 +1,79 @@
+//! A component that was not written for mimir and sends requests: to whom is for a person to say. That one which
+//! nobody here has written works the same is shown in `.ci/foreign`.
+
+use std::sync::Arc;
+
+use mimir_core::grants::{self, Grant, Lock};
+use mimir_core::network::HostPattern;
+use mimir_core::pipeline::World;
+use mimir_core::{Registry, Tool};
+use mimir_testkit::{Approve, Code, Testkit, json};
+
+use super::site::Site;
+use crate::guests;
+
+/// A kit with the program, granted by a person who has named these hosts.
+fn kit(hosts: Option<&[&str]>) -> Testkit {
+    let kit = Testkit::new(guests::HTTP_COMMAND.path).unwrap();
+    let kit = kit.approve(Approve::Always);
+    let Some(hosts) = hosts else { return kit };
+    let tools = kit.tools();
+    let named = hosts
+        .iter()
+        .map(|host| grants::named_host(&host.parse::<HostPattern>().unwrap()));
+    let grant = Grant::new(&tools, vec![])
+        .unwrap()
+        .with_hosts(named.collect());
+    let mut lock = Lock::default();
+    lock.plugins.insert(tools[0].origin.location.clone(), grant);
+    // As it is read from its file.
+    let lock: Lock = serde_json::from_value(json!(lock)).unwrap();
+    let mut tools: Vec<Tool> = tools.iter().map(|tool| Tool::clone(tool)).collect();
+    assert!(grants::apply(&lock, &mut tools, |_, _| true).is_empty());
+    let policy = kit.pipeline().world().policy.clone();
+    let registry = Registry::new(tools, vec![]);
+    kit.pipeline().replace(World { registry, policy });
+    kit
+}
+
+#[test]
+fn it_reaches_the_hosts_that_a_person_has_named_and_no_others() {
+    let site = Arc::new(Site::says("from the site"));
+    let arguments = json!({"args": [site.url("/")]});
+    let granted = kit(Some(&["127.0.0.1"]));
+    let outcome = granted.call("http_command", arguments.clone());
+    assert_eq!(outcome.text(), "from the site");
+    assert!(granted.cards().is_empty());
+    let tool = &granted.tools()[0];
+    assert_eq!(
+        tool.definition.needs.hosts[0].host, "127.0.0.1",
+        "as info shows it"
+    );
+    for hosts in [
+        None,
+        Some(&[][..]),
+        Some(&["api.example", "127.0.0.1:1"][..]),
+    ] {
+        let kit = kit(hosts);
+        let outcome = kit.call("http_command", arguments.clone());
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::PolicyDenied, "{hosts:?}: {error}");
+        assert!(
+            error
+                .way_out
+                .iter()
+                .any(|way| way.contains("mimir tools trust http_command --host")),
+            "{:?}",
+            error.way_out
+        );
+    }
+    assert_eq!(site.got().len(), 1);
+}
+
+#[test]
+fn what_can_ask_for_hosts_is_named_none() {
+    let kit = Testkit::new(guests::FETCH.path).unwrap();
+    assert!(kit.tools().iter().all(|tool| !grants::takes_hosts(tool)));
+    let echo = Testkit::new(guests::ADDER.path).unwrap();
+    assert!(echo.tools().iter().all(|tool| !grants::takes_hosts(tool)));
+}
