@@ -17,6 +17,7 @@ use crate::places::Places;
 use crate::secrets::Secrets;
 use crate::workspace::Workspace;
 
+mod anchor;
 mod faults;
 mod lines;
 mod merge;
@@ -214,12 +215,18 @@ impl ConfigFile {
     fn parse(place: Place, text: &str) -> Result<Self, ToolError> {
         let Place { path, shown, whose } = place;
         let fault = |error: serde_yaml::Error| faults::explain(&shown, &error);
-        let value: Value = serde_yaml::from_str(text).map_err(fault)?;
-        let config = match value {
+        let mut value: Value = serde_yaml::from_str(text).map_err(fault)?;
+        let mut config = match value {
             // A file of comments only.
             Value::Null => Config::default(),
             _ => serde_yaml::from_str(text).map_err(fault)?,
         };
+        if whose != Whose::Project
+            && let Some(folder) = path.parent()
+            && anchor::anchor(&mut value, folder)
+        {
+            config = serde_yaml::from_value(value.clone()).map_err(fault)?;
+        }
         Ok(Self {
             path,
             shown,

@@ -244,3 +244,47 @@ fn both_of_a_teams_files_count_and_one_that_is_both_counts_once() {
     places.named_team = Some(path);
     assert_eq!(Settings::read(&places, &workspace).unwrap().files.len(), 1);
 }
+
+#[test]
+fn the_files_of_a_persons_own_settings_are_not_those_of_a_checkout() {
+    let text = "network: {extraRoots: [ca.pem, /etc/own.pem]}\ntools: {git: {network: {extraRoots: [git.pem]}}}\n";
+    let read = |whose| {
+        let place = Place {
+            path: "/home/me/mimir/config.yml".into(),
+            shown: "config.yml".into(),
+            whose,
+        };
+        ConfigFile::parse(place, text).unwrap()
+    };
+    for whose in [Whose::User, Whose::Machine, Whose::NamedTeam] {
+        let file = read(whose);
+        let own = ["/home/me/mimir/ca.pem", "/etc/own.pem"];
+        assert_eq!(file.config.network.extra_roots, own, "{whose:?}");
+        let git = &file.config.tools.each["git"].network.extra_roots;
+        assert_eq!(*git, ["/home/me/mimir/git.pem"], "{whose:?}");
+        // Also under another file.
+        let other = file("profile: fine\n").unwrap();
+        let both = merge::layers(&[file, other]).unwrap();
+        assert_eq!(both.network.extra_roots, own);
+    }
+    let project = read(Whose::Project);
+    assert_eq!(
+        project.config.network.extra_roots,
+        ["ca.pem", "/etc/own.pem"]
+    );
+}
+
+#[test]
+fn a_search_provider_of_one_file_is_not_asked_with_the_key_of_another() {
+    let user = file("webSearch: {provider: brave, key: OWN}\n").unwrap();
+    let own = file("webSearch: {provider: searxng, url: 'https://s.example'}\n").unwrap();
+    let both = merge::layers(&[user.clone(), own]).unwrap();
+    let search = both.web_search.unwrap();
+    assert_eq!(
+        (search.key, search.url.as_deref()),
+        (None, Some("https://s.example"))
+    );
+    let neither = file("profile: fine\n").unwrap();
+    let kept = merge::layers(&[user, neither]).unwrap().web_search.unwrap();
+    assert_eq!(kept.key.as_deref(), Some("OWN"));
+}
