@@ -1,8 +1,16 @@
 //! Requests that are not let: nothing of them arrives, the guest gets a code, and the outcome says why.
 
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
 use mimir_core::ToolError;
 use mimir_core::audit::Kind;
-use mimir_testkit::{Code, Testkit, Value, json};
+use mimir_core::backend::BoxFuture;
+use mimir_kit::builtins;
+use mimir_net::Resolver;
+use mimir_testkit::{Approve, Code, Testkit, Value, json};
+use mimir_wasm::HostOptions;
 
 use super::site::{Site, reply};
 use super::{fetch, granted};
@@ -88,7 +96,7 @@ fn what_the_settings_forbid_stays_forbidden_under_a_grant() {
 }
 
 #[test]
-fn a_name_that_leads_to_a_private_address_is_refused_unless_it_is_fixed_there() {
+fn a_name_that_is_fixed_to_a_private_address_is_reached_there() {
     let site = Site::says("ok");
     let port = site.address.port();
     let url = format!("http://inside.example:{port}/");
@@ -99,6 +107,54 @@ fn a_name_that_leads_to_a_private_address_is_refused_unless_it_is_fixed_there() 
         site.got()[0].header("host"),
         Some(format!("inside.example:{port}").as_str())
     );
+}
+
+/// Answers for every name what a test likes, one answer after the other; the last one stays.
+struct Names(Mutex<Vec<&'static str>>);
+
+impl Resolver for Names {
+    fn resolve<'a>(&'a self, _: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        let mut answers = self.0.lock().unwrap();
+        let answer = match answers.len() {
+            1 => answers[0],
+            _ => answers.remove(0),
+        };
+        let all = answer.split(' ').map(|address| address.parse().unwrap());
+        Box::pin(std::future::ready(Ok(all.collect())))
+    }
+}
+
+#[test]
+fn a_name_is_refused_for_where_dns_says_that_it_leads() {
+    let site = Site::says("secret");
+    let port = site.address.port();
+    for answers in [
+        vec!["127.0.0.1"],
+        vec!["10.0.0.7"],
+        vec!["169.254.169.254"],
+        vec!["::ffff:127.0.0.1"],
+        vec!["64:ff9b::7f00:1"],
+        // Of several addresses every one counts, and so does a later answer.
+        vec!["93.184.215.14 127.0.0.1"],
+        vec!["127.0.0.1", "93.184.215.14"],
+    ] {
+        let shown = format!("{answers:?}");
+        let folder = tempfile::tempdir().unwrap();
+        let kit = Testkit::at(folder, builtins(), |options| HostOptions {
+            resolver: Some(Arc::new(Names(Mutex::new(answers)))),
+            ..options
+        });
+        let settings = json!({"network": {"mode": "any"}});
+        let kit = kit.unwrap().approve(Approve::Always);
+        let kit = kit.settings(settings).unwrap();
+        let url = format!("http://rebind.example:{port}/");
+        let outcome = kit.call("web_fetch", json!({ "url": url }));
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::PolicyDenied, "{shown}: {error}");
+        let details = error.details.as_ref().unwrap();
+        assert_eq!(details["kind"], "blocked-address", "{shown}: {error}");
+    }
+    assert!(site.got().is_empty());
 }
 
 #[test]

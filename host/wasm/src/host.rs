@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use mimir_net::Resolver;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
@@ -27,6 +28,8 @@ pub struct HostOptions {
     pub pooling: bool,
     /// Hears what is compiled.
     pub on_compile: Option<OnCompile>,
+    /// Answers which addresses a name has that a tool sends a request to; `None` is the system.
+    pub resolver: Option<Arc<dyn Resolver>>,
 }
 
 impl HostOptions {
@@ -37,6 +40,7 @@ impl HostOptions {
             cache_dir: None,
             pooling: true,
             on_compile: None,
+            resolver: None,
         }
     }
 }
@@ -96,6 +100,11 @@ impl WasmHost {
             options,
             running: OnceLock::new(),
         })
+    }
+
+    /// Who answers for names, if not the system.
+    pub(crate) fn resolver(&self) -> Option<Arc<dyn Resolver>> {
+        self.options.resolver.clone()
     }
 
     /// The folder that tools work in.

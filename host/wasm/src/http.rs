@@ -133,12 +133,11 @@ impl Way {
         request: http::Request<WasiBody>,
         options: Option<RequestOptions>,
     ) -> Result<http::Response<WasiBody>, Error> {
-        let workspace = self.plugin.host.workspace();
         let reach = self.effects.reach();
         let link = self
             .plugin
             .clients
-            .link(&self.tool, &reach, workspace)?;
+            .link(&self.tool, &reach, &self.plugin.host)?;
         let secrets = Secrets::held(&self.effects, request.headers()).map(Arc::new);
         let gate = Gate {
             effects: self.effects.clone(),

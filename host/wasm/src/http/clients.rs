@@ -2,13 +2,14 @@
 //! long as what the tool may reach stays the same.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mimir_core::pipeline::{Effects, Reach};
 use mimir_net::{Client, Error, Guard, Limits, PolicyAlone, Roots};
 use wasmtime_wasi_http::RequestOptions;
+
+use crate::host::WasmHost;
 
 /// The clients, by the name of the tool.
 #[derive(Default)]
@@ -29,7 +30,7 @@ impl Clients {
         &self,
         tool: &Arc<str>,
         reach: &Arc<Reach>,
-        workspace: &Path,
+        host: &WasmHost,
     ) -> Result<Link, Error> {
         let kept = |links: &HashMap<Arc<str>, Link>| {
             let link = links.get(tool)?;
@@ -40,11 +41,17 @@ impl Clients {
         if let Some(link) = kept(&lock()) {
             return Ok(link);
         }
-        let roots = Roots::below(workspace, &reach.roots)?;
+        let roots = Roots::below(host.workspace(), &reach.roots)?;
         let guard = Arc::new(Guard::new(reach.policy.clone()));
         // Each request says itself who is asked.
         let authorize = Arc::new(PolicyAlone);
-        let client = Client::new(Arc::clone(&guard), authorize, roots, WIDEST, None);
+        let client = Client::new(
+            Arc::clone(&guard),
+            authorize,
+            roots,
+            WIDEST,
+            host.resolver(),
+        );
         let link = Link {
             client,
             guard,
