@@ -13,6 +13,7 @@ mod list;
 mod mcp;
 mod measure;
 mod memory;
+mod net;
 mod process;
 mod program;
 mod redact;
@@ -50,6 +51,7 @@ const AREAS: &[Area] = &[
     ("redact", redact::bench),
     ("compile", compile::bench),
     ("memory", memory::bench),
+    ("net", net::bench),
 ];
 
 fn main() -> ExitCode {

@@ -1,0 +1,187 @@
+//! The guard of the way out beside the same client without it, and what many requests at a time hold of memory.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy;
+use hyper_util::rt::TokioExecutor;
+use mimir_core::network::{HostPattern, NetworkPolicy, Rules};
+use mimir_kit::builtins;
+use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
+use mimir_testkit::Testkit;
+use serde_json::json;
+
+use crate::measure::{Budget, Pace, Report, Row, time};
+
+/// How many requests, by how many at a time.
+const REQUESTS: usize = 1000;
+const TOGETHER: usize = 8;
+
+/// Bytes of each answer: a large page.
+const ANSWER: usize = 1 << 20;
+
+/// A call may hold its answer some times over: as it came, as text, and as what is made of that. More than this for
+/// each of those under way means that something is not let go.
+const HELD: f64 = 24.0;
+
+pub fn bench(report: &mut Report) {
+    overhead(report);
+    memory(report);
+}
+
+/// A server on loopback that answers every request of a connection with this much.
+fn server(answer: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(stream, answer));
+        }
+    });
+    address
+}
+
+fn serve(mut stream: TcpStream, answer: usize) -> Option<()> {
+    let _ = stream.set_nodelay(true);
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {answer}\r\n\r\n");
+    let line = "some words of a page that is long\n";
+    let mut body = line.repeat(answer / line.len() + 1);
+    body.truncate(answer);
+    let whole = head + &body;
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    loop {
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+        }
+        stream.write_all(whole.as_bytes()).ok()?;
+    }
+}
+
+fn overhead(report: &mut Report) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let url = format!("http://{}/", server(64));
+    let host: HostPattern = "127.0.0.1".parse().unwrap();
+    let rules = Rules {
+        allowed: vec![host.into()],
+        ..Rules::default()
+    };
+    let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
+    let guarded = Client::new(
+        guard,
+        Arc::new(PolicyAlone),
+        Roots::default(),
+        Limits::default(),
+        None,
+    );
+    let bare = legacy::Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
+    let pace = Pace {
+        turn: 200,
+        samples: 20,
+        time: Duration::from_secs(2),
+    };
+    let pair = report.pair(
+        "net",
+        pace,
+        |times| {
+            runtime.block_on(async {
+                let start = Instant::now();
+                for _ in 0..times {
+                    let mut request = Request::new(http_body_util::Empty::<Bytes>::new());
+                    *request.uri_mut() = url.parse().unwrap();
+                    let answer = guarded.send(request).await.unwrap();
+                    assert_eq!(answer.collect().await.unwrap().to_bytes().len(), 64);
+                }
+                start.elapsed()
+            })
+        },
+        |times| {
+            runtime.block_on(async {
+                let start = Instant::now();
+                for _ in 0..times {
+                    let mut request = Request::new(Full::default());
+                    *request.uri_mut() = url.parse().unwrap();
+                    let answer = bare.request(request).await.unwrap();
+                    assert_eq!(answer.collect().await.unwrap().to_bytes().len(), 64);
+                }
+                start.elapsed()
+            })
+        },
+    );
+    report.row(Row {
+        name: "a guarded request on a kept connection, loopback".to_owned(),
+        ours: time(pair.ours),
+        reference: format!("{} the same client without the guard", time(pair.reference)),
+        ratio: pair.ratio(),
+        budget: Budget::AtMost(1.1),
+    });
+}
+
+fn memory(report: &mut Report) {
+    let address = server(ANSWER);
+    let settings = json!({
+        "network": {"allowedHosts": ["127.0.0.1"]},
+        "tools": {"web_fetch": {"labels": {"acceptsUntrusted": true}}},
+    });
+    let kit = Testkit::with_bundled(builtins()).unwrap();
+    let kit = kit.settings(settings).unwrap();
+    let call = || {
+        let arguments = json!({"url": format!("http://{address}/")});
+        let outcome = kit.call("web_fetch", arguments);
+        assert!(outcome.is_ok(), "{}", outcome.text());
+    };
+    // What is made once is made before.
+    let together = |requests: usize| {
+        std::thread::scope(|scope| {
+            for _ in 0..TOGETHER {
+                scope.spawn(|| (0..requests / TOGETHER).for_each(|_| call()));
+            }
+        });
+    };
+    together(TOGETHER);
+    let Some(before) = forget_peak() else {
+        return;
+    };
+    let start = Instant::now();
+    together(REQUESTS);
+    let took = start.elapsed();
+    let Some(peak) = status("VmHWM:") else { return };
+    let grown = peak.saturating_sub(before) as f64;
+    let answers = (TOGETHER * ANSWER) as f64;
+    let mib = |bytes: f64| format!("{:.0} MiB", bytes / f64::from(1 << 20));
+    report.row(Row {
+        name: format!(
+            "memory of {REQUESTS} web_fetch calls of 1 MiB, {TOGETHER} at a time ({:.1} s)",
+            took.as_secs_f64()
+        ),
+        ours: mib(grown),
+        reference: format!("{} answers under way", mib(answers)),
+        ratio: grown / answers,
+        budget: Budget::AtMost(HELD),
+    });
+}
+
+/// The memory that this process has now, from which its peak counts anew; nothing where the system doesn't say.
+fn forget_peak() -> Option<u64> {
+    std::fs::write("/proc/self/clear_refs", "5").ok()?;
+    status("VmRSS:")
+}
+
+fn status(key: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes << 10)
+}
