@@ -32,7 +32,7 @@ const OURS: &[(&str, &[&str])] = &[
         ],
     ),
     ("mimir-sdk", &[]),
-    ("mimir-testkit", &["mimir-core", "mimir-wasm"]),
+    ("mimir-testkit", &["mimir-core", "mimir-process", "mimir-wasm"]),
     ("mimir-guests", &[]),
     (
         "mimir-tests",

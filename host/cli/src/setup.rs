@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use mimir_core::approval::{Chain, Ledger, NoLedger};
 use mimir_core::audit::{AuditSink as _, Event, FileAudit, Kind};
-use mimir_core::command::NoRunner;
 use mimir_core::grants;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::tool::Trust;
 use mimir_core::{Approver, Clock, Code, Pipeline, Policy, Registry, Tool, ToolError};
+use mimir_process::LazyCommands;
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 
 use crate::args::Globals;
@@ -204,7 +204,10 @@ impl Setup {
             )),
             audit: self.audit(),
             clock,
-            runner: Arc::new(NoRunner),
+            runner: Arc::new(LazyCommands::new(
+                self.workspace.root(),
+                self.settings.config.sandbox.clone(),
+            )),
         };
         Pipeline::new(world, ports)
     }

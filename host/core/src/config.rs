@@ -46,6 +46,8 @@ pub struct Config {
     pub approval: ApprovalDefaults,
     /// Which commands may run.
     pub exec_approvals: ExecApprovals,
+    /// The sandbox that commands run in.
+    pub sandbox: SandboxSettings,
     /// Secrets that are taken from variables of the host, by name. Those of a project count once a person has
     /// accepted its file.
     pub secrets: BTreeMap<String, SecretSettings>,
@@ -309,6 +311,7 @@ impl Config {
     /// Checks that every bound is one that can be held.
     pub fn check(&self) -> Result<(), OutOfRange> {
         self.limits.check("limits")?;
+        self.sandbox.check("sandbox")?;
         limits::check_time("tools.maxExecutionTime", self.tools.max_execution_time)?;
         for (tool, settings) in &self.tools.each {
             settings.limits.check(&format!("tools.{tool}.limits"))?;

@@ -61,6 +61,7 @@ pub(super) fn later(old: &Config, now: &Config) -> Vec<&'static str> {
     let differs = [
         ("audit", old.audit != now.audit),
         ("approvals", old.approvals != now.approvals),
+        ("sandbox", old.sandbox != now.sandbox),
         ("secrets", old.secrets != now.secrets),
     ];
     let differs = differs.into_iter().filter(|(_, differs)| *differs);

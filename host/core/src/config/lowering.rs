@@ -6,7 +6,7 @@ use crate::decision::Decision;
 use crate::limits::Limits;
 use crate::outcome::{DataClass, TrustLevel};
 
-use super::{Config, ExecMode, LimitSettings, RuleSettings, ToolSettings};
+use super::{Config, ExecMode, LimitSettings, RuleSettings, SandboxSettings, ToolSettings};
 
 impl Config {
     /// The keys of this file that lower a bar which `below` has set, each with its value where that is short.
@@ -32,6 +32,7 @@ impl Config {
             Some(ExecMode::Allowlist) => keys.push("execApprovals.approvals".to_owned()),
             Some(ExecMode::Deny) | None => {}
         }
+        self.sandbox.lowering(&below.sandbox, &mut keys);
         let base = below.limits();
         if self.limits.raises(base) {
             keys.push("limits".to_owned());
@@ -68,6 +69,7 @@ impl Config {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
+        self.sandbox.within(&below.sandbox);
         self.approvals = below.approvals;
         self.secrets.clone_from(&below.secrets);
         // What is looked for, and the secret, would go wherever a file says that nobody has accepted.
@@ -120,6 +122,71 @@ impl super::LabelSettings {
     }
 }
 
+impl SandboxSettings {
+    /// What makes the sandbox another one, or lets more through it. Only bounds can be tighter and nothing else.
+    fn lowering(&self, below: &Self, keys: &mut Vec<String>) {
+        if self.mode.is_some() && self.mode != below.mode {
+            keys.push("sandbox.mode".to_owned());
+        }
+        for (key, differs) in [
+            ("image", self.image.is_some() && self.image != below.image),
+            (
+                "socket",
+                self.socket.is_some() && self.socket != below.socket,
+            ),
+            (
+                "networkAccess",
+                self.network_access == Some(true) && below.network_access != Some(true),
+            ),
+            (
+                "maxMemoryMb",
+                raises(self.max_memory_mb, below.max_memory_mb),
+            ),
+            (
+                "maxCpuPercent",
+                raises(self.max_cpu_percent, below.max_cpu_percent),
+            ),
+            (
+                "maxProcesses",
+                raises(self.max_processes, below.max_processes),
+            ),
+        ] {
+            if differs {
+                keys.push(format!("sandbox.{key}"));
+            }
+        }
+        let known = |mount| below.bind_mounts.contains(mount);
+        let more = self.bind_mounts.iter().filter(|mount| !known(*mount));
+        keys.extend(more.map(|mount| format!("sandbox.bindMounts: {}", mount.from)));
+    }
+
+    fn within(&mut self, below: &Self) {
+        *self = Self {
+            network_access: match (self.network_access, below.network_access) {
+                (Some(false), _) => Some(false),
+                (_, other) => other,
+            },
+            max_memory_mb: tighter(self.max_memory_mb, below.max_memory_mb),
+            max_cpu_percent: tighter(self.max_cpu_percent, below.max_cpu_percent),
+            max_processes: tighter(self.max_processes, below.max_processes),
+            ..below.clone()
+        };
+    }
+}
+
+/// Whether a bound is wider than what was set; where nothing was, the usual bound may be tighter than any number.
+fn raises<T: Ord>(bound: Option<T>, below: Option<T>) -> bool {
+    bound.is_some_and(|bound| below.is_none_or(|below| bound > below))
+}
+
+/// The tighter one of what was set and what is set; a new bound counts only beside an old one.
+pub(super) fn tighter<T: Ord>(bound: Option<T>, below: Option<T>) -> Option<T> {
+    match (bound, below) {
+        (Some(bound), Some(below)) => Some(bound.min(below)),
+        (_, below) => below,
+    }
+}
+
 fn rules(place: &str, rules: &[RuleSettings], keys: &mut Vec<String>) {
     for (at, rule) in rules.iter().enumerate() {
         if rule.decision == Decision::Allow {
@@ -145,6 +212,20 @@ mod tests {
                 json!({"tools": {"a": {"approval": "auto"}}}),
                 "tools.a.approval: allow",
             ),
+            (json!({"sandbox": "none"}), "sandbox.mode"),
+            (
+                json!({"sandbox": {"networkAccess": true}}),
+                "sandbox.networkAccess",
+            ),
+            (
+                json!({"sandbox": {"bindMounts": ["/data"]}}),
+                "sandbox.bindMounts: /data",
+            ),
+            (
+                json!({"sandbox": {"maxMemoryMb": 64}}),
+                "sandbox.maxMemoryMb",
+            ),
+            (json!({"sandbox": {"image": "x"}}), "sandbox.image"),
             (
                 json!({"tools": {"a": {"approval": {"level": "allow"}}}}),
                 "tools.a.approval: allow",

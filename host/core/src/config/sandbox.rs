@@ -14,8 +14,8 @@ use super::OutOfRange;
 /// `sandbox`: the name of one, or a block with what it is to hold.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SandboxSettings {
-    /// Which one.
-    pub mode: SandboxMode,
+    /// Which one; not set, it is [`SandboxMode::Auto`].
+    pub mode: Option<SandboxMode>,
     /// The image of containers.
     pub image: Option<String>,
     /// The socket of the container engine, where it is none of the usual ones.
@@ -67,7 +67,7 @@ pub struct BindMount {
 struct Block {
     /// Which one.
     #[serde(alias = "type")]
-    mode: SandboxMode,
+    mode: Option<SandboxMode>,
     /// The image of containers.
     image: Option<String>,
     /// The socket of the container engine, where it is none of the usual ones.
@@ -142,7 +142,7 @@ impl<'de> Deserialize<'de> for SandboxSettings {
             fn visit_str<E: de::Error>(self, name: &str) -> Result<SandboxSettings, E> {
                 let mode = SandboxMode::deserialize(de::value::StrDeserializer::new(name))?;
                 Ok(SandboxSettings {
-                    mode,
+                    mode: Some(mode),
                     ..SandboxSettings::default()
                 })
             }
@@ -241,8 +241,8 @@ mod tests {
             ("none", SandboxMode::None),
             ("off", SandboxMode::None),
         ] {
-            assert_eq!(read(json!(name)).unwrap().mode, mode);
-            assert_eq!(read(json!({"type": name})).unwrap().mode, mode);
+            assert_eq!(read(json!(name)).unwrap().mode, Some(mode));
+            assert_eq!(read(json!({"type": name})).unwrap().mode, Some(mode));
         }
         let block = read(json!({
             "mode": "docker", "image": "node:22", "bindMounts": ["/data", "/a:/b:rw"],

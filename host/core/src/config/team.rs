@@ -1,7 +1,31 @@
 //! A team's settings above those of the user and the project. Its rules are judged beside theirs, and its bounds
 //! of calls are caps: see [`Policy`](crate::Policy). This is the rest.
 
-use super::Config;
+use super::lowering::tighter;
+use super::{Config, SandboxSettings};
+
+impl SandboxSettings {
+    /// What a team sets goes before these, and its bounds are caps.
+    fn under_team(&mut self, team: &Self) {
+        self.mode = team.mode.or(self.mode);
+        if let Some(image) = &team.image {
+            self.image = Some(image.clone());
+        }
+        if let Some(socket) = &team.socket {
+            self.socket = Some(socket.clone());
+        }
+        if !team.bind_mounts.is_empty() {
+            self.bind_mounts.clone_from(&team.bind_mounts);
+        }
+        self.network_access = team.network_access.or(self.network_access);
+        let cap = |own: Option<u64>, cap: Option<u64>| tighter(own.or(cap), cap).or(own);
+        self.max_memory_mb = cap(self.max_memory_mb, team.max_memory_mb);
+        self.max_processes = cap(self.max_processes, team.max_processes);
+        let percent = |percent: Option<u32>| percent.map(u64::from);
+        let percent = cap(percent(self.max_cpu_percent), percent(team.max_cpu_percent));
+        self.max_cpu_percent = percent.and_then(|percent| u32::try_from(percent).ok());
+    }
+}
 
 impl Config {
     /// Lays a team's file over these settings: what it sets goes before them, and how long a person has to answer
@@ -39,6 +63,7 @@ impl Config {
         if sets("webSearch") {
             self.web_search.clone_from(&team.web_search);
         }
+        self.sandbox.under_team(&team.sandbox);
         let secrets = team.secrets.iter();
         self.secrets
             .extend(secrets.map(|(name, secret)| (name.clone(), secret.clone())));
@@ -50,7 +75,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::config::{Durability, OnFailure, Profile};
+    use crate::config::{Durability, OnFailure, Profile, SandboxMode};
 
     fn config(value: &Value) -> Config {
         serde_json::from_value(value.clone()).unwrap()
@@ -64,6 +89,21 @@ mod tests {
             team.pointer(&pointer).is_some()
         });
         settings
+    }
+
+    #[test]
+    fn a_team_says_where_commands_run_and_caps_what_they_use() {
+        let user = json!({"sandbox": {"mode": "none", "maxMemoryMb": 900, "networkAccess": true, "bindMounts": ["/data"]}});
+        assert_eq!(under(&json!({}), &user).sandbox, config(&user).sandbox);
+        let team = json!({"sandbox": {"mode": "process", "maxMemoryMb": 500, "maxProcesses": 9, "networkAccess": false, "bindMounts": ["/team"]}});
+        assert_eq!(under(&team, &user).sandbox, config(&team).sandbox);
+        let wider = json!({"sandbox": {"maxMemoryMb": 2000}});
+        assert_eq!(under(&wider, &user).sandbox.max_memory_mb, Some(900));
+        assert_eq!(
+            under(&json!({"sandbox": "auto"}), &user).sandbox.mode,
+            Some(SandboxMode::Auto),
+            "never none"
+        );
     }
 
     #[test]

@@ -25,7 +25,8 @@ const OURS: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/passwd", "/.void"];
 /// The sandbox that the settings name, if it is to be had and can hold all that they ask for. `auto` is the strongest
 /// of this machine and never `none`.
 pub fn choose(settings: &SandboxSettings) -> Result<Chosen, Fault> {
-    let sandbox: Arc<dyn Sandbox> = match settings.mode {
+    let mode = settings.mode.unwrap_or_default();
+    let sandbox: Arc<dyn Sandbox> = match mode {
         SandboxMode::Auto | SandboxMode::Process => process()?,
         SandboxMode::Container => {
             return Err(Fault::Unavailable {
@@ -44,7 +45,7 @@ pub fn choose(settings: &SandboxSettings) -> Result<Chosen, Fault> {
     if settings.image.is_some() || settings.socket.is_some() {
         return Err(cannot("an image or a socket", "only containers have one"));
     }
-    let bare = settings.mode == SandboxMode::None;
+    let bare = mode == SandboxMode::None;
     let network = match (bare, settings.network_access) {
         (true, Some(false)) => {
             return Err(cannot(

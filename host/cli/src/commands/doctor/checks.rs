@@ -8,6 +8,7 @@ use mimir_core::config::OnFailure;
 use mimir_core::files::{self, Links};
 use mimir_core::tool::Source;
 use mimir_core::{Quarantined, Registry, ToolError, text};
+use mimir_process::sandbox::choose;
 use mimir_wasm::{Allocation, CacheState, EngineFacts, WASMTIME_VERSION as WASMTIME};
 
 use crate::commands::tools_build::has_target;
@@ -336,6 +337,29 @@ pub fn building(root: &Path) -> Finding {
             "building",
             "no Rust, which `mimir tools build` needs",
             "https://rustup.rs installs it",
+        ),
+    }
+}
+
+/// Where commands run, and what that gives here.
+pub fn sandbox(setup: &Setup) -> Finding {
+    match choose(&setup.settings.config.sandbox) {
+        Ok(chosen) => {
+            let name = chosen.sandbox.name();
+            let gives = chosen.sandbox.available().unwrap_or_default().join("; ");
+            match name {
+                "none" => Finding::fair(
+                    "sandbox",
+                    format!("none, as the settings say: {gives}"),
+                    "`sandbox: auto` in your config takes the strongest that this machine has",
+                ),
+                _ => Finding::good("sandbox", format!("{name}: {gives}")),
+            }
+        }
+        Err(fault) => Finding::fair(
+            "sandbox",
+            format!("commands do not run: {fault}"),
+            "`sandbox` in your config names another one; `none` runs them as they are",
         ),
     }
 }
