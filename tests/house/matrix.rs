@@ -32,7 +32,10 @@ const OURS: &[(&str, &[&str])] = &[
         ],
     ),
     ("mimir-sdk", &[]),
-    ("mimir-testkit", &["mimir-core", "mimir-process", "mimir-wasm"]),
+    (
+        "mimir-testkit",
+        &["mimir-core", "mimir-process", "mimir-wasm"],
+    ),
     ("mimir-guests", &[]),
     (
         "mimir-tests",

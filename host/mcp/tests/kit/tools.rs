@@ -62,6 +62,7 @@ pub fn tool(name: &str, backend: Fake) -> Tool {
             version: "1.0.0".into(),
             location: "built-in".into(),
             digest: "00".into(),
+            speaks: true,
             imports: vec![],
             proofs: vec![],
         }),

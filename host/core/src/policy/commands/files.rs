@@ -350,20 +350,31 @@ fn finds_files(simple: &Simple) -> bool {
 /// broad one finds is what lies there, and was not meant by name.
 fn spoken_of(glob: &str, rules: &PathRules, writes: bool) -> Option<&'static str> {
     // Of a glob that cannot be read, any name may be meant.
-    let matcher = GlobBuilder::new(glob).build().map(|glob| glob.compile_matcher());
+    let matcher = GlobBuilder::new(glob)
+        .build()
+        .map(|glob| glob.compile_matcher());
     // A wildcard at the beginning of a name leaves those with a dot out.
     let dots = glob.starts_with('.');
     let hits = |name: &str| {
         let sees = dots || !name.starts_with('.');
-        sees && matcher.as_ref().map_or(true, |matcher| matcher.is_match(name))
+        sees && matcher
+            .as_ref()
+            .map_or(true, |matcher| matcher.is_match(name))
     };
     let is_shielded = |name: &str| {
         let verdict = rules.check_file(name);
-        let rule = if writes { verdict.against_writing() } else { verdict.against_reading() };
+        let rule = if writes {
+            verdict.against_writing()
+        } else {
+            verdict.against_reading()
+        };
         rule.is_some()
     };
     if BROAD.iter().any(|name| hits(name)) {
         return None;
     }
-    NAMES.iter().copied().find(|name| hits(name) && is_shielded(name))
+    NAMES
+        .iter()
+        .copied()
+        .find(|name| hits(name) && is_shielded(name))
 }
