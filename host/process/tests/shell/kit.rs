@@ -6,10 +6,10 @@ use std::time::{Instant, SystemTime};
 use mimir_core::approval::{Answer, NoLedger};
 use mimir_core::audit::{AuditError, AuditSink, Event};
 use mimir_core::backend::{BoxFuture, Raw};
-use mimir_core::call::{Call, CallContext, Observer, RequestId};
-use mimir_core::command::{Finished, Job, JobId, Owner, Piece, Program, Runner, Script};
+use mimir_core::call::{Call, CallContext, RequestId};
+use mimir_core::command::{Program, Runner, Script};
 use mimir_core::config::Config;
-use mimir_core::pipeline::{Explanation, Permitted, Pipeline, Ports, World};
+use mimir_core::pipeline::{Explanation, Pipeline, Ports, World};
 use mimir_core::{
     Approved, Approver, Backend, Card, Clock, Code, Decision, Definition, Group, Hints, Needs,
     Origin, Policy, Redactor, Registry, Risk, Schema, Source, Tool, ToolError, ToolName,
