@@ -85,7 +85,8 @@ fn commands_by_pattern(key: &str) {
     let kit = shell(listed(key, json!("git log *")));
     for (command, decision) in [
         ("git log -1", Decision::Allow),
-        ("git log; rm x", Decision::Ask),
+        ("git log; rm x", Decision::Deny),
+        ("git log; $x", Decision::Ask),
         ("git status", Decision::Deny),
     ] {
         let said = goes(&kit, "echo", json!({ "command": command }));

@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExecApprovals {
-    /// Which commands run; not set, each tool's own rules decide.
+    /// Which commands run; not set, those that only read do, and the others are asked about.
     pub mode: Option<ExecMode>,
     /// The commands that `allowlist` lets through.
     pub approvals: Vec<ExecApproval>,
