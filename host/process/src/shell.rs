@@ -1,6 +1,6 @@
 //! Programs, read: which commands a shell text or an argument vector comes to, each as a list of words that can be judged.
 //!
-//! A text goes through two readers. Ours ([`lexer`]) splits it into words and stops at whatever shells could take in two
+//! A text goes through two readers. Ours (`lexer`) splits it into words and stops at whatever shells could take in two
 //! ways; `brush-parser`, which is written to parse as bash does, gives it its structure. Their words must be the same.
 //! What either does not read, and what only the shell will know, is said in words and never guessed.
 //!

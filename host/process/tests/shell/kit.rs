@@ -90,6 +90,7 @@ fn exec() -> Tool {
             digest: "00".into(),
             imports: vec![],
             proofs: vec![],
+            speaks: true,
         }),
         trust: mimir_core::tool::Trust::Trusted,
         granted: Needs::default(),
