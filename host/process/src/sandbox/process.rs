@@ -7,6 +7,7 @@
 //!
 //! Linux 5.12 or newer, as the first that sets attributes of a whole tree of mounts.
 
+mod berth;
 mod cgroup;
 mod filter;
 mod handle;
@@ -27,6 +28,7 @@ use seccompiler::BpfProgram;
 
 use super::environment::Ambient;
 use super::{Bound, Child, Fault, Network, Sandbox, Spec};
+use berth::Berths;
 use cgroup::Tree;
 use view::View;
 
@@ -37,6 +39,7 @@ pub struct ProcessSandbox {
     ambient: Ambient,
     view: View,
     groups: Tree,
+    berths: Berths,
     landlock: Option<ABI>,
     filters: Result<Vec<BpfProgram>, String>,
     /// Whether a command can be run in it: found out by running one.
@@ -64,6 +67,7 @@ impl ProcessSandbox {
             view: View::of_this_machine(&ambient),
             ambient,
             groups: Tree::find(),
+            berths: Berths::default(),
             landlock: landlock::abi(),
             filters: filter::filters().map_err(|error| error.to_string()),
             tried: OnceLock::new(),

@@ -32,6 +32,8 @@ pub(super) struct Groups {
     unified: bool,
     /// What says whether something was killed for its memory.
     events: Option<PathBuf>,
+    /// How much was killed for its memory before the present command.
+    killed_before: u64,
 }
 
 impl Tree {
@@ -107,6 +109,11 @@ impl Tree {
         }
     }
 
+    /// Whether groups are of the first version.
+    pub(super) fn is_first(&self) -> bool {
+        !self.unified && (self.memory.is_some() || self.pids.is_some())
+    }
+
     pub(super) fn holds_memory(&self) -> bool {
         self.memory.is_some()
     }
@@ -161,8 +168,8 @@ impl Tree {
         }
         if let Some(parent) = &self.pids {
             let folder = make(parent)?;
-            // And the first process of the namespace.
-            let most = bounds.processes.value().saturating_add(1);
+            // And the first process of the namespace, and the thread that forked it.
+            let most = bounds.processes.value().saturating_add(2);
             fs::write(folder.join("pids.max"), most.to_string())?;
         }
         if let (Some(parent), Some(percent)) = (&self.cpu, bounds.cpu) {
@@ -189,35 +196,40 @@ impl Groups {
     /// The group that a process can begin in.
     pub(super) fn begins_in(&self) -> io::Result<Option<OwnedFd>> {
         let folder = self.folders.first().filter(|_| self.unified);
-        let file = folder.map(|folder| fs::File::open(folder)).transpose()?;
+        let file = folder.map(fs::File::open).transpose()?;
         Ok(file.map(OwnedFd::from))
     }
 
-    /// Files to which a process writes `0` to get into the others.
-    pub(super) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
-        let open = |folder: &PathBuf| {
-            let file = folder.join("cgroup.procs");
-            let file = fs::OpenOptions::new().write(true).open(file);
-            file.map(OwnedFd::from)
-        };
-        self.folders
-            .iter()
-            .filter(|_| !self.unified)
-            .map(open)
-            .collect()
+    /// Files to which a thread writes `0` to get in.
+    pub(super) fn thread_doors(&self) -> Vec<PathBuf> {
+        let tasks = |folder: &PathBuf| folder.join("tasks");
+        self.folders.iter().map(tasks).collect()
     }
 
-    /// Whether something was killed because the memory was used up.
+    /// Another command begins.
+    pub(super) fn begin(&mut self) {
+        self.killed_before = self.killed();
+    }
+
+    /// Whether something of the present command was killed because the memory was used up.
     pub(super) fn out_of_memory(&self) -> bool {
-        let text = self
-            .events
-            .as_ref()
-            .and_then(|file| fs::read_to_string(file).ok());
-        text.is_some_and(|text| {
-            text.lines()
-                .filter_map(|line| line.strip_prefix("oom_kill "))
-                .any(|count| count.trim() != "0")
-        })
+        self.killed() > self.killed_before
+    }
+
+    fn killed(&self) -> u64 {
+        let events = self.events.as_ref();
+        let text = events.and_then(|file| fs::read_to_string(file).ok());
+        let count = text.iter().flat_map(|text| text.lines());
+        let mut count = count.filter_map(|line| line.strip_prefix("oom_kill "));
+        count
+            .next()
+            .and_then(|count| count.trim().parse().ok())
+            .unwrap_or(0)
+    }
+
+    #[cfg(test)]
+    pub(super) fn folders(&self) -> &[PathBuf] {
+        &self.folders
     }
 }
 

@@ -10,9 +10,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tokio::net::unix::pipe;
 
-use super::cgroup::Groups;
 use super::plan::{Record, Stage};
-use super::start::{begun, record};
+use super::start::{Hold, begun, record};
 use super::sys;
 use crate::sandbox::{Exit, Fault, Handle};
 
@@ -24,7 +23,7 @@ pub(super) struct Held {
     _life: OwnedFd,
     exit: Option<Exit>,
     /// Removed when all processes in them are gone.
-    groups: Option<Groups>,
+    groups: Option<Hold>,
 }
 
 enum Status {
@@ -37,7 +36,7 @@ impl Held {
         process: OwnedFd,
         status: OwnedFd,
         life: OwnedFd,
-        groups: Groups,
+        groups: Hold,
     ) -> io::Result<Self> {
         Ok(Self {
             process: Arc::new(process),
@@ -93,7 +92,7 @@ impl Held {
             Ok(status) => record(status).await,
             Err(_) => None,
         };
-        let out_of_memory = self.groups.as_ref().is_some_and(Groups::out_of_memory);
+        let out_of_memory = self.groups.as_ref().is_some_and(Hold::out_of_memory);
         let exit = Exit {
             code: match said {
                 Some(Record::Exited(code)) => code,

@@ -65,9 +65,6 @@ fn tell(plan: &Plan, record: Record) {
 fn room(plan: &Plan) -> Done {
     // What a terminal sends to its group is not for this one.
     setsid().at(Stage::Session)?;
-    for group in &plan.groups {
-        write(group, b"0").at(Stage::Group)?;
-    }
     sys::new_cgroup_namespace().at(Stage::Group)?;
     put(c"/proc/self/setgroups", b"deny").at(Stage::Identity)?;
     put(c"/proc/self/uid_map", &plan.uid_map).at(Stage::Identity)?;

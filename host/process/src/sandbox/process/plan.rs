@@ -16,8 +16,6 @@ use super::sys::Pointers;
 
 /// What the child does, and what it has for that.
 pub(super) struct Plan {
-    /// The group files that it writes itself into.
-    pub(super) groups: Vec<OwnedFd>,
     pub(super) uid_map: Vec<u8>,
     pub(super) gid_map: Vec<u8>,
     /// The new root, made in this order.

@@ -13,6 +13,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
+use super::berth::Lent;
+use super::cgroup::Groups;
 use super::handle::Held;
 use super::landlock::Landlock;
 use super::plan::{Plan, Record, Stage, c_path};
@@ -68,10 +70,10 @@ impl ProcessSandbox {
             .landlock
             .map(|abi| Landlock::new(abi, &root.writable))
             .transpose();
-        let groups = self.groups.make(&spec.bounds)?;
-        let group = groups
-            .begins_in()
-            .map_err(Fault::io("the control group of a command cannot be opened"))?;
+        let groups = match self.groups.is_first() {
+            true => Hold::Lent(self.berths.take(&self.groups, &spec.bounds)?),
+            false => Hold::Own(self.groups.make(&spec.bounds)?),
+        };
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
         let make = || -> io::Result<(Plan, [OwnedFd; 3], OwnedFd, OwnedFd)> {
             let (stdin, to_stdin) = pipes()?;
@@ -95,7 +97,6 @@ impl ProcessSandbox {
                 rustix::process::getegid().as_raw(),
             );
             let plan = Plan {
-                groups: groups.doors()?,
                 uid_map: format!("{} {user} 1", identity.user).into_bytes(),
                 gid_map: format!("{} {group} 1", identity.group).into_bytes(),
                 steps: root.steps,
@@ -116,15 +117,11 @@ impl ProcessSandbox {
             };
             Ok((plan, [to_stdin, from_stdout, from_stderr], status, life))
         };
-        let (mut plan, [stdin, stdout, stderr], status, life) =
+        let (plan, [stdin, stdout, stderr], status, life) =
             make().map_err(Fault::io("a command could not be prepared"))?;
-        let pidfd = sys::fork(
-            sys::NAMESPACES,
-            group.as_ref().map(OwnedFd::as_fd),
-            &mut plan,
-            inside::first,
-        )
-        .map_err(|error| setup("making its namespaces", error))?;
+        let pidfd = groups
+            .fork(plan)
+            .map_err(|error| setup("making its namespaces", error))?;
         let held = Held::new(pidfd, status, life, groups)
             .map_err(Fault::io("a command cannot be waited for"))?;
         Ok(Forked {
@@ -157,6 +154,34 @@ impl ProcessSandbox {
             }
         }
         Err(last)
+    }
+}
+
+/// The groups of a command, while it runs.
+pub(super) enum Hold {
+    Own(Groups),
+    Lent(Lent),
+}
+
+impl Hold {
+    fn fork(&self, mut plan: Plan) -> io::Result<OwnedFd> {
+        match self {
+            Self::Own(groups) => {
+                let group = groups.begins_in()?;
+                let group = group.as_ref().map(OwnedFd::as_fd);
+                sys::fork(sys::NAMESPACES, group, &mut plan, inside::first)
+            }
+            Self::Lent(lent) => {
+                lent.run(move || sys::fork(sys::NAMESPACES, None, &mut plan, inside::first))?
+            }
+        }
+    }
+
+    pub(super) fn out_of_memory(&self) -> bool {
+        match self {
+            Self::Own(groups) => groups.out_of_memory(),
+            Self::Lent(lent) => lent.out_of_memory(),
+        }
     }
 }
 

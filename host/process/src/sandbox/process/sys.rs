@@ -207,6 +207,9 @@ pub(super) struct Pointers(
     #[expect(dead_code, reason = "it keeps what is pointed to")] Vec<std::ffi::CString>,
 );
 
+// SAFETY: it points to what it owns, which does not move when it does and is changed by nobody.
+unsafe impl Send for Pointers {}
+
 impl Pointers {
     pub(super) fn new(strings: Vec<std::ffi::CString>) -> Self {
         let pointers = strings.iter().map(|string| string.as_ptr());

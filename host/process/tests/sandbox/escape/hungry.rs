@@ -110,34 +110,3 @@ async fn a_file_and_the_temporary_folder_have_an_end() {
     let said = world.sh("df --output=size -BG /tmp | tail -1").await;
     assert_eq!(said.out.trim(), "2G", "{said:?}");
 }
-
-#[tokio::test]
-async fn no_control_group_is_left() {
-    let world = World::new();
-    world.sh("true").await;
-    drop(sandbox().start(&world.script("sleep 100")).await.unwrap());
-    let of_ours = format!("mimir-{}-", std::process::id());
-    let find = || {
-        let found = std::process::Command::new("find")
-            .args([
-                "/sys/fs/cgroup",
-                "-maxdepth",
-                "6",
-                "-name",
-                &format!("{of_ours}*"),
-            ])
-            .output();
-        String::from_utf8(found.unwrap().stdout).unwrap()
-    };
-    // Other tests of this program have some as well, for as long as they run.
-    let mut left: Vec<String> = find().lines().map(str::to_owned).collect();
-    for _ in 0..600 {
-        let now = find();
-        left.retain(|folder| now.contains(folder.as_str()));
-        if left.is_empty() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("{left:?}");
-}
