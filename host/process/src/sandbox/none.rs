@@ -1,7 +1,8 @@
 //! No sandbox: the command runs as whoever runs us, and reaches what they reach. It must be asked for by name.
 //!
-//! The environment is built from nothing here too, and nothing of the command is left when it ends: on Linux whatever
-//! it has started is found by a variable that all of it inherits, elsewhere by its group.
+//! The environment is built from nothing here too. On Linux nothing of the command is left when it ends, unless it hides
+//! on purpose: whatever it has started is found by its group and by a variable that all of it inherits. Elsewhere, where
+//! this is untested, only the command itself is ended.
 
 use std::io;
 use std::path::PathBuf;

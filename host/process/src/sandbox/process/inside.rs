@@ -15,8 +15,8 @@ use rustix::mount::{
     mount_change, move_mount, open_tree, unmount,
 };
 use rustix::process::{
-    DumpableBehavior, Pid, WaitOptions, fchdir, pivot_root, set_dumpable_behavior, setrlimit,
-    setsid, wait,
+    DumpableBehavior, Pid, WaitOptions, fchdir, pivot_root, set_dumpable_behavior, setpgid,
+    setrlimit, setsid, wait,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
@@ -284,7 +284,8 @@ fn become_program(plan: &mut Plan) -> ! {
 }
 
 fn prepare(plan: &Plan) -> Done {
-    setsid().at(Stage::Session)?;
+    // A group of its own, in the session without a terminal: another session would take milliseconds.
+    setpgid(None, None).at(Stage::Session)?;
     sys::standard(&plan.stdin, 0).at(Stage::Session)?;
     sys::standard(&plan.stdout, 1).at(Stage::Session)?;
     sys::standard(&plan.stderr, 2).at(Stage::Session)?;

@@ -24,24 +24,17 @@ const SYSTEM: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// Settings that programs do not run without, none of which says anything about the person or about what else runs
+/// Settings that programs do not run without, and no more, since each takes its time to be mounted; none of which says anything about the person or about what else runs
 /// here. Certificates are public; keys are in folders beside them.
 const SETTINGS: &[&str] = &[
     "/etc/alternatives",
-    "/etc/ca-certificates",
-    "/etc/ca-certificates.conf",
     "/etc/crypto-policies",
-    "/etc/debian_version",
     "/etc/fonts",
-    "/etc/gai.conf",
-    "/etc/host.conf",
     "/etc/java",
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
-    "/etc/locale.alias",
     "/etc/localtime",
-    "/etc/magic",
     "/etc/mime.types",
     "/etc/nsswitch.conf",
     "/etc/os-release",
@@ -52,7 +45,6 @@ const SETTINGS: &[&str] = &[
     "/etc/protocols",
     "/etc/python3",
     "/etc/services",
-    "/etc/shells",
     "/etc/ssl/certs",
     "/etc/ssl/cert.pem",
     "/etc/ssl/openssl.cnf",
