@@ -259,3 +259,20 @@ async fn a_mount_beside_the_workspace_is_seen_as_it_was_asked_for() {
     assert_eq!(said.out, "XX", "{said:?}");
     assert!(!data.join("no").exists() && data.join("yes").exists());
 }
+
+#[tokio::test]
+async fn a_crate_is_built_and_tested() {
+    let here = std::process::Command::new("cargo")
+        .arg("--version")
+        .output();
+    if !here.is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    let world = World::new()
+        .with("Cargo.toml", "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n")
+        .with("src/lib.rs", "#[test]\nfn works() { assert_eq!(std::net::TcpListener::bind(\"127.0.0.1:0\").is_ok(), true); }\n");
+    let said = world
+        .sh("cargo test --offline 2>&1 | tail -20 && ls target")
+        .await;
+    assert!(said.out.contains("test result: ok. 1 passed"), "{said:?}");
+}
