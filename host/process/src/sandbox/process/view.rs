@@ -24,8 +24,8 @@ const SYSTEM: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// Settings that programs do not run without, and no more, since each takes its time to be mounted; none of which says anything about the person or about what else runs
-/// here. Certificates are public; keys are in folders beside them.
+/// Settings that programs do not run without, and no more, since each takes its time to be mounted. None of them says
+/// anything about the person or about what else runs here. Certificates are public; keys are in folders beside them.
 const SETTINGS: &[&str] = &[
     "/etc/alternatives",
     "/etc/crypto-policies",
