@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic here is a failed test there")]
 
+use std::io::Write;
+
 use wasip2::cli::environment::get_arguments;
 use wasip2::exports::cli::run::Guest;
 use wasip2::http::outgoing_handler::handle;
@@ -33,7 +35,7 @@ impl Guest for Get {
         loop {
             match stream.blocking_read(1 << 16) {
                 Ok(bytes) => print!("{}", String::from_utf8_lossy(&bytes)),
-                Err(StreamError::Closed) => return Ok(()),
+                Err(StreamError::Closed) => return std::io::stdout().flush().map_err(drop),
                 Err(error) => panic!("{error:?}"),
             }
         }
