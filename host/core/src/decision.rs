@@ -89,6 +89,14 @@ pub struct Reason {
 }
 
 impl Reason {
+    /// Where the rule is written, or its name, where it is the same wherever it stands.
+    pub fn place(&self) -> &str {
+        match self.source.as_str() {
+            "" => &self.rule,
+            source => source,
+        }
+    }
+
     /// The same without a word that strangers have chosen.
     fn told(&self) -> Self {
         let text = match self.layer {

@@ -47,6 +47,21 @@ fn a_host_on_no_list_is_asked_about_once() {
 }
 
 #[test]
+fn an_answer_about_a_host_covers_redirects_there_with_the_same_method() {
+    let site = Site::new(|got, stream| match got.path() {
+        "/" => reply(stream, "302 Found", "location: /home\r\n", ""),
+        _ => reply(stream, "200 OK", "", "home"),
+    });
+    let url = named(&site, "other", "/");
+    for (method, cards) in [("GET", 1), ("POST", 2)] {
+        let kit = kit(json!({})).approve(Approve::Always);
+        let outcome = kit.call("web_fetch", json!({"url": url, "method": method}));
+        assert_eq!(fetched(&outcome)["url"], named(&site, "other", "/home"));
+        assert_eq!(kit.cards().len(), cards, "{method}");
+    }
+}
+
+#[test]
 fn other_methods_are_asked_about_wherever_they_go() {
     let site = Site::says("ok");
     for name in ["site", "other"] {

@@ -150,11 +150,16 @@ fn details(error: &ToolError) -> Vec<String> {
         .into_iter()
         .flatten()
         .map(|reason| {
+            // As `Reason::place` has it.
+            let place = match reason["source"].as_str() {
+                None | Some("") => &reason["rule"],
+                Some(_) => &reason["source"],
+            };
             format!(
                 "{}: {} ({})",
                 line(&reason["decision"]),
                 line(&reason["text"]),
-                line(&reason["source"])
+                line(place)
             )
         })
         .collect()

@@ -17,7 +17,7 @@ impl Card {
     /// What may happen, what a yes would give, and why a person is asked. What there is nothing to say of is left out.
     pub fn facts(&self) -> Vec<Fact> {
         let reasons = self.reasons.iter().map(|reason| {
-            let (decision, text, source) = (reason.decision.as_str(), &reason.text, &reason.source);
+            let (decision, text, source) = (reason.decision.as_str(), &reason.text, reason.place());
             visible(&format!("{decision}: {text} ({source})"))
         });
         let always = self.always.as_ref();

@@ -23,10 +23,12 @@ pub struct Pattern {
     commands: Vec<String>,
 }
 
-/// What built-in tools put into a file. A person who says "always" says it about the file.
+/// What built-in tools put into a file, and how they show what they have fetched. A person who says "always" says it
+/// about the file, or the address.
 const PAYLOAD: &[(&str, &[&str])] = &[
     ("write_file", &["content", "encoding"]),
     ("edit_file", &["pattern", "replacement", "regex", "all"]),
+    ("web_fetch", &["format", "offset", "maxLength", "timeout"]),
 ];
 
 /// Built-in tools of which each call is a question of its own. What they take away is another thing each time,
@@ -148,6 +150,22 @@ mod tests {
         };
         evaluation.push_from(reason, Basis::from(reads));
         evaluation
+    }
+
+    #[test]
+    fn the_next_part_of_a_page_is_the_same_page() {
+        let mut fetch = tool("web_fetch");
+        fetch.source = Source::BuiltIn;
+        let about_host = asked(Reads::Only(["url", "method"].map(String::from).into()));
+        let pattern = Pattern::of(&fetch, &json!({"url": "https://a.example/"}), &about_host);
+        assert!(pattern.covers(&json!({"url": "https://a.example/", "offset": 40_000})));
+        for other in [
+            json!({"url": "https://a.example/b"}),
+            json!({"url": "https://a.example/", "method": "POST"}),
+            json!({"url": "https://a.example/", "headers": {}}),
+        ] {
+            assert!(!pattern.covers(&other), "{other}");
+        }
     }
 
     #[test]

@@ -44,14 +44,7 @@ pub(super) async fn decide(
 fn denied(checked: &Checked, told: &Evaluation) -> ToolError {
     let name = checked.tool.name();
     let message = match told.decisive() {
-        Some(reason) => {
-            // The settings of the network are the same wherever they stand.
-            let place = match reason.source.as_str() {
-                "" => &reason.rule,
-                source => source,
-            };
-            format!("`{name}` may not run: {} ({place})", reason.text)
-        }
+        Some(reason) => format!("`{name}` may not run: {} ({})", reason.text, reason.place()),
         None => format!("`{name}` may not run"),
     };
     let details = serde_json::json!({ "reasons": told.reasons() });

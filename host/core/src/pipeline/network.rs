@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::error::{Code, ToolError};
 use crate::needs::HostNeed;
 use crate::network::{NetworkPolicy, Refusal, Target, Verdict};
@@ -67,13 +67,16 @@ pub(super) fn judge(
     let mut said = Said::default();
     let Egress { target, method } = egress;
     let mut say = |layer, decision, rule: &str, text: String| {
-        all.push(Reason {
+        let reason = Reason {
             layer,
             decision,
             rule: rule.to_owned(),
             source: String::new(),
             text,
-        });
+        };
+        // The next part of the same page is no other request.
+        let reads = ["url", "method"].map(str::to_owned);
+        all.push_from(reason, Reads::Only(reads.into()).into());
     };
     let (name, host) = (tool.name(), target.host());
     if !granted(hosts).judge(target, method).is_allowed() {

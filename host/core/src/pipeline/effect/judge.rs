@@ -35,8 +35,14 @@ pub(super) fn judge(
     let session = road.sessions.get(&checked.context().session_id);
     session.taint(tool, accepts_untrusted(&world.policy, checked), &mut all);
     let same = is_own(&effects.arguments, egress);
+    let alike = is_own_method(&effects.arguments, egress);
     all.settle(|reason| {
-        let here = same || reason.layer == Layer::Taint;
+        let here = match reason.layer {
+            Layer::Taint => true,
+            // It is about the origin, wherever there a redirect leads.
+            Layer::Network => alike,
+            _ => same,
+        };
         here && effects.answered.iter().any(|one| *one == asked_as(reason))
     });
     if all.reasons().is_empty() {
@@ -63,9 +69,12 @@ pub(in crate::pipeline) fn asked_as(reason: &Reason) -> String {
 /// Whether the request is the one that the call's own arguments name: then it was judged before the call ran.
 fn is_own(arguments: &Value, egress: Egress<'_>) -> bool {
     let url = arguments["url"].as_str().map(Target::parse);
+    matches!(url, Some(Ok(target)) if target == *egress.target) && is_own_method(arguments, egress)
+}
+
+fn is_own_method(arguments: &Value, egress: Egress<'_>) -> bool {
     let method = arguments["method"].as_str().unwrap_or("GET");
-    matches!(url, Some(Ok(target)) if target == *egress.target)
-        && method.eq_ignore_ascii_case(egress.method)
+    method.eq_ignore_ascii_case(egress.method)
 }
 
 impl Judged {
