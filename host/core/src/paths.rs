@@ -140,16 +140,16 @@ impl PathRules {
         static PROTECTED: LazyLock<PathRules> = LazyLock::new(|| {
             let list: Result<Vec<_>, _> = [
                 (
-                    protected::READ_ONLY,
-                    Shield::ReadOnly,
-                    Layer::Protected,
-                    false,
-                ),
-                (
                     protected::READ_ONLY_LEAF,
                     Shield::ReadOnly,
                     Layer::Protected,
                     true,
+                ),
+                (
+                    protected::READ_ONLY,
+                    Shield::ReadOnly,
+                    Layer::Protected,
+                    false,
                 ),
                 (protected::HIDDEN, Shield::Hidden, Layer::Protected, false),
                 (protected::SECRETS, Shield::Hidden, Layer::Secrets, false),

@@ -58,6 +58,8 @@ pub(crate) struct Scan {
     pub(crate) files: BTreeMap<String, Stamp>,
     /// The names that are not Unicode, as far as they can be shown, in their order.
     pub(crate) unnamed: Vec<String>,
+    /// The names of links that lead nowhere.
+    pub(crate) dangling: Vec<String>,
 }
 
 /// Looks for components in a folder. A folder that is not there is empty.
@@ -108,6 +110,13 @@ fn names(folder: &Path) -> io::Result<Names> {
     Ok(found)
 }
 
+/// What is at a name.
+enum Look {
+    File(Stamp),
+    Dangling,
+    Gone,
+}
+
 impl Names {
     /// Looks at each.
     fn scan(self) -> Scan {
@@ -119,18 +128,31 @@ impl Names {
         let stamps = in_parts(&entries, |(_, entry)| {
             // Follows a link: people link to where their build puts the file. What is none is looked at
             // from its folder, which is half the work.
-            let meta = match entry.metadata() {
-                Ok(meta) if meta.is_symlink() => std::fs::metadata(entry.path()),
-                meta => meta,
-            };
-            meta.ok().map(|meta| Stamp::of(&meta))
+            match entry.metadata() {
+                Ok(meta) if meta.is_symlink() => match std::fs::metadata(entry.path()) {
+                    Ok(meta) => Look::File(Stamp::of(&meta)),
+                    Err(_) => Look::Dangling,
+                },
+                Ok(meta) => Look::File(Stamp::of(&meta)),
+                // Removed since.
+                Err(_) => Look::Gone,
+            }
         });
-        let seen = entries.into_iter().zip(stamps);
-        let files = seen.filter_map(|((name, _), stamp)| Some((name, stamp?)));
-        Scan {
-            files: files.collect(),
+        let mut scan = Scan {
             unnamed,
+            ..Scan::default()
+        };
+        for ((name, _), look) in entries.into_iter().zip(stamps) {
+            match look {
+                Look::File(stamp) => {
+                    scan.files.insert(name, stamp);
+                }
+                Look::Dangling => scan.dangling.push(name),
+                Look::Gone => {}
+            }
         }
+        scan.dangling.sort();
+        scan
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use mimir_core::needs::Needs;
 use mimir_core::registry::Quarantined;
 use mimir_core::tool::{Origin, Source, Tool, ToolName, Trust};
@@ -54,6 +55,9 @@ pub struct Loaded {
     /// What is left out, and why.
     pub quarantined: Vec<Quarantined>,
 }
+
+/// Components that are described at a time: most wait for a compiler, and a few for their own end.
+const AT_ONCE: usize = 8;
 
 /// Where built-in tools say that they are.
 const BUILT_IN: &str = "built-in";
@@ -146,7 +150,19 @@ impl Toolbox {
                 return;
             }
         };
-        let Scan { files, unnamed } = scan;
+        let Scan {
+            files,
+            unnamed,
+            dangling,
+        } = scan;
+        for name in dangling {
+            loaded.quarantined.push(Quarantined {
+                location: self.shown(path, &name),
+                code: mimir_core::Code::FileNotFound,
+                reason: "it is a link that leads to no file; point it to one, or remove it"
+                    .to_owned(),
+            });
+        }
         for name in unnamed {
             loaded.quarantined.push(Quarantined {
                 location: self.shown(path, &name),
@@ -159,18 +175,29 @@ impl Toolbox {
         let files: Vec<_> = files.into_iter().collect();
         let known = folder::in_parts(&files, |(name, _)| index.get(name));
         loaded.tools.reserve(files.len());
-        for ((name, stamp), known) in files.into_iter().zip(known) {
+        // One that takes its time does not hold up the others.
+        let looks = files.iter().zip(&known).map(async |((name, _), known)| {
+            if known.is_some() {
+                return None;
+            }
+            let (place, bytes) = (self.shown(path, name), Bytes::File(path.join(name)));
+            Some(describe::look(&self.host, &bytes, &place, None, self.again).await)
+        });
+        let looks = futures::stream::iter(looks).buffered(AT_ONCE);
+        let looks: Vec<_> = looks.collect().await;
+        for (((name, stamp), known), look) in files.into_iter().zip(known).zip(looks) {
             let place = self.shown(path, &name);
             let bytes = Bytes::File(path.join(&name));
-            let (digest, described) = match known {
-                Some(known) => known,
-                None => {
-                    let look = describe::look(&self.host, &bytes, &place, None, self.again).await;
+            let (digest, described) = match (known, look) {
+                (Some(known), _) => known,
+                (None, Some(look)) => {
                     if look.lasts {
                         index.put(&name, stamp, look.digest, &look.described);
                     }
                     (look.digest, look.described)
                 }
+                // Each was either known or looked at.
+                (None, None) => continue,
             };
             let found = Found {
                 stem: name.strip_suffix(".wasm").unwrap_or(&name),

@@ -12,7 +12,7 @@ use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
 /// Settings that keep git from running other programs. Each only switches something off.
-const QUIET: [&str; 16] = [
+const QUIET: [&str; 17] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.pager=cat",
@@ -28,6 +28,7 @@ const QUIET: [&str; 16] = [
     "maintenance.auto=false",
     "submodule.recurse=false",
     "protocol.allow=never",
+    "safe.bareRepository=explicit",
     "color.ui=false",
 ];
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use mimir_core::pipeline::World;
 use mimir_core::text::visible;
 use mimir_core::{Call, CallContext, Code, Outcome, RequestId, Tool, ToolError};
 use serde_json::Value;
@@ -32,7 +33,7 @@ pub struct Wish {
 /// Calls a tool and prints the outcome.
 pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit, Failure> {
     let mut setup = Setup::find(globals)?;
-    let registry = setup.registry().await;
+    let (registry, all) = setup.registry_for(&wish.tool).await;
     let tool = registry.get(&wish.tool).cloned();
     let arguments = wish
         .words
@@ -50,7 +51,10 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
         named.for_each(tools::quarantined);
     }
     let policy = setup.settings.policy()?;
-    let world = setup.joined(policy, registry);
+    let world = match all {
+        true => setup.joined(policy, registry),
+        false => World { registry, policy },
+    };
     // If this fails, the pipeline cannot record the call and says so.
     let _ = setup.workspace.make_state();
     let pipeline = setup.pipeline(world, approver(wish.approve));
@@ -78,10 +82,19 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
     let exit = ending(&outcome, tool.as_deref());
     let hints = !printer.is_json() && outcome.result().is_err_and(is_about_path);
     // A reader who does not read keeps nobody from stopping this.
-    let printed = tokio::task::spawn_blocking(move || outcome::print(printer, &outcome));
-    tokio::select! {
-        printed = printed => printed.map_err(std::io::Error::other)??,
-        exit = interrupted() => std::process::exit(i32::from(exit.number())),
+    let (printed, done) = tokio::sync::oneshot::channel();
+    let outcome = Arc::new(outcome);
+    let shown = Arc::clone(&outcome);
+    let printing = std::thread::Builder::new().spawn(move || {
+        let _ = printed.send(outcome::print(printer, &shown));
+    });
+    match printing {
+        Ok(_) => tokio::select! {
+            printed = done => printed.map_err(std::io::Error::other)??,
+            exit = interrupted() => std::process::exit(i32::from(exit.number())),
+        },
+        // No more threads to be had: the result of what has been done is told all the same.
+        Err(_) => outcome::print(printer, &outcome)?,
     }
     if hints {
         hint(&setup.workspace);
@@ -94,7 +107,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Ends the program in a moment, even if nobody reads what it still has to say.
 fn end_soon(exit: Exit) {
-    std::thread::spawn(move || {
+    let _ = std::thread::Builder::new().spawn(move || {
         std::thread::sleep(LAST_WORDS);
         std::process::exit(i32::from(exit.number()));
     });
@@ -154,17 +167,17 @@ pub async fn interrupted() -> Exit {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let terminate = async {
-            match signal(SignalKind::terminate()) {
-                Ok(mut signals) => {
-                    signals.recv().await;
-                }
-                Err(_) => std::future::pending().await,
+        let heard = async |kind| match signal(kind) {
+            Ok(mut signals) => {
+                signals.recv().await;
             }
+            Err(_) => std::future::pending().await,
         };
         tokio::select! {
             () = ctrl_c => Exit::Interrupted,
-            () = terminate => Exit::Terminated,
+            () = heard(SignalKind::terminate()) => Exit::Terminated,
+            // The terminal is gone: whoever asked for the call will not read of it, but the record says it.
+            () = heard(SignalKind::hangup()) => Exit::Terminated,
         }
     }
     #[cfg(not(unix))]

@@ -24,7 +24,8 @@ pub fn show_compiling() -> Option<Arc<dyn Fn(CompileEvent) + Send + Sync>> {
         CompileEvent::Started { name, bytes } => {
             lock(&bars).insert(name.clone(), None);
             let bars = Arc::clone(&bars);
-            std::thread::spawn(move || {
+            // Without it there is no line, and nothing else is missing.
+            let _ = std::thread::Builder::new().spawn(move || {
                 std::thread::sleep(PATIENCE);
                 if let Some(slot) = lock(&bars).get_mut(&name) {
                     *slot = Some(bar(&name, bytes));

@@ -21,6 +21,9 @@ pub(super) const READ_ONLY: &[&str] = &[
     "**/.git/worktrees",
     ".gitconfig",
     "**/.config/git",
+    // Where projects have git look for hooks.
+    ".husky",
+    ".githooks",
     // Shells and sessions.
     ".bashrc",
     ".bash_profile",
@@ -57,6 +60,7 @@ pub(super) const READ_ONLY: &[&str] = &[
     ".cursor",
     ".gemini",
     ".opencode",
+    "**/.config/opencode",
     "opencode.json",
     "opencode.jsonc",
     ".mcp.json",
@@ -66,18 +70,33 @@ pub(super) const READ_ONLY: &[&str] = &[
     ".continue",
     ".amazonq",
     ".aider.conf.yml",
+    ".qwen",
+    ".goose",
+    "crush.json",
+    ".crush.json",
     // Editors: tasks that run when a folder is opened, programs that settings name.
     "**/.vscode/tasks.json",
     "**/.vscode/settings.json",
     "**/.vscode/launch.json",
     "**/.vscode/mcp.json",
     "*.code-workspace",
+    ".devcontainer",
+    ".vimrc",
+    ".nvimrc",
+    ".exrc",
+    ".emacs",
+    ".emacs.d",
+    "**/.config/nvim",
+    ".tmux.conf",
+    ".inputrc",
     ".zed",
     ".idea",
 ];
 
-/// Read-only when it is not a directory: a `.git` file sends git to a folder of someone's choice.
-pub(super) const READ_ONLY_LEAF: &[&str] = &[".git"];
+/// Read-only when it is not a directory: a `.git` file sends git to a folder of someone's choice, and a folder with
+/// a `HEAD` of its own is a repository to git, whose `config` it obeys. In `.git` the config is closed already. What
+/// stands here is read before the rest, so that the exception opens nothing else.
+pub(super) const READ_ONLY_LEAF: &[&str] = &[".git", "HEAD", "!**/.git/HEAD"];
 
 /// Ours and nobody's business: audit, approvals, and the storage that each plugin has to itself.
 pub(super) const HIDDEN: &[&str] = &["**/.mimir/state"];

@@ -152,8 +152,5 @@ async fn a_timeout_is_said_in_the_output() {
     assert_eq!(done.exit_code, Some(143));
     let said = jobs.output(&owner("s"), job, 0).unwrap().bytes;
     let said = String::from_utf8(said).unwrap();
-    assert!(
-        said.starts_with("up\n\n[it was stopped after "),
-        "{said}"
-    );
+    assert!(said.starts_with("up\n\n[it was stopped after "), "{said}");
 }

@@ -83,6 +83,10 @@ impl Ambient {
         all.insert("TMPDIR".into(), temp.into());
         all.insert("PWD".into(), spec.directory.clone().into());
         all.insert("TERM".into(), "dumb".into());
+        // A folder that only looks like a repository, as a tool can make one, is none.
+        all.insert("GIT_CONFIG_COUNT".into(), "1".into());
+        all.insert("GIT_CONFIG_KEY_0".into(), "safe.bareRepository".into());
+        all.insert("GIT_CONFIG_VALUE_0".into(), "explicit".into());
         for (name, value) in &spec.environment {
             fit(name, value)?;
             all.insert(name.into(), value.into());

@@ -3,7 +3,7 @@
 use mimir_core::command::Word;
 
 /// Settings that only switch something off, each with the value that does.
-const OFF: [(&str, &str); 16] = [
+const OFF: [(&str, &str); 17] = [
     ("color.ui", "false"),
     ("commit.gpgSign", "false"),
     ("core.askPass", "false"),
@@ -19,6 +19,7 @@ const OFF: [(&str, &str); 16] = [
     ("log.showSignature", "false"),
     ("maintenance.auto", "false"),
     ("protocol.allow", "never"),
+    ("safe.bareRepository", "explicit"),
     ("submodule.recurse", "false"),
 ];
 
