@@ -207,7 +207,8 @@ async fn start_up_is_within_five_plain_spawns() {
         (all[0], all[all.len() / 2])
     };
     let (plain, starts, boxed) = (median(plain), median(starts), median(boxed));
-    let ratio = boxed.1.as_secs_f64() / plain.1.as_secs_f64();
+    // The least of each: what else runs on a machine makes three processes wait three times as often as one.
+    let ratio = boxed.0.as_secs_f64() / plain.0.as_secs_f64();
     println!(
         "plain {plain:?}, until it runs {starts:?}, sandboxed {boxed:?} (least, median): {ratio:.2} times"
     );
