@@ -86,7 +86,22 @@ impl Setup {
         Registry::new(loaded.tools, loaded.quarantined)
     }
 
-    /// Puts in force what this person has granted, or set: the search provider is a host that a tool may reach. A lock that cannot be read grants nothing.
+    /// The tools that a call of this name needs, and whether they are all: one of the binary needs no other, so what
+    /// is in the folder cannot hold it up.
+    pub async fn registry_for(&self, name: &str) -> (Registry, bool) {
+        let mut bundled = self.toolbox_of(self.host(), None).load().await;
+        // An alias yields to a custom tool of that name.
+        let own =
+            |tool: &Tool| tool.name().as_str() == name && tool.definition.needs.tools.is_empty();
+        if bundled.tools.iter().any(own) {
+            self.grant(&mut bundled.tools);
+            return (Registry::new(bundled.tools, bundled.quarantined), false);
+        }
+        (self.registry().await, true)
+    }
+
+    /// Puts in force what this person has granted, or set: the search provider is a host that a tool may reach. A
+    /// lock that cannot be read grants nothing.
     pub fn grant(&self, tools: &mut [Tool]) {
         if let Some(search) = self.settings.config.web_search() {
             tools.iter_mut().for_each(|tool| search.equip(tool));

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use mimir_core::backend::BoxFuture;
 use mimir_core::needs::Needs;
 use mimir_core::registry::Quarantined;
 use mimir_core::tool::{Origin, Source, Tool, ToolName, Trust};
 
 use crate::backend::WasmBackend;
-use crate::describe::{self, Described, Description, Kind};
+use crate::describe::{self, Described, Description, Kind, Look};
 use crate::digest::Hash;
 use crate::error::HostError;
 use crate::family::{is_pure, proofs};
@@ -176,13 +177,11 @@ impl Toolbox {
         let known = folder::in_parts(&files, |(name, _)| index.get(name));
         loaded.tools.reserve(files.len());
         // One that takes its time does not hold up the others.
-        let looks = files.iter().zip(&known).map(async |((name, _), known)| {
-            if known.is_some() {
-                return None;
-            }
-            let (place, bytes) = (self.shown(path, name), Bytes::File(path.join(name)));
-            Some(describe::look(&self.host, &bytes, &place, None, self.again).await)
-        });
+        let looks: Vec<BoxFuture<'_, _>> = files
+            .iter()
+            .zip(&known)
+            .map(|((name, _), known)| self.look(path, name, known.is_none()))
+            .collect();
         let looks = futures::stream::iter(looks).buffered(AT_ONCE);
         let looks: Vec<_> = looks.collect().await;
         for (((name, stamp), known), look) in files.into_iter().zip(known).zip(looks) {
@@ -210,6 +209,22 @@ impl Toolbox {
             self.add(found, described, loaded, kept);
         }
         index.write(self.host.cache(), path);
+    }
+
+    /// Asks a component what it is, if it is to be asked.
+    fn look<'a>(
+        &'a self,
+        folder: &'a std::path::Path,
+        name: &'a str,
+        asked: bool,
+    ) -> BoxFuture<'a, Option<Look>> {
+        Box::pin(async move {
+            if !asked {
+                return None;
+            }
+            let (place, bytes) = (self.shown(folder, name), Bytes::File(folder.join(name)));
+            Some(describe::look(&self.host, &bytes, &place, None, self.again).await)
+        })
     }
 
     /// The file as people know it: relative to the workspace where it is inside.
