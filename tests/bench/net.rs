@@ -27,7 +27,7 @@ const ANSWER: usize = 1 << 20;
 
 /// A call may hold its answer some times over: as it came, as text, and as what is made of that. More than this for
 /// each of those under way means that something is not let go.
-const HELD: f64 = 24.0;
+const HELD: f64 = 8.0;
 
 pub fn bench(report: &mut Report) {
     overhead(report);
