@@ -147,6 +147,51 @@ const SHOWN: &[(&str, &str, &str)] = &[
         "tests/net/search.rs",
         "a_template_asks_anybody",
     ),
+    (
+        "sandbox",
+        "host/cli/tests/sandbox.rs",
+        "the_sandbox_is_the_one_that_is_named",
+    ),
+    (
+        "sandbox.mode",
+        "host/cli/tests/sandbox.rs",
+        "the_sandbox_is_the_one_that_is_named",
+    ),
+    (
+        "sandbox.bindMounts",
+        "host/cli/tests/sandbox.rs",
+        "what_is_mounted_is_seen",
+    ),
+    (
+        "sandbox.networkAccess",
+        "host/cli/tests/sandbox.rs",
+        "the_network_is_not_reached_and_not_promised",
+    ),
+    (
+        "sandbox.maxMemoryMb",
+        "host/cli/tests/sandbox.rs",
+        "what_a_command_uses_up_is_held_or_it_does_not_start",
+    ),
+    (
+        "sandbox.maxProcesses",
+        "host/cli/tests/sandbox.rs",
+        "what_a_command_uses_up_is_held_or_it_does_not_start",
+    ),
+    (
+        "sandbox.maxCpuPercent",
+        "host/cli/tests/sandbox.rs",
+        "what_a_command_uses_up_is_held_or_it_does_not_start",
+    ),
+    (
+        "sandbox.image",
+        "host/cli/tests/sandbox.rs",
+        "what_only_containers_have_is_refused_elsewhere",
+    ),
+    (
+        "sandbox.socket",
+        "host/cli/tests/sandbox.rs",
+        "what_only_containers_have_is_refused_elsewhere",
+    ),
 ];
 
 pub fn keys() -> impl Iterator<Item = &'static str> {

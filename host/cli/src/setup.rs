@@ -9,7 +9,7 @@ use mimir_core::approval::{Chain, Ledger, NoLedger};
 use mimir_core::audit::{AuditSink as _, Event, FileAudit, Kind};
 use mimir_core::grants;
 use mimir_core::pipeline::{Ports, World};
-use mimir_core::tool::Trust;
+use mimir_core::tool::{Source, Trust};
 use mimir_core::{Approver, Clock, Code, Pipeline, Policy, Registry, Tool, ToolError};
 use mimir_process::LazyCommands;
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
@@ -86,16 +86,21 @@ impl Setup {
         Registry::new(loaded.tools, loaded.quarantined)
     }
 
-    /// The tools that a call of this name needs, and whether they are all: one of the binary needs no other, so what
-    /// is in the folder cannot hold it up.
+    /// The tools that a call of this name needs, and whether they are all. One of the binary needs no other: what was
+    /// never asked what it is, and may take its time to say it, does not hold it up.
     pub async fn registry_for(&self, name: &str) -> (Registry, bool) {
-        let mut bundled = self.toolbox_of(self.host(), None).load().await;
+        let mut known = self.toolbox(self.host()).known_only().load().await;
         // An alias yields to a custom tool of that name.
-        let own =
-            |tool: &Tool| tool.name().as_str() == name && tool.definition.needs.tools.is_empty();
-        if bundled.tools.iter().any(own) {
-            self.grant(&mut bundled.tools);
-            return (Registry::new(bundled.tools, bundled.quarantined), false);
+        let own = |tool: &Tool| {
+            let built_in = tool.source == Source::BuiltIn;
+            built_in && tool.name().as_str() == name && tool.definition.needs.tools.is_empty()
+        };
+        if known.unseen == 0 || known.tools.iter().any(own) {
+            self.grant(&mut known.tools);
+            return (
+                Registry::new(known.tools, known.quarantined),
+                known.unseen == 0,
+            );
         }
         (self.registry().await, true)
     }

@@ -45,6 +45,7 @@ pub struct Toolbox {
     bundled: Vec<Bundled>,
     folder: Option<PathBuf>,
     again: bool,
+    known_only: bool,
     plugins: Mutex<HashMap<(Hash, String), Arc<Plugin>>>,
 }
 
@@ -55,6 +56,8 @@ pub struct Loaded {
     pub tools: Vec<Tool>,
     /// What is left out, and why.
     pub quarantined: Vec<Quarantined>,
+    /// How many components were not looked at.
+    pub unseen: usize,
 }
 
 /// Components that are described at a time: most wait for a compiler, and a few for their own end.
@@ -71,6 +74,7 @@ impl Toolbox {
             bundled,
             folder,
             again: false,
+            known_only: false,
             plugins: Mutex::default(),
         }
     }
@@ -80,6 +84,14 @@ impl Toolbox {
     #[must_use]
     pub fn asking_again(mut self) -> Self {
         self.again = true;
+        self
+    }
+
+    /// The same, which asks no component in the folder: those that were not described before are
+    /// [left](Loaded::unseen) for another time.
+    #[must_use]
+    pub fn known_only(mut self) -> Self {
+        self.known_only = true;
         self
     }
 
@@ -180,7 +192,7 @@ impl Toolbox {
         let looks: Vec<BoxFuture<'_, _>> = files
             .iter()
             .zip(&known)
-            .map(|((name, _), known)| self.look(path, name, known.is_none()))
+            .map(|((name, _), known)| self.look(path, name, known.is_none() && !self.known_only))
             .collect();
         let looks = futures::stream::iter(looks).buffered(AT_ONCE);
         let looks: Vec<_> = looks.collect().await;
@@ -195,8 +207,10 @@ impl Toolbox {
                     }
                     (look.digest, look.described)
                 }
-                // Each was either known or looked at.
-                (None, None) => continue,
+                (None, None) => {
+                    loaded.unseen += 1;
+                    continue;
+                }
             };
             let found = Found {
                 stem: name.strip_suffix(".wasm").unwrap_or(&name),

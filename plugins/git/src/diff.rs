@@ -69,7 +69,7 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
         all.extend(more);
         repository.run(&all, &words.paths)
     };
-    let changes = parse(&run(&["--numstat", "-z", "--no-patch"])?);
+    let changes = parse(&run(&["--numstat", "-z"])?);
     let said = String::from_utf8_lossy(&run(&[])?).into_owned();
     let text = match said.is_empty() {
         true => "no changes".to_owned(),

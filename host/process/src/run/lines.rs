@@ -1,8 +1,8 @@
-//! Output as lines for whoever watches: bounded, whatever the command writes.
+//! Output as progress for whoever watches, line by line: bounded, whatever the command writes.
 
 use std::sync::Arc;
 
-use mimir_core::call::{LogLevel, LogLine, Observer};
+use mimir_core::call::{Observer, Progress};
 use mimir_core::command::Stream;
 use mimir_core::text::{escape, prefix};
 
@@ -64,9 +64,10 @@ impl Lines {
         self.shown += 1;
         let text = String::from_utf8_lossy(line);
         let text = escape(prefix(text.trim_end_matches(['\n', '\r']), LINE_MOST).to_owned());
-        self.observer.log(LogLine {
-            level: LogLevel::Info,
-            text,
+        self.observer.progress(Progress {
+            done: self.shown as u64,
+            total: None,
+            message: Some(text),
         });
     }
 }
@@ -74,17 +75,19 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mimir_core::call::Progress;
+    use mimir_core::call::LogLine;
     use std::sync::Mutex;
 
     #[derive(Default)]
     struct Seen(Mutex<Vec<String>>);
 
     impl Observer for Seen {
-        fn progress(&self, _: Progress) {}
-        fn log(&self, line: LogLine) {
-            self.0.lock().unwrap().push(line.text);
+        fn progress(&self, progress: Progress) {
+            let mut seen = self.0.lock().unwrap();
+            seen.push(progress.message.unwrap());
+            assert_eq!(progress.done, seen.len() as u64);
         }
+        fn log(&self, _: LogLine) {}
     }
 
     #[test]

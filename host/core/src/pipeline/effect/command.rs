@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::backend::Assessment;
+use crate::call::{Observer, Unobserved};
 use crate::command::{
     Command, CommandPattern, Finished, Job, JobId, Owner, Piece, Program, Runner, Script,
 };
@@ -92,8 +93,12 @@ impl Effects {
 
     /// Runs a command to its end, if it is let. Dropping the future kills it.
     pub async fn run(&self, command: Command) -> Result<Finished, ToolError> {
+        // What a tool has a program do for it is its own business: it says itself what came of it.
+        let observer: Arc<dyn Observer> = match self.0.is_own(&command) {
+            true => Arc::clone(&self.0.observer),
+            false => Arc::new(Unobserved),
+        };
         let permitted = self.command(command).await?;
-        let observer = Arc::clone(&self.0.observer);
         self.0.runner().run(permitted, observer).await
     }
 
@@ -122,6 +127,11 @@ impl Effects {
 impl Inner {
     fn runner(&self) -> &dyn Runner {
         &*self.pipeline.0.ports.runner
+    }
+
+    /// Whether it is the command that the call is about.
+    fn is_own(&self, command: &Command) -> bool {
+        policy::command_of(&self.arguments).is_some_and(|own| is_same(&own, command))
     }
 
     fn owner(&self) -> Owner {
@@ -215,7 +225,7 @@ impl Inner {
         policy.command_arguments(tool, checked.arguments(), &mut all);
         let session = road.sessions.get(&checked.context().session_id);
         session.taint(tool, accepts_untrusted(policy, checked), &mut all);
-        let same = policy::command_of(&self.arguments).is_some_and(|own| is_same(&own, command));
+        let same = self.is_own(command);
         all.settle(|reason| {
             let here = same || reason.layer == Layer::Taint;
             here && self.answered.iter().any(|one| *one == asked_as(reason))
