@@ -48,6 +48,10 @@ fn what_is_no_file_is_left_out_at_once() {
         "it waited for somebody to write to the pipe"
     );
     left_out(&kit, "folder.wasm");
+    #[cfg(unix)]
+    for link in ["dangling.wasm", "looped.wasm"] {
+        left_out(&kit, link);
+    }
     #[cfg(target_os = "linux")]
     left_out(&kit, "pipe.wasm");
     assert!(kit.call("add", json!({"a": 1, "b": 1})).is_ok());

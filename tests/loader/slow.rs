@@ -50,3 +50,28 @@ async fn it_is_asked_once_and_again_when_a_person_wants_it() {
     assert_eq!(third.code, Code::Timeout, "{third:?}");
     assert!(took >= WAIT, "{took:?}");
 }
+
+#[tokio::test]
+async fn several_are_waited_for_together_and_not_by_who_needs_none_of_them() {
+    let home = tempfile::tempdir().unwrap();
+    let tools = home.path().join("workspace/tools");
+    fs::create_dir_all(&tools).unwrap();
+    for number in 0..4 {
+        // An empty custom section makes each another file.
+        let mut bytes = fs::read(guests::DESCRIBE_SLEEPS.path).unwrap();
+        bytes.extend([0, 2, 1, b'a' + number]);
+        fs::write(tools.join(format!("slow{number}.wasm")), bytes).unwrap();
+    }
+    let toolbox = || {
+        let mut options = HostOptions::new(home.path().join("workspace"));
+        options.cache_dir = Some(home.path().join("cache"));
+        Toolbox::new(WasmHost::new(options), vec![], Some(tools.clone()))
+    };
+    let start = Instant::now();
+    let known = toolbox().known_only().load().await;
+    assert_eq!((known.unseen, known.quarantined.len()), (4, 0));
+    assert!(start.elapsed() < WAIT, "nobody was asked");
+    let start = Instant::now();
+    assert_eq!(toolbox().load().await.quarantined.len(), 4);
+    assert!(start.elapsed() < 3 * WAIT, "{:?}", start.elapsed());
+}

@@ -111,7 +111,15 @@ const SPIN: &[u8] = b"\0asm\x0d\0\x01\0\
 
 #[cfg(unix)]
 #[test]
-fn a_cancelled_call_says_so_in_json() {
+fn a_cancelled_call_says_so_in_json_and_on_record() {
+    use rustix::process::Signal;
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 143)] {
+        cancelled(signal, code);
+    }
+}
+
+#[cfg(unix)]
+fn cancelled(signal: rustix::process::Signal, code: i32) {
     let home = tempfile::tempdir().unwrap();
     let (work, cache) = (home.path().join("work"), home.path().join("cache"));
     fs::create_dir_all(work.join(".mimir/tools")).unwrap();
@@ -132,13 +140,15 @@ fn a_cancelled_call_says_so_in_json() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let process = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(process, signal).unwrap();
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), &*err), (Some(130), ""));
+    assert_eq!((output.status.code(), &*err), (Some(code), ""));
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(value["ok"], false);
     assert_eq!(value["error"]["code"], "CANCELLED");
+    let record = fs::read_to_string(work.join(".mimir/state/audit.jsonl")).unwrap();
+    assert!(record.contains("CANCELLED"), "{record}");
 }
 
 #[test]

@@ -91,3 +91,25 @@ impl ResourceLimiter for Limiter {
         MOST_MEMORIES
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_growth_beyond_the_memory_s_own_end_counts_for_nothing() {
+        let mut limiter = Limiter::new(&Limits::default());
+        let page = 64 << 10;
+        assert!(limiter.memory_growing(0, page, Some(2 * page)).unwrap());
+        for _ in 0..10 {
+            let wide = limiter.memory_growing(page, 1000 * page, Some(2 * page));
+            assert!(!wide.unwrap());
+        }
+        assert!(
+            limiter
+                .memory_growing(page, 2 * page, Some(2 * page))
+                .unwrap()
+        );
+        assert_eq!((limiter.peak(), limiter.hit()), (2 * page as u64, None));
+    }
+}

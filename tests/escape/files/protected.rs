@@ -7,7 +7,7 @@ use mimir_kit::{Arena, Outside, picture};
 use super::{all_refused, arena, probe};
 
 /// What some other program runs or obeys; here with the content that it must keep.
-const PROTECTED: [&str; 14] = [
+const PROTECTED: [&str; 18] = [
     ".mimir/config.yml",
     ".mimir/tools.lock",
     ".mimir/workers/one.yml",
@@ -22,6 +22,10 @@ const PROTECTED: [&str; 14] = [
     ".mcp.json",
     ".vscode/tasks.json",
     ".zshrc",
+    ".husky/_/pre-commit",
+    ".githooks/pre-push",
+    ".devcontainer/devcontainer.json",
+    "sub/.vimrc",
 ];
 
 fn with_protected() -> Arena {
@@ -198,5 +202,40 @@ fn a_folder_is_not_emptied_from_under_what_is_protected() {
     // Whoever takes a tree down asks for the folder first, and hears it before anything is gone.
     for folder in ["sub", ".git", "sub/.git", ".vscode", "."] {
         all_refused(&arena, &[["rmdir", folder, ""]]);
+    }
+}
+
+#[test]
+fn a_folder_that_git_takes_for_a_repository_is_not_made() {
+    let arena = arena();
+    let root = arena.kit().path().to_owned();
+    for folder in [
+        "objects",
+        "refs",
+        "bare/objects",
+        "bare/refs",
+        "sub/.git/objects",
+    ] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    // What a clone leaves: git's own, which has its config closed.
+    fs::write(root.join("sub/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    for head in ["HEAD", "bare/HEAD", "bare/head"] {
+        all_refused(
+            &arena,
+            &[
+                ["write", head, "ref: refs/heads/main"],
+                ["create", head, ""],
+                ["rename", "plain.txt", head],
+                ["link", "plain.txt", head],
+                ["symlink", head, "plain.txt"],
+                ["rename", "sub/.git/HEAD", head],
+                ["link", "sub/.git/HEAD", head],
+            ],
+        );
+    }
+    all_refused(&arena, &[["rename", "sub/.git", "bare2"]]);
+    for made in ["HEAD", "bare/HEAD", "bare2"] {
+        assert!(!root.join(made).exists(), "{made}");
     }
 }
