@@ -111,7 +111,7 @@ impl Schema {
                 message: crate::text::prefix(&error.to_string(), SHOWN).to_owned(),
             })
             .collect();
-        let mut message = format!("{what} do not match the schema:");
+        let mut message = format!("{what} must match the schema:");
         for failure in &failures {
             let path = if failure.path.is_empty() {
                 "/"

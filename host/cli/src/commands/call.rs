@@ -38,7 +38,10 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
     let arguments = wish
         .words
         .resolve(tool.as_deref())
-        .map_err(|error| Failure::ending(error, Exit::Usage))?;
+        .map_err(|error| match error.code {
+            Code::LimitExceeded => Failure::from(error),
+            _ => Failure::ending(error, Exit::Usage),
+        })?;
     if let (Some(timeout), Some(tool)) = (wish.timeout, &tool) {
         setup.settings.bound(tool, timeout);
     }

@@ -173,9 +173,9 @@ mod tests {
 
     #[test]
     fn each_failure_has_its_line() {
-        let error = ToolError::new(Code::InvalidInput, "the arguments do not match the schema: /n: is wrong; /: has more")
+        let error = ToolError::new(Code::InvalidInput, "the arguments must match the schema: /n: is wrong; /: has more")
             .with_details(json!({"failures": [{"path": "/n", "message": "is wrong"}, {"path": "", "message": "has more"}]}));
-        assert_eq!(sentence(&error), "the arguments do not match the schema");
+        assert_eq!(sentence(&error), "the arguments must match the schema");
         assert_eq!(details(&error), ["/n: is wrong", "/: has more"]);
     }
 

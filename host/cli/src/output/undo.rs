@@ -143,11 +143,15 @@ pub fn restored(
         }
         if !copies.is_empty() {
             let copies = paths.iter().filter(|path| path.copy.is_some()).count();
-            let files = if copies == 1 { "file" } else { "files" };
+            let files = if copies == 1 {
+                "file that was"
+            } else {
+                "files that were"
+            };
             let id = visible(&record.id);
             writeln!(
                 out,
-                "kept {copies} {files} that were there until now in {FOLDER}/{id}"
+                "kept {copies} {files} there until now in {FOLDER}/{id}"
             )?;
         }
         Ok(())
