@@ -1,6 +1,6 @@
 //! `git`: status, diff, log and show read a repository; add, commit, branch and checkout change it.
 //!
-//! [`words`](crate::words) tells what the arguments of a call may be, `repository` runs git so that nothing in the
+//! `words` tells what the arguments of a call may be, `repository` runs git so that nothing in the
 //! repository runs with it, and each operation has a room with what it reports.
 //!
 //! Never here: a way to any other git command. Those go through `exec`, where each is judged by itself.

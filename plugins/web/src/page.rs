@@ -1,7 +1,7 @@
 //! A page of HTML as a reader has it: its title, and its main content as Markdown or as plain text.
 //!
-//! The page is parsed as a browser would. [`tidy`] takes out of the tree what is no content, and then it is written by
-//! `htmd` or by [`plain`]. Never here: anything about where the page came from, but for its address, which links count
+//! The page is parsed as a browser would. `tidy` takes out of the tree what is no content, and then it is written by
+//! `htmd` or by `plain`. Never here: anything about where the page came from, but for its address, which links count
 //! from.
 
 mod dom;
