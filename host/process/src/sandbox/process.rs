@@ -13,6 +13,7 @@ mod filter;
 mod handle;
 mod inside;
 mod landlock;
+mod person;
 mod plan;
 mod root;
 mod shield;

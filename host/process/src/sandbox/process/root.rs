@@ -176,6 +176,7 @@ impl Root {
                 "hosts",
                 "127.0.0.1 localhost mimir\n::1 localhost\n".to_owned(),
             ),
+            ("gitconfig", view.person.settings()),
         ] {
             let at = relative(&Path::new("/etc").join(name))?;
             let content = content.into_bytes();

@@ -62,9 +62,11 @@ impl ProcessSandbox {
             .clone()
             .map_err(|why| Fault::Unavailable { sandbox: NAME, why })?;
         let found = find::resolve(&spec.program, &self.view.path, &spec.directory)?;
-        let variables =
+        let mut variables =
             self.ambient
                 .of(spec, &self.view.path, &self.view.home, Path::new("/tmp"))?;
+        // Where git looks by itself depends on how it was built.
+        variables.insert("GIT_CONFIG_SYSTEM".into(), "/etc/gitconfig".into());
         let root = Root::new(&self.view, spec, gives)?;
         let landlock = self
             .landlock

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::person::Person;
 use crate::sandbox::environment::Ambient;
 
 /// What every machine keeps its programs and libraries in.
@@ -100,6 +101,8 @@ pub(super) struct View {
     pub(super) home: PathBuf,
     /// Where this machine's own devices are.
     pub(super) devices: Vec<PathBuf>,
+    /// Whose commits git makes.
+    pub(super) person: Person,
 }
 
 /// Something of this machine, read-only.
@@ -171,6 +174,7 @@ impl View {
             .filter(|path| path.exists());
         Self {
             path,
+            person: Person::of(&home),
             home,
             devices: devices.collect(),
             places,

@@ -1,0 +1,118 @@
+//! Whose commits git makes: the name and address of whoever runs this, and nothing else of their settings.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use mimir_core::files::{self, Links};
+
+/// Nobody writes longer settings by hand.
+const LONGEST: u64 = 1 << 20;
+
+/// Who somebody is to git.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Person {
+    name: Option<String>,
+    email: Option<String>,
+}
+
+impl Person {
+    /// As the settings in this home say.
+    pub(super) fn of(home: &Path) -> Self {
+        let mut all = Self::default();
+        // The second one goes before the first, as it does for git.
+        for file in [".config/git/config", ".gitconfig"] {
+            if let Ok(text) = files::read_text(&home.join(file), Links::Followed, LONGEST) {
+                let own = Self::parse(&text);
+                all.name = own.name.or(all.name);
+                all.email = own.email.or(all.email);
+            }
+        }
+        all
+    }
+
+    /// Of a file, the section `user`.
+    fn parse(text: &str) -> Self {
+        let mut person = Self::default();
+        let mut here = false;
+        for line in text.lines().map(str::trim) {
+            if let Some(section) = line.strip_prefix('[') {
+                here = section
+                    .split(']')
+                    .next()
+                    .is_some_and(|name| name.trim().eq_ignore_ascii_case("user"));
+                continue;
+            }
+            let Some((key, value)) = line.split_once('=').filter(|_| here) else {
+                continue;
+            };
+            let value = Some(plain(value)).filter(|value| !value.is_empty());
+            match key.trim().to_ascii_lowercase().as_str() {
+                "name" => person.name = value,
+                "email" => person.email = value,
+                _ => {}
+            }
+        }
+        person
+    }
+
+    /// The settings of the machine, as git in the sandbox reads them.
+    pub(super) fn settings(&self) -> String {
+        let mut text = String::new();
+        if self.name.is_some() || self.email.is_some() {
+            text.push_str("[user]\n");
+        }
+        for (key, value) in [("name", &self.name), ("email", &self.email)] {
+            if let Some(value) = value {
+                let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+                let _ = writeln!(text, "\t{key} = \"{value}\"");
+            }
+        }
+        text
+    }
+}
+
+/// A value without its quotes and the comment after it.
+fn plain(value: &str) -> String {
+    let mut text = String::new();
+    let (mut quoted, mut letters) = (false, value.trim().chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => quoted = !quoted,
+            '\\' => text.extend(letters.next().filter(|next| matches!(next, '"' | '\\'))),
+            '#' | ';' if !quoted => break,
+            letter if letter.is_control() => {}
+            letter => text.push(letter),
+        }
+    }
+    text.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_and_address_are_all_that_is_read() {
+        let person = Person::parse(
+            "[core]\n\tpager = sh\n\tname = no\n[user]\n name = \"Ann \\\"A\\\" Other\" # me\n\temail=ann@example.com\n\
+             [user \"x\"]\n\tname = no\n[alias]\n\tx = !sh\n",
+        );
+        assert_eq!(person.name.as_deref(), Some("Ann \"A\" Other"));
+        assert_eq!(person.email.as_deref(), Some("ann@example.com"));
+        assert_eq!(
+            person.settings(),
+            "[user]\n\tname = \"Ann \\\"A\\\" Other\"\n\temail = \"ann@example.com\"\n"
+        );
+        let again = Person::parse(&person.settings());
+        assert_eq!(again, person);
+        assert_eq!(Person::default().settings(), "");
+    }
+
+    #[test]
+    fn what_is_in_no_home_is_nobody() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(Person::of(home.path()), Person::default());
+        std::fs::write(home.path().join(".gitconfig"), "[USER]\nName = Bob\n").unwrap();
+        assert_eq!(Person::of(home.path()).name.as_deref(), Some("Bob"));
+    }
+}
