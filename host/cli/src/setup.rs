@@ -11,7 +11,7 @@ use mimir_core::grants;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::tool::{Source, Trust};
 use mimir_core::{Approver, Clock, Code, Pipeline, Policy, Registry, Tool, ToolError};
-use mimir_process::LazyCommands;
+use mimir_process::Commands;
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 
 use crate::args::Globals;
@@ -224,7 +224,7 @@ impl Setup {
             )),
             audit: self.audit(),
             clock,
-            runner: Arc::new(LazyCommands::new(
+            runner: Arc::new(Commands::new(
                 self.workspace.root(),
                 self.settings.config.sandbox.clone(),
             )),

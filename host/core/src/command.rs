@@ -1,5 +1,6 @@
 //! Native programs: what is to run, which commands that comes to, and the port to whatever runs it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -225,6 +226,16 @@ impl Runner for NoRunner {
 
 fn unavailable() -> ToolError {
     ToolError::new(Code::Unavailable, "no native programs can be run here")
+}
+
+impl Program {
+    /// As a person wrote it, or would.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Program::Vector(words) => words.join(" ").into(),
+            Program::Script(text) => text.into(),
+        }
+    }
 }
 
 impl Word {

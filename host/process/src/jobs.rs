@@ -9,7 +9,7 @@ use mimir_core::text::prefix;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use crate::run::Running;
+use crate::run::{Running, Tail};
 use crate::sandbox::{Fault, Sandbox, Spec};
 
 /// Commands that one owner may have running: servers and watchers of a large project, and a few more.
@@ -46,16 +46,9 @@ struct Entry {
 }
 
 struct State {
-    ring: Mutex<Ring>,
+    /// The last of what was written.
+    output: Mutex<Tail>,
     ended: watch::Sender<Option<(i32, Duration)>>,
-}
-
-/// The last of what was written.
-#[derive(Default)]
-struct Ring {
-    bytes: VecDeque<u8>,
-    /// How many bytes came before them.
-    before: u64,
 }
 
 impl Jobs {
@@ -76,7 +69,7 @@ impl Jobs {
         owned.last += 1;
         let id = JobId(owned.last);
         let state = Arc::new(State {
-            ring: Mutex::default(),
+            output: Mutex::new(Tail::new(OUTPUT_MOST)),
             ended: watch::Sender::new(None),
         });
         let stop = running.stop();
@@ -106,12 +99,12 @@ impl Jobs {
 
     pub(crate) fn output(&self, owner: &Owner, job: JobId, begin: u64) -> Result<Piece, Fault> {
         let state = self.find(owner, job, |entry| Arc::clone(&entry.state))?;
-        let ring = state.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(ring.piece(begin))
+        let mut output = state.output.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(piece(&mut output, begin))
     }
 
     /// Ends a command, with a moment to do so by itself, and waits until it is gone.
-    pub(crate) async fn stop(&self, owner: &Owner, job: JobId) -> Result<Option<Job>, Fault> {
+    pub(crate) async fn stop(&self, owner: &Owner, job: JobId) -> Result<Job, Fault> {
         let (state, stop) = self.find(owner, job, |entry| {
             (Arc::clone(&entry.state), Arc::clone(&entry.stop))
         })?;
@@ -119,7 +112,7 @@ impl Jobs {
         stop.notify_one();
         // If the other end is gone, the session has ended and the command with it.
         let _ = ended.wait_for(Option::is_some).await;
-        self.find(owner, job, Entry::job).map(Some)
+        self.find(owner, job, Entry::job)
     }
 
     pub(crate) fn end_session(&self, session: &str) {
@@ -186,8 +179,8 @@ impl Drop for Entry {
 /// Keeps what a command writes until it ends.
 async fn follow(running: Running, state: Arc<State>) {
     let keep = |bytes: &[u8]| {
-        let mut ring = state.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.add(bytes);
+        let mut output = state.output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.add(bytes);
     };
     let begun = Instant::now();
     let ended = match running.end(&mut |_, bytes| keep(bytes)).await {
@@ -200,25 +193,17 @@ async fn follow(running: Running, state: Arc<State>) {
     state.ended.send_replace(Some(ended));
 }
 
-impl Ring {
-    fn add(&mut self, bytes: &[u8]) {
-        let skipped = bytes.len().saturating_sub(OUTPUT_MOST);
-        let bytes = bytes.get(skipped..).unwrap_or_default();
-        let over = (self.bytes.len() + bytes.len()).saturating_sub(OUTPUT_MOST);
-        self.bytes.drain(..over.min(self.bytes.len()));
-        self.bytes.extend(bytes);
-        self.before += (skipped + over) as u64;
-    }
-
-    fn piece(&self, begin: u64) -> Piece {
-        let next = self.before + self.bytes.len() as u64;
-        let from = begin.clamp(self.before, next);
-        let skip = usize::try_from(from - self.before).unwrap_or(usize::MAX);
-        Piece {
-            bytes: self.bytes.iter().skip(skip).copied().collect(),
-            next,
-            missing: from.saturating_sub(begin),
-        }
+/// What was written from `begin` on, as far as it is kept.
+fn piece(tail: &mut Tail, begin: u64) -> Piece {
+    let before = tail.before();
+    let bytes = tail.bytes();
+    let next = before + bytes.len() as u64;
+    let from = begin.clamp(before, next);
+    let skip = usize::try_from(from - before).unwrap_or(usize::MAX);
+    Piece {
+        bytes: bytes.get(skip..).unwrap_or_default().to_vec(),
+        next,
+        missing: from.saturating_sub(begin),
     }
 }
 

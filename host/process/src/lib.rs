@@ -3,11 +3,9 @@
 //! Never here: the judgement itself. Which commands may run is policy, and `mimir-core` has it.
 
 mod jobs;
-mod lazy;
 pub mod run;
 mod runner;
 pub mod sandbox;
 pub mod shell;
 
-pub use lazy::LazyCommands;
-pub use runner::{Commands, Surroundings};
+pub use runner::Commands;

@@ -5,6 +5,7 @@
 mod guard;
 mod lines;
 mod output;
+mod tail;
 
 use std::io;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::sandbox::{Child, Exit, Fault, Sandbox, Spec, Stopped};
 use guard::Guard;
 pub(crate) use lines::Lines;
 use output::Kept;
+pub(crate) use tail::Tail;
 
 /// How long a command has between being asked to end and being killed.
 const GRACE: Duration = Duration::from_secs(2);

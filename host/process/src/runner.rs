@@ -1,64 +1,74 @@
 //! The port to commands: what was permitted is run in a sandbox, in the foreground or in the background.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::call::Observer;
 use mimir_core::command::{Command, Finished, Job, JobId, Owner, Piece, Program, Runner, Script};
+use mimir_core::config::SandboxSettings;
 use mimir_core::needs::Access;
 use mimir_core::pipeline::Permitted;
-use mimir_core::{Code, ToolError};
 
 use crate::jobs::Jobs;
 use crate::run::{Lines, run};
-use crate::sandbox::{Bounds, Fault, Mount, Network, Reach, Sandbox, Spec};
+use crate::sandbox::{Chosen, Fault, Reach, Sandbox, Spec, choose};
 use crate::shell;
 
 /// Bytes that are kept of each output of a command. A model is shown a tenth of that, and a person reads less.
 const KEEP_MOST: u64 = 1 << 20;
 
-/// What all commands have in common.
-pub struct Surroundings {
-    /// The folder that they work in.
-    pub workspace: PathBuf,
-    /// Where they run.
-    pub sandbox: Arc<dyn Sandbox>,
-    /// What each may use up.
-    pub bounds: Bounds,
-    /// What they see beside the workspace.
-    pub mounts: Vec<Mount>,
-    /// What they reach over the network.
-    pub network: Network,
-}
-
-/// Runs commands. Dropping it kills those that are in the background.
+/// Runs commands in the sandbox that the settings name. It is chosen when the first of them runs: who runs none pays
+/// for none, and a sandbox that is not to be had refuses each command, and nothing else. Dropping it kills those that
+/// are in the background.
 pub struct Commands {
-    around: Surroundings,
+    workspace: PathBuf,
+    settings: SandboxSettings,
     /// The workspace as text.
-    root: Option<String>,
+    root: OnceLock<Option<String>>,
+    ready: OnceLock<Result<Ready, ToolError>>,
     jobs: Jobs,
 }
 
+/// What all commands have in common.
+struct Ready {
+    /// The folder that they work in, canonical.
+    workspace: PathBuf,
+    chosen: Chosen,
+}
+
 impl Commands {
-    /// For commands in these surroundings. The workspace must be there.
-    pub fn new(around: Surroundings) -> Result<Self, Fault> {
-        let missing = |_| Fault::NoDirectory(around.workspace.display().to_string());
-        let workspace = around.workspace.canonicalize().map_err(missing)?;
-        Ok(Self {
-            root: workspace.to_str().map(|root| root.replace('\\', "/")),
-            around: Surroundings {
-                workspace,
-                ..around
-            },
+    /// For commands in this folder. Nothing is looked at before one runs.
+    pub fn new(workspace: impl Into<PathBuf>, settings: SandboxSettings) -> Self {
+        Self {
+            workspace: workspace.into(),
+            settings,
+            root: OnceLock::new(),
+            ready: OnceLock::new(),
             jobs: Jobs::default(),
-        })
+        }
     }
 
-    /// The sandbox in which they run.
-    pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
-        &self.around.sandbox
+    fn ready(&self) -> Result<&Ready, ToolError> {
+        let ready = self
+            .ready
+            .get_or_init(|| Ok(Ready::new(&self.workspace, choose(&self.settings)?)?));
+        ready.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl Ready {
+    /// The workspace must be there.
+    fn new(workspace: &Path, chosen: Chosen) -> Result<Self, Fault> {
+        let missing = |_| Fault::NoDirectory(workspace.display().to_string());
+        let workspace = workspace.canonicalize().map_err(missing)?;
+        Ok(Self { workspace, chosen })
+    }
+
+    fn sandbox(&self) -> &dyn Sandbox {
+        &*self.chosen.sandbox
     }
 
     fn spec(&self, permitted: &Permitted, timeout: Option<Duration>) -> Result<Spec, Fault> {
@@ -80,16 +90,16 @@ impl Commands {
     }
 
     fn of_command(&self, command: &Command) -> Result<Spec, Fault> {
-        let workspace = &self.around.workspace;
+        let workspace = &self.workspace;
         let mut spec = Spec::new(command.program.clone(), workspace.clone());
         if let Some(directory) = &command.directory {
             spec.directory = inside(workspace, directory)?;
         }
         spec.environment.clone_from(&command.environment);
         spec.stdin.clone_from(&command.stdin);
-        spec.bounds = self.around.bounds;
-        spec.mounts.clone_from(&self.around.mounts);
-        spec.network = self.around.network;
+        spec.bounds = self.chosen.bounds;
+        spec.mounts.clone_from(&self.chosen.mounts);
+        spec.network = self.chosen.network;
         Ok(spec)
     }
 }
@@ -110,21 +120,17 @@ fn inside(workspace: &Path, directory: &str) -> Result<PathBuf, Fault> {
     Ok(real)
 }
 
-/// A command as a list of jobs shows it.
-fn shown(program: &Program) -> String {
-    match program {
-        Program::Vector(words) => words.join(" "),
-        Program::Script(text) => text.clone(),
-    }
-}
-
 impl Runner for Commands {
     fn read(&self, program: &Program) -> Result<Script, ToolError> {
         shell::read(program)
     }
 
     fn root(&self) -> Option<&str> {
-        self.root.as_deref()
+        let real = || {
+            let real = self.workspace.canonicalize().ok()?;
+            real.to_str().map(|root| root.replace('\\', "/"))
+        };
+        self.root.get_or_init(real).as_deref()
     }
 
     fn run(
@@ -133,9 +139,10 @@ impl Runner for Commands {
         observer: Arc<dyn Observer>,
     ) -> BoxFuture<'_, Result<Finished, ToolError>> {
         Box::pin(async move {
-            let spec = self.spec(&command, Some(command.timeout()))?;
+            let ready = self.ready()?;
+            let spec = ready.spec(&command, Some(command.timeout()))?;
             let mut lines = Lines::new(observer);
-            let finished = run(&*self.around.sandbox, &spec, &mut |stream, bytes| {
+            let finished = run(ready.sandbox(), &spec, &mut |stream, bytes| {
                 lines.add(stream, bytes);
             })
             .await;
@@ -146,14 +153,16 @@ impl Runner for Commands {
 
     fn start(&self, command: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
         Box::pin(async move {
-            // It goes on when the call has ended, so the call's own time does not end it.
-            let spec = self.spec(&command, command.command().timeout)?;
-            let shown = shown(&command.command().program);
-            let sandbox = &*self.around.sandbox;
-            Ok(self
-                .jobs
-                .start(sandbox, &spec, command.owner(), shown)
-                .await?)
+            let ready = self.ready()?;
+            // It goes on when the call has ended, so the call's own time does not end it. Its output is the job's to
+            // keep.
+            let spec = Spec {
+                keep: 0,
+                ..ready.spec(&command, command.command().timeout)?
+            };
+            let shown = command.command().program.text().into_owned();
+            let (sandbox, owner) = (ready.sandbox(), command.owner());
+            Ok(self.jobs.start(sandbox, &spec, owner, shown).await?)
         })
     }
 
@@ -166,10 +175,7 @@ impl Runner for Commands {
     }
 
     fn stop<'a>(&'a self, owner: &'a Owner, job: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
-        Box::pin(async move {
-            let job = self.jobs.stop(owner, job).await?;
-            job.ok_or_else(|| ToolError::new(Code::Internal, "the command could not be stopped"))
-        })
+        Box::pin(async move { Ok(self.jobs.stop(owner, job).await?) })
     }
 
     fn end_session(&self, session: &str) {
@@ -180,16 +186,15 @@ impl Runner for Commands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::NoSandbox;
+    use mimir_core::Code;
+    use mimir_core::config::SandboxMode;
 
-    fn commands(workspace: &Path) -> Result<Commands, Fault> {
-        Commands::new(Surroundings {
-            workspace: workspace.to_owned(),
-            sandbox: Arc::new(NoSandbox::new()),
-            bounds: Bounds::default(),
-            mounts: Vec::new(),
-            network: Network::None,
-        })
+    fn ready(workspace: &Path) -> Result<Ready, Fault> {
+        let settings = SandboxSettings {
+            mode: Some(SandboxMode::None),
+            ..SandboxSettings::default()
+        };
+        Ready::new(workspace, choose(&settings).unwrap())
     }
 
     fn command(directory: Option<&str>) -> Command {
@@ -208,9 +213,9 @@ mod tests {
         let workspace = folder.path().join("w");
         std::fs::create_dir_all(workspace.join("sub")).unwrap();
         std::fs::write(workspace.join("file"), "").unwrap();
-        let commands = commands(&workspace).unwrap();
+        let ready = ready(&workspace).unwrap();
         let real = workspace.canonicalize().unwrap();
-        let at = |directory: Option<&str>| commands.of_command(&command(directory));
+        let at = |directory: Option<&str>| ready.of_command(&command(directory));
         assert_eq!(at(None).unwrap().directory, real);
         let spec = at(Some("./sub/../sub")).unwrap();
         assert_eq!(spec.directory, real.join("sub"));
@@ -233,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_workspace_that_is_not_there_is_refused() {
-        let error = commands(Path::new("/nowhere/at/all")).err().unwrap();
+        let error = ready(Path::new("/nowhere/at/all")).err().unwrap();
         assert_eq!(error.code(), Code::FileNotFound);
     }
 }

@@ -6,7 +6,6 @@
 //! Never here: which command may run, and how long its output is kept.
 
 mod choose;
-mod doctor;
 mod environment;
 mod error;
 mod find;
@@ -19,7 +18,6 @@ use mimir_core::backend::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use choose::{Chosen, choose};
-pub use doctor::{Report, doctor};
 pub use error::{Fault, Stopped};
 pub use none::NoSandbox;
 #[cfg(target_os = "linux")]

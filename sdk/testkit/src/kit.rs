@@ -11,7 +11,7 @@ use mimir_core::call::{CallContext, LogLine, Progress, RequestId};
 use mimir_core::config::{Config, SandboxSettings};
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::{Call, Card, Event, Outcome, Pipeline, Policy, Quarantined, Registry, Tool};
-use mimir_process::LazyCommands;
+use mimir_process::Commands;
 use mimir_wasm::{Bundled, HostOptions, Loaded, SystemClock, Toolbox, WasmHost};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -96,10 +96,7 @@ impl Testkit {
             vault: secrets.clone(),
             audit: events.clone(),
             clock: Arc::new(SystemClock),
-            runner: Arc::new(LazyCommands::new(
-                workspace.path(),
-                SandboxSettings::default(),
-            )),
+            runner: Arc::new(Commands::new(workspace.path(), SandboxSettings::default())),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)

@@ -33,16 +33,16 @@ async fn ended(jobs: &Jobs, session: &str, job: JobId) -> Job {
 
 #[test]
 fn a_ring_keeps_the_end_and_says_what_is_gone() {
-    let mut ring = Ring::default();
+    let mut ring = Tail::new(OUTPUT_MOST);
     ring.add(b"hello ");
     ring.add(b"world");
-    let piece = ring.piece(6);
+    let found = piece(&mut ring, 6);
     assert_eq!(
-        (piece.bytes.as_slice(), piece.next, piece.missing),
+        (found.bytes.as_slice(), found.next, found.missing),
         (b"world".as_slice(), 11, 0)
     );
     assert_eq!(
-        ring.piece(99),
+        piece(&mut ring, 99),
         Piece {
             bytes: vec![],
             next: 11,
@@ -51,10 +51,10 @@ fn a_ring_keeps_the_end_and_says_what_is_gone() {
     );
     ring.add(&vec![b'x'; OUTPUT_MOST + 5]);
     ring.add(b"end");
-    let piece = ring.piece(11);
-    assert_eq!(piece.next, 11 + OUTPUT_MOST as u64 + 8);
-    assert_eq!(piece.missing, 8);
-    assert!(piece.bytes.len() == OUTPUT_MOST && piece.bytes.ends_with(b"xend"));
+    let found = piece(&mut ring, 11);
+    assert_eq!(found.next, 11 + OUTPUT_MOST as u64 + 8);
+    assert_eq!(found.missing, 8);
+    assert!(found.bytes.len() == OUTPUT_MOST && found.bytes.ends_with(b"xend"));
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn what_is_stopped_may_say_goodbye() {
     while jobs.output(&owner("s"), job, 0).unwrap().bytes.is_empty() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let stopped = jobs.stop(&owner("s"), job).await.unwrap().unwrap();
+    let stopped = jobs.stop(&owner("s"), job).await.unwrap();
     assert_eq!(stopped.exit_code, Some(5));
     // The shell may say as well that what it waited for was ended.
     let said = jobs.output(&owner("s"), job, 0).unwrap().bytes;
@@ -112,11 +112,7 @@ async fn what_is_stopped_may_say_goodbye() {
     );
     // Again, when it is gone already.
     assert_eq!(
-        jobs.stop(&owner("s"), job)
-            .await
-            .unwrap()
-            .unwrap()
-            .exit_code,
+        jobs.stop(&owner("s"), job).await.unwrap().exit_code,
         Some(5)
     );
 }

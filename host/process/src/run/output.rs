@@ -1,26 +1,25 @@
 //! Output as far as it is kept: its head and its tail, in bounded memory.
 
-use std::collections::VecDeque;
-
 use mimir_core::command::Captured;
+
+use super::tail::Tail;
 
 /// What is kept of one output.
 pub(crate) struct Kept {
     head: Vec<u8>,
-    tail: VecDeque<u8>,
     /// How much of either.
     half: usize,
-    missing: u64,
+    tail: Tail,
 }
 
 impl Kept {
     /// Keeps `most` bytes. The beginning says what was done and the end how it ended, so they share it.
     pub(crate) fn new(most: usize) -> Self {
+        let half = most.div_ceil(2);
         Self {
             head: Vec::new(),
-            tail: VecDeque::new(),
-            half: most.div_ceil(2),
-            missing: 0,
+            half,
+            tail: Tail::new(half),
         }
     }
 
@@ -28,24 +27,18 @@ impl Kept {
         let room = self.half.saturating_sub(self.head.len());
         let (head, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(head);
-        // Of more than the tail holds, only the end can stay.
-        let skipped = rest.len().saturating_sub(self.half);
-        let rest = rest.get(skipped..).unwrap_or_default();
-        let over = (self.tail.len() + rest.len()).saturating_sub(self.half);
-        self.tail.drain(..over.min(self.tail.len()));
-        self.tail.extend(rest);
-        self.missing += (skipped + over) as u64;
+        self.tail.add(rest);
     }
 
     /// What was kept, with a note where some is missing. Whole lines stay whole, if there are any.
     pub(crate) fn captured(mut self) -> Captured {
-        let mut bytes = std::mem::take(&mut self.head);
-        let tail = self.tail.make_contiguous();
-        if self.missing == 0 {
+        let mut bytes = self.head;
+        let mut missing = self.tail.before();
+        let tail = self.tail.bytes();
+        if missing == 0 {
             bytes.extend_from_slice(tail);
             return Captured { bytes, missing: 0 };
         }
-        let mut missing = self.missing;
         let end = bytes
             .iter()
             .rposition(|byte| *byte == b'\n')

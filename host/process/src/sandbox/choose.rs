@@ -17,6 +17,8 @@ pub struct Chosen {
     pub mounts: Vec<Mount>,
     /// What they reach over the network.
     pub network: Network,
+    /// What the sandbox gives on this machine, in lines for a person.
+    pub gives: Vec<String>,
 }
 
 /// Where nothing can be mounted: it is made for each command anew.
@@ -73,9 +75,9 @@ pub fn choose(settings: &SandboxSettings) -> Result<Chosen, Fault> {
             .map(mount)
             .collect::<Result<_, _>>()?,
         network,
+        gives: sandbox.available()?,
         sandbox,
     };
-    chosen.sandbox.available()?;
     let program = mimir_core::command::Program::Vector(Vec::new());
     chosen.sandbox.holds(&Spec {
         bounds: chosen.bounds,

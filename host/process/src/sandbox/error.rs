@@ -80,12 +80,6 @@ pub enum Fault {
         /// Why not.
         why: String,
     },
-    /// The image of a container is not on this machine.
-    #[error("the image `{0}` is not on this machine")]
-    NoImage(String),
-    /// The container engine answered with an error, or went away.
-    #[error("the container engine failed: {0}")]
-    Engine(String),
     /// A step on the way into the sandbox failed.
     #[error("the sandbox could not be set up: {stage}: {error}")]
     Setup {
@@ -160,7 +154,7 @@ impl Fault {
     pub fn code(&self) -> Code {
         match self {
             Self::NoProgram | Self::Unfit { .. } => Code::InvalidInput,
-            Self::NotFound { .. } | Self::NoImage(_) | Self::NoJob(_) => Code::NotFound,
+            Self::NotFound { .. } | Self::NoJob(_) => Code::NotFound,
             Self::NotExecutable { .. } | Self::Shielded { .. } => Code::PermissionDenied,
             Self::NoDirectory(_) => Code::FileNotFound,
             Self::Outside(_) => Code::InvalidPath,
@@ -170,8 +164,7 @@ impl Fault {
             | Self::Workspace(_)
             | Self::Mount { .. }
             | Self::CannotHold { .. }
-            | Self::Unavailable { .. }
-            | Self::Engine(_) => Code::Unavailable,
+            | Self::Unavailable { .. } => Code::Unavailable,
             Self::Setup { .. } | Self::Io { .. } => Code::Internal,
         }
     }
@@ -192,7 +185,6 @@ impl Fault {
             Self::Workspace(_) | Self::CannotHold { .. } | Self::Unavailable { .. } => {
                 Some("`mimir doctor` says what each sandbox gives here; `sandbox: none` in the settings does without one".into())
             }
-            Self::NoImage(image) => Some(format!("`docker pull {image}` brings it here")),
             _ => None,
         }
     }

@@ -346,7 +346,7 @@ pub fn sandbox(setup: &Setup) -> Finding {
     match choose(&setup.settings.config.sandbox) {
         Ok(chosen) => {
             let name = chosen.sandbox.name();
-            let gives = chosen.sandbox.available().unwrap_or_default().join("; ");
+            let gives = chosen.gives.join("; ");
             match name {
                 "none" => Finding::fair(
                     "sandbox",

@@ -1,0 +1,41 @@
+//! The end of something that may go on for long, in bounded memory.
+
+use std::collections::VecDeque;
+
+/// The last bytes, and how many came before them.
+pub(crate) struct Tail {
+    bytes: VecDeque<u8>,
+    most: usize,
+    before: u64,
+}
+
+impl Tail {
+    /// Keeps the last `most` bytes.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            bytes: VecDeque::new(),
+            most,
+            before: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        // Of more than there is room for, only the end can stay.
+        let skipped = bytes.len().saturating_sub(self.most);
+        let bytes = bytes.get(skipped..).unwrap_or_default();
+        let over = (self.bytes.len() + bytes.len()).saturating_sub(self.most);
+        self.bytes.drain(..over.min(self.bytes.len()));
+        self.bytes.extend(bytes);
+        self.before += (skipped + over) as u64;
+    }
+
+    /// How many bytes are not kept any more.
+    pub(crate) fn before(&self) -> u64 {
+        self.before
+    }
+
+    /// What is kept.
+    pub(crate) fn bytes(&mut self) -> &[u8] {
+        self.bytes.make_contiguous()
+    }
+}
