@@ -88,11 +88,16 @@ impl Limits {
             http_time: self.http_time.min(other.http_time),
             http_body: self.http_body.min(other.http_body),
             concurrent_per_plugin: self.concurrent_per_plugin.min(other.concurrent_per_plugin),
-            calls_per_minute: match (self.calls_per_minute, other.calls_per_minute) {
-                (Some(one), Some(other)) => Some(one.min(other)),
-                (one, other) => one.or(other),
-            },
+            calls_per_minute: least(self.calls_per_minute, other.calls_per_minute),
         }
+    }
+}
+
+/// The tighter of two bounds, of which either may not be set.
+pub(crate) fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A project's settings may have come with a checkout: what they forbid counts at once, what they allow does not.
 
 use crate::decision::Decision;
-use crate::limits::Limits;
+use crate::limits::{Limits, least};
 use crate::outcome::{DataClass, TrustLevel};
 
 use super::{Config, ExecMode, LimitSettings, RuleSettings, SandboxSettings, ToolSettings};
@@ -62,13 +62,10 @@ impl Config {
         self.limits = LimitSettings::from(self.limits.over(base).tightest(base));
         self.network.within(below.network.clone());
         self.tools.auto_load_custom_tools &= below.tools.auto_load_custom_tools;
-        self.tools.max_execution_time = match (
+        self.tools.max_execution_time = least(
             self.tools.max_execution_time,
             below.tools.max_execution_time,
-        ) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
+        );
         self.sandbox.within(&below.sandbox);
         self.approvals = below.approvals;
         self.secrets.clone_from(&below.secrets);
@@ -180,10 +177,10 @@ fn raises<T: Ord>(bound: Option<T>, below: Option<T>) -> bool {
 }
 
 /// The tighter one of what was set and what is set; a new bound counts only beside an old one.
-pub(super) fn tighter<T: Ord>(bound: Option<T>, below: Option<T>) -> Option<T> {
-    match (bound, below) {
-        (Some(bound), Some(below)) => Some(bound.min(below)),
-        (_, below) => below,
+fn tighter<T: Ord>(bound: Option<T>, below: Option<T>) -> Option<T> {
+    match below {
+        Some(_) => least(bound, below),
+        None => None,
     }
 }
 

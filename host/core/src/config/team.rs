@@ -1,7 +1,8 @@
 //! A team's settings above those of the user and the project. Its rules are judged beside theirs, and its bounds
 //! of calls are caps: see [`Policy`](crate::Policy). This is the rest.
 
-use super::lowering::tighter;
+use crate::limits::least;
+
 use super::{Config, SandboxSettings};
 
 impl SandboxSettings {
@@ -18,12 +19,9 @@ impl SandboxSettings {
             self.bind_mounts.clone_from(&team.bind_mounts);
         }
         self.network_access = team.network_access.or(self.network_access);
-        let cap = |own: Option<u64>, cap: Option<u64>| tighter(own.or(cap), cap).or(own);
-        self.max_memory_mb = cap(self.max_memory_mb, team.max_memory_mb);
-        self.max_processes = cap(self.max_processes, team.max_processes);
-        let percent = |percent: Option<u32>| percent.map(u64::from);
-        let percent = cap(percent(self.max_cpu_percent), percent(team.max_cpu_percent));
-        self.max_cpu_percent = percent.and_then(|percent| u32::try_from(percent).ok());
+        self.max_memory_mb = least(self.max_memory_mb, team.max_memory_mb);
+        self.max_processes = least(self.max_processes, team.max_processes);
+        self.max_cpu_percent = least(self.max_cpu_percent, team.max_cpu_percent);
     }
 }
 

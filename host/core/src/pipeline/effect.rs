@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::audit::{Event, Kind};
 use crate::backend::Assessment;
 use crate::call::{CallContext, Observer, Parent};
-use crate::decision::Decision;
+use crate::decision::{Decision, Evaluation};
 use crate::error::{Code, ToolError};
 use crate::limits::Limits;
 use crate::needs::Needs;
@@ -23,7 +23,7 @@ use super::approve::Approved;
 use super::decide::Ruled;
 use super::trail::{Trail, unsent};
 use super::validate::Checked;
-use super::{Pipeline, World, approve, network};
+use super::{Pipeline, Road, World, approve, network};
 
 mod command;
 mod judge;
@@ -221,23 +221,14 @@ impl Inner {
                 evaluation: judged.evaluation,
                 checked,
             };
-            if ruled.evaluation.decision() == Decision::Ask
-                && approve::ask(&road, &ruled, &mut trail).await?.is_some()
-            {
-                let message = "a request cannot be edited; say no, and change the call";
-                return Err(ToolError::new(Code::ApprovalDenied, message));
-            }
+            consented(&road, &ruled, &mut trail, "a request").await?;
             Ok(match judged.said.unlisted {
                 true => Consent::Unlisted,
                 false => Consent::Listed,
             })
         };
         let result = judged.await;
-        let recorded = trail.finish_effect(result.as_ref().err().map(|error| error.code));
-        match (result, recorded) {
-            (Ok(_), Err(error)) => Err(error),
-            (result, _) => result,
-        }
+        recorded(trail, result)
     }
 
     /// The request as the stages see it: like a call that the tool makes.
@@ -251,6 +242,40 @@ impl Inner {
             self.limits,
         ))
     }
+}
+
+/// Asks a person, if a rule does. `what` is the beginning of a sentence.
+async fn consented(
+    road: &Road<'_>,
+    ruled: &Ruled,
+    trail: &mut Trail,
+    what: &str,
+) -> Result<(), ToolError> {
+    if ruled.evaluation.decision() == Decision::Ask
+        && approve::ask(road, ruled, trail).await?.is_some()
+    {
+        let message = format!("{what} cannot be edited; say no, and change the call");
+        return Err(ToolError::new(Code::ApprovalDenied, message));
+    }
+    Ok(())
+}
+
+/// Puts on record what came of an effect. What cannot be recorded is not done.
+fn recorded<T>(trail: Trail, result: Result<T, ToolError>) -> Result<T, ToolError> {
+    let recorded = trail.finish_effect(result.as_ref().err().map(|error| error.code));
+    result.and_then(|done| recorded.map(|()| done))
+}
+
+/// The refusal of an effect that a rule denies. `what` says what was not done.
+fn denied(what: &str, evaluation: &Evaluation, ways: Vec<String>) -> ToolError {
+    let told = evaluation.told();
+    let message = match told.decisive() {
+        Some(reason) => format!("{what}: {} ({})", reason.text, reason.rule),
+        None => what.to_owned(),
+    };
+    ToolError::new(Code::PolicyDenied, crate::text::visible(&message))
+        .with_details(json!({ "reasons": told.reasons() }))
+        .with_way_out(ways)
 }
 
 /// What rules about `method`, `url` and `host` look at.

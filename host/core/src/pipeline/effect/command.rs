@@ -15,7 +15,6 @@ use crate::limits::Limits;
 use crate::needs::{Access, FileNeed, Needs};
 use crate::paths::PathRules;
 use crate::pipeline::Road;
-use crate::pipeline::approve;
 use crate::pipeline::decide::{Ruled, accepts_untrusted};
 use crate::pipeline::trail::Trail;
 use crate::pipeline::validate::Checked;
@@ -23,7 +22,7 @@ use crate::policy::{self, CommandQuestion};
 use crate::tool::{Risk, Tool};
 
 use super::judge::asked_as;
-use super::{Effects, Inner};
+use super::{Effects, Inner, consented, denied, recorded};
 
 /// A command that every gate has let through. Only the effect gate makes one.
 #[derive(Debug)]
@@ -86,7 +85,7 @@ const NAMED: usize = 8;
 impl Effects {
     /// Judges a command, asks a person if need be, and puts on record what came of it. What cannot be recorded is not
     /// run.
-    pub async fn command(&self, command: Command) -> Result<Permitted, ToolError> {
+    pub(crate) async fn command(&self, command: Command) -> Result<Permitted, ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
         Box::pin(self.0.command(command)).await
     }
@@ -160,27 +159,20 @@ impl Inner {
             let evaluation = self.judged(&road, &checked, (&command, &script), &patterns);
             trail.decided(&evaluation);
             if evaluation.decision() == Decision::Deny {
-                return Err(denied(&checked, &evaluation));
+                let ways = policy::ways(&evaluation, checked.tool());
+                return Err(denied("the command was not run", &evaluation, ways));
             }
             let ruled = Ruled {
                 assessment: Some(summary(&command, &evaluation)),
                 evaluation,
                 checked,
             };
-            if ruled.evaluation.decision() == Decision::Ask
-                && approve::ask(&road, &ruled, &mut trail).await?.is_some()
-            {
-                let message = "a command in the middle of a call cannot be edited; say no, and change the call";
-                return Err(ToolError::new(Code::ApprovalDenied, message));
-            }
+            let what = "a command in the middle of a call";
+            consented(&road, &ruled, &mut trail, what).await?;
             Ok((Arc::clone(ruled.checked.tool()), rights))
         };
         let result = judged.await;
-        let recorded = trail.finish_effect(result.as_ref().err().map(|error| error.code));
-        let (tool, rights) = match (result, recorded) {
-            (Ok(_), Err(error)) => return Err(error),
-            (result, _) => result?,
-        };
+        let (tool, rights) = recorded(trail, result)?;
         Ok(Permitted {
             command,
             owner: self.owner(),
@@ -315,28 +307,13 @@ fn arguments(command: &Command) -> Value {
 
 /// What a person reads first.
 fn summary(command: &Command, evaluation: &Evaluation) -> Assessment {
-    let text = match &command.program {
-        Program::Script(text) => text.clone(),
-        Program::Vector(words) => words.join(" "),
-    };
     Assessment {
         approval: Decision::Ask,
         risk: match evaluation.is_dangerous() {
             true => Risk::High,
             false => Risk::Medium,
         },
-        summary: format!("run `{text}`"),
+        summary: format!("run `{}`", command.program.text()),
         risks: Vec::new(),
     }
-}
-
-fn denied(checked: &Checked, evaluation: &Evaluation) -> ToolError {
-    let told = evaluation.told();
-    let message = match told.decisive() {
-        Some(reason) => format!("the command was not run: {} ({})", reason.text, reason.rule),
-        None => "the command was not run".to_owned(),
-    };
-    ToolError::new(Code::PolicyDenied, crate::text::visible(&message))
-        .with_details(json!({ "reasons": told.reasons() }))
-        .with_way_out(policy::ways(evaluation, checked.tool()))
 }

@@ -1,9 +1,9 @@
 //! What every rule says of a request.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::decision::{Decision, Evaluation, Layer, Reason};
-use crate::error::{Code, ToolError};
+use crate::error::ToolError;
 use crate::needs::Needs;
 use crate::network::Target;
 use crate::pipeline::Road;
@@ -12,7 +12,7 @@ use crate::pipeline::network::{self, Said};
 use crate::pipeline::validate::Checked;
 use crate::policy;
 
-use super::{Egress, Inner};
+use super::{Egress, Inner, denied};
 
 /// A request with what was said of it.
 pub(super) struct Judged {
@@ -80,18 +80,9 @@ fn is_own_method(arguments: &Value, egress: Egress<'_>) -> bool {
 impl Judged {
     /// The refusal of a request that a rule denies.
     pub(super) fn denied(&self, checked: &Checked, egress: Egress<'_>) -> ToolError {
-        let told = self.evaluation.told();
         let origin = egress.target.origin();
-        let message = match told.decisive() {
-            Some(reason) => format!(
-                "{} to `{origin}` was not sent: {} ({})",
-                egress.method, reason.text, reason.rule
-            ),
-            None => format!("{} to `{origin}` was not sent", egress.method),
-        };
-        ToolError::new(Code::PolicyDenied, crate::text::visible(&message))
-            .with_details(json!({ "reasons": told.reasons() }))
-            .with_way_out(self.ways(checked))
+        let what = format!("{} to `{origin}` was not sent", egress.method);
+        denied(&what, &self.evaluation, self.ways(checked))
     }
 
     fn ways(&self, checked: &Checked) -> Vec<String> {

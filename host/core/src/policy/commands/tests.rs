@@ -61,21 +61,33 @@ fn simple(text: &str) -> Simple {
 fn said(commands: &[&str]) -> Evaluation {
     let mut sample = tool("exec");
     sample.backend = Arc::new(Linked);
+    let policy = Policy::new(&Config::default(), "config.yml").unwrap();
+    let links = Links::of(&sample);
+    judged(&policy, &sample, commands, &links, Some("/work/here"))
+}
+
+/// What this policy says of them.
+fn judged(
+    policy: &Policy,
+    sample: &Tool,
+    commands: &[&str],
+    links: &Links<'_>,
+    root: Option<&str>,
+) -> Evaluation {
     let script = Script {
         commands: commands.iter().map(|one| simple(one)).collect(),
         unknown: Vec::new(),
     };
     let question = CommandQuestion {
-        tool: &sample,
+        tool: sample,
         script: &script,
         directory: None,
         environment: &[],
         granted: &[],
         paths: &PathRules::protected(),
-        links: &Links::of(&sample),
-        root: Some("/work/here"),
+        links,
+        root,
     };
-    let policy = Policy::new(&Config::default(), "config.yml").unwrap();
     let mut all = Evaluation::default();
     policy.command(&question, &mut all);
     all
@@ -250,22 +262,7 @@ fn a_team_or_a_list_is_held_beside_the_rest() {
         ("$x", Decision::Ask),
         ("A=1", Decision::Ask),
     ] {
-        let script = Script {
-            commands: vec![simple(command)],
-            unknown: Vec::new(),
-        };
-        let question = CommandQuestion {
-            tool: &sample,
-            script: &script,
-            directory: None,
-            environment: &[],
-            granted: &[],
-            paths: &PathRules::protected(),
-            links: &Links::none(),
-            root: None,
-        };
-        let mut all = Evaluation::default();
-        policy.command(&question, &mut all);
+        let all = judged(&policy, &sample, &[command], &Links::none(), None);
         assert_eq!(all.decision(), expected, "{command}: {:?}", all.reasons());
         assert!(
             all.reasons()
