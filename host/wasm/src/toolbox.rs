@@ -189,27 +189,30 @@ impl Toolbox {
         let known = folder::in_parts(&files, |(name, _)| index.get(name));
         loaded.tools.reserve(files.len());
         // One that takes its time does not hold up the others.
-        let looks: Vec<BoxFuture<'_, _>> = files
+        let unknown = files
             .iter()
             .zip(&known)
-            .map(|((name, _), known)| self.look(path, name, known.is_none() && !self.known_only))
+            .filter(|(_, known)| known.is_none());
+        let unknown = unknown.filter(|_| !self.known_only);
+        let looks: Vec<BoxFuture<'_, Look>> = unknown
+            .map(|((name, _), _)| self.look(path, name))
             .collect();
         let looks = futures::stream::iter(looks).buffered(AT_ONCE);
-        let looks: Vec<_> = looks.collect().await;
-        for (((name, stamp), known), look) in files.into_iter().zip(known).zip(looks) {
+        let mut looks = looks.collect::<Vec<_>>().await.into_iter();
+        for ((name, stamp), known) in files.into_iter().zip(known) {
             let place = self.shown(path, &name);
             let bytes = Bytes::File(path.join(&name));
-            let (digest, described) = match (known, look) {
-                (Some(known), _) => known,
-                (None, Some(look)) => {
+            let (digest, described) = match known {
+                Some(known) => known,
+                None => {
+                    let Some(look) = looks.next() else {
+                        loaded.unseen += 1;
+                        continue;
+                    };
                     if look.lasts {
                         index.put(&name, stamp, look.digest, &look.described);
                     }
                     (look.digest, look.described)
-                }
-                (None, None) => {
-                    loaded.unseen += 1;
-                    continue;
                 }
             };
             let found = Found {
@@ -225,19 +228,11 @@ impl Toolbox {
         index.write(self.host.cache(), path);
     }
 
-    /// Asks a component what it is, if it is to be asked.
-    fn look<'a>(
-        &'a self,
-        folder: &'a std::path::Path,
-        name: &'a str,
-        asked: bool,
-    ) -> BoxFuture<'a, Option<Look>> {
+    /// Asks a component what it is.
+    fn look<'a>(&'a self, folder: &'a std::path::Path, name: &'a str) -> BoxFuture<'a, Look> {
         Box::pin(async move {
-            if !asked {
-                return None;
-            }
             let (place, bytes) = (self.shown(folder, name), Bytes::File(folder.join(name)));
-            Some(describe::look(&self.host, &bytes, &place, None, self.again).await)
+            describe::look(&self.host, &bytes, &place, None, self.again).await
         })
     }
 
