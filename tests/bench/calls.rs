@@ -1,12 +1,12 @@
 //! One call after the other: the whole pipeline, its record in a file, beside wasmtime alone.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::bare::Bare;
 use crate::guests;
-use crate::measure::{Budget, Pace, Report, Row, time};
+use crate::measure::{Budget, Pace, Report, Row, time, timed};
 use crate::subject::Subject;
 
 /// Settings with every gate at work: lists, groups, an approval of the tool.
@@ -38,21 +38,13 @@ pub fn bench(report: &mut Report) {
         pace,
         |times| {
             calls += times as usize;
-            runtime.block_on(async {
-                let start = Instant::now();
-                for _ in 0..times {
-                    subject.call("echo", arguments.clone()).await;
-                }
-                start.elapsed()
+            timed(&runtime, times, async || {
+                subject.call("echo", arguments.clone()).await;
             })
         },
         |times| {
-            runtime.block_on(async {
-                let start = Instant::now();
-                for _ in 0..times {
-                    assert_eq!(bare.call("echo", &arguments.to_string()).await, 16);
-                }
-                start.elapsed()
+            timed(&runtime, times, async || {
+                assert_eq!(bare.call("echo", &arguments.to_string()).await, 16);
             })
         },
     );

@@ -1,11 +1,11 @@
 //! What a thousand rules cost a call: the same question with them and without.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::guests;
-use crate::measure::{Budget, Pace, Report, Row, time};
+use crate::measure::{Budget, Pace, Report, Row, time, timed};
 use crate::subject::Subject;
 
 /// What deciding may cost, in seconds.
@@ -41,12 +41,8 @@ pub fn bench(report: &mut Report) {
     );
     let arguments = json!({"text": "src/host/core/policy.rs"});
     let ask = |subject: &Subject, times: u64| {
-        runtime.block_on(async {
-            let start = Instant::now();
-            for _ in 0..times {
-                assert!(subject.is_allowed("echo", arguments.clone()).await);
-            }
-            start.elapsed()
+        timed(&runtime, times, async || {
+            assert!(subject.is_allowed("echo", arguments.clone()).await);
         })
     };
     let pace = Pace {

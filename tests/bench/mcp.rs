@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 use crate::calls::settings;
 use crate::guests;
 use crate::list;
-use crate::measure::{Budget, Pace, Report, Row, median, time};
+use crate::measure::{Budget, Pace, Report, Row, median, time, timed};
 use crate::subject::Subject;
 
 /// More tools than any model is given at a time.
@@ -136,12 +136,8 @@ fn calls(
     let arguments = json!({"text": "hello"});
     let params = json!({"name": "echo", "arguments": arguments});
     let run = |client: &mut Client, times: u64| {
-        runtime.block_on(async {
-            let start = Instant::now();
-            for _ in 0..times {
-                client.request("tools/call", params.clone()).await;
-            }
-            start.elapsed()
+        timed(runtime, times, async || {
+            client.request("tools/call", params.clone()).await;
         })
     };
     let pace = Pace {
@@ -192,12 +188,8 @@ const LIST: f64 = 2e-3;
 
 fn lists(report: &mut Report, runtime: &Runtime, ours: &mut Client, bare: &mut Client) {
     let run = |client: &mut Client, times: u64| {
-        runtime.block_on(async {
-            let start = Instant::now();
-            for _ in 0..times {
-                client.request("tools/list", json!({})).await;
-            }
-            start.elapsed()
+        timed(runtime, times, async || {
+            client.request("tools/list", json!({})).await;
         })
     };
     let pace = Pace {

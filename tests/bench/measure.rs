@@ -3,9 +3,21 @@
 //! Never here: what is measured.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use criterion::{Criterion, SamplingMode};
+use tokio::runtime::Runtime;
+
+/// How long it takes to do something so many times, one after the other.
+pub fn timed(runtime: &Runtime, times: u64, mut once: impl AsyncFnMut()) -> Duration {
+    runtime.block_on(async {
+        let start = Instant::now();
+        for _ in 0..times {
+            once().await;
+        }
+        start.elapsed()
+    })
+}
 
 /// What a ratio has to be.
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
 use mimir_testkit::Testkit;
 use serde_json::json;
 
-use crate::measure::{Budget, Pace, Report, Row, time};
+use crate::measure::{Budget, Pace, Report, Row, time, timed};
 
 /// How many requests, by how many at a time.
 const REQUESTS: usize = 1000;
@@ -96,27 +96,19 @@ fn overhead(report: &mut Report) {
         "net",
         pace,
         |times| {
-            runtime.block_on(async {
-                let start = Instant::now();
-                for _ in 0..times {
-                    let mut request = Request::new(http_body_util::Empty::<Bytes>::new());
-                    *request.uri_mut() = url.parse().unwrap();
-                    let answer = guarded.send(request).await.unwrap();
-                    assert_eq!(answer.collect().await.unwrap().to_bytes().len(), 64);
-                }
-                start.elapsed()
+            timed(&runtime, times, async || {
+                let mut request = Request::new(http_body_util::Empty::<Bytes>::new());
+                *request.uri_mut() = url.parse().unwrap();
+                let answer = guarded.send(request).await.unwrap();
+                assert_eq!(answer.collect().await.unwrap().to_bytes().len(), 64);
             })
         },
         |times| {
-            runtime.block_on(async {
-                let start = Instant::now();
-                for _ in 0..times {
-                    let mut request = Request::new(Full::default());
-                    *request.uri_mut() = url.parse().unwrap();
-                    let answer = bare.request(request).await.unwrap();
-                    assert_eq!(answer.collect().await.unwrap().to_bytes().len(), 64);
-                }
-                start.elapsed()
+            timed(&runtime, times, async || {
+                let mut request = Request::new(Full::default());
+                *request.uri_mut() = url.parse().unwrap();
+                let answer = bare.request(request).await.unwrap();
+                assert_eq!(answer.collect().await.unwrap().to_bytes().len(), 64);
             })
         },
     );

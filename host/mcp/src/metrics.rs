@@ -82,9 +82,13 @@ impl Metrics {
             let _ = writeln!(text, "{line}");
         };
         line(format_args!(
-            "# HELP mimir_calls_total Calls that have ended, by tool and code."
+            "{}",
+            head(
+                "mimir_calls_total",
+                "counter",
+                "Calls that have ended, by tool and code."
+            )
         ));
-        line(format_args!("# TYPE mimir_calls_total counter"));
         for (tool, counts) in &all.tools {
             for (code, count) in &counts.codes {
                 line(format_args!(
@@ -93,9 +97,13 @@ impl Metrics {
             }
         }
         line(format_args!(
-            "# HELP mimir_call_seconds Time of calls, without the time that people took."
+            "{}",
+            head(
+                "mimir_call_seconds",
+                "histogram",
+                "Time of calls, without the time that people took."
+            )
         ));
-        line(format_args!("# TYPE mimir_call_seconds histogram"));
         for (tool, counts) in &all.tools {
             let count = counts.timed;
             for (bound, within) in BOUNDS.iter().zip(counts.within) {
@@ -115,27 +123,38 @@ impl Metrics {
             ));
         }
         line(format_args!(
-            "# HELP mimir_approvals_total Answers of clients' people, by answer."
+            "{}",
+            head(
+                "mimir_approvals_total",
+                "counter",
+                "Answers of clients' people, by answer."
+            )
         ));
-        line(format_args!("# TYPE mimir_approvals_total counter"));
         for (answer, count) in &all.answers {
             line(format_args!(
                 "mimir_approvals_total{{answer=\"{answer}\"}} {count}"
             ));
         }
         line(format_args!(
-            "# HELP mimir_calls_under_way Calls that run or wait now."
+            "{}",
+            head(
+                "mimir_calls_under_way",
+                "gauge",
+                "Calls that run or wait now."
+            )
         ));
-        line(format_args!("# TYPE mimir_calls_under_way gauge"));
         line(format_args!("mimir_calls_under_way {under_way}"));
-        line(format_args!("# HELP mimir_sessions Sessions now."));
-        line(format_args!("# TYPE mimir_sessions gauge"));
+        line(format_args!(
+            "{}",
+            head("mimir_sessions", "gauge", "Sessions now.")
+        ));
         line(format_args!("mimir_sessions {sessions}"));
         if let Some(bytes) = resident() {
+            let name = "process_resident_memory_bytes";
             line(format_args!(
-                "# HELP process_resident_memory_bytes Memory of this process."
+                "{}",
+                head(name, "gauge", "Memory of this process.")
             ));
-            line(format_args!("# TYPE process_resident_memory_bytes gauge"));
             line(format_args!("process_resident_memory_bytes {bytes}"));
         }
         text
@@ -144,6 +163,11 @@ impl Metrics {
     fn lock(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What stands before the lines of a figure.
+fn head(name: &str, kind: &str, help: &str) -> String {
+    format!("# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
 /// Memory that this process holds, where the system says it.

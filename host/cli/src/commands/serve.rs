@@ -51,11 +51,7 @@ async fn stdio(globals: &Globals) -> Result<Exit, Failure> {
             () = line.hung_up() => {}
         }
     };
-    let follow = live.follow(EVERY, |setup, news| {
-        keeper.take_up(setup, news);
-        server.refresh();
-        Ok(())
-    });
+    let follow = follow(&mut live, &keeper, &server);
     let ended = tokio::select! {
         ended = server.serve(reader, writer, stop) => ended,
         followed = follow => return followed.map(|()| Exit::Done),
@@ -88,11 +84,7 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
     let serve = axum::serve(listener, router).with_graceful_shutdown(async {
         let _ = is_stopped.await;
     });
-    let follow = live.follow(EVERY, |setup, news| {
-        keeper.take_up(setup, news);
-        server.refresh();
-        Ok(())
-    });
+    let follow = follow(&mut live, &keeper, &server);
     let ended = async {
         *exit.lock().unwrap_or_else(PoisonError::into_inner) = interrupted().await;
         http.close(LAST_CALLS).await;
@@ -152,6 +144,16 @@ fn served(live: &Live) -> (Server, Keeper) {
     };
     let server = Server::new(pipeline.clone(), asking, Arc::new(refused));
     (server, Keeper::new(pipeline, setup))
+}
+
+/// Keeps a server up to date for as long as it runs.
+async fn follow(live: &mut Live, keeper: &Keeper, server: &Server) -> Result<(), Failure> {
+    let on = |setup: &Setup, news| {
+        keeper.take_up(setup, news);
+        server.refresh();
+        Ok(())
+    };
+    live.follow(EVERY, on).await
 }
 
 /// Tells the person what the model that made the call must not read: what would allow it.
