@@ -39,6 +39,7 @@ fn server(answer: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
+        let _there = OnCore::new(1);
         for stream in listener.incoming().flatten() {
             std::thread::spawn(move || serve(stream, answer));
         }
@@ -67,7 +68,44 @@ fn serve(mut stream: TcpStream, answer: usize) -> Option<()> {
     }
 }
 
+/// Keeps this thread, and those that it starts, on one core until this is dropped. Whether the kernel wakes a server
+/// beside its client or on another core says nothing of a guard and costs more than it.
+#[cfg(target_os = "linux")]
+struct OnCore(Option<rustix::thread::CpuSet>);
+
+#[cfg(target_os = "linux")]
+impl OnCore {
+    fn new(core: usize) -> Self {
+        let before = rustix::thread::sched_getaffinity(None).ok();
+        let mut cores = rustix::thread::CpuSet::new();
+        cores.set(core);
+        // A machine of one core has no other, and needs none.
+        let _ = rustix::thread::sched_setaffinity(None, &cores);
+        Self(before)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for OnCore {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = rustix::thread::sched_setaffinity(None, before);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+struct OnCore;
+
+#[cfg(not(target_os = "linux"))]
+impl OnCore {
+    fn new(_core: usize) -> Self {
+        Self
+    }
+}
+
 fn overhead(report: &mut Report) {
+    let _here = OnCore::new(0);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -86,7 +124,9 @@ fn overhead(report: &mut Report) {
         Limits::default(),
         None,
     );
-    let bare = legacy::Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
+    let mut connector = legacy::connect::HttpConnector::new();
+    connector.set_nodelay(true);
+    let bare = legacy::Client::builder(TokioExecutor::new()).build::<_, Full<Bytes>>(connector);
     let pace = Pace {
         turn: 200,
         samples: 20,

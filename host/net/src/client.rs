@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HeaderMap;
-use http::{Method, Request, Response};
+use http::header::{Entry, HeaderMap, SET_COOKIE};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{Method, Request, Response, Uri};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use mimir_core::network::{NetworkPolicy, Target, Verdict};
+use mimir_core::network::{NetworkPolicy, Target, UrlError, Verdict};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -54,6 +55,8 @@ struct Shared {
     slots: Arc<Semaphore>,
     /// The connections, and under which policy they were made.
     pool: Mutex<Option<(u64, Pool<Connector, Upload>)>>,
+    /// Where the last request went: the next one goes there as a rule, and a host is dear to read.
+    last: Mutex<Option<(Scheme, Authority, Target)>>,
 }
 
 /// One hop of a request.
@@ -87,6 +90,7 @@ impl Client {
             limits,
             slots: Arc::new(Semaphore::new(Limits::CONCURRENT)),
             pool: Mutex::new(None),
+            last: Mutex::new(None),
         };
         Self {
             shared: Arc::new(shared),
@@ -131,7 +135,7 @@ impl Client {
     {
         let (parts, body) = request.into_parts();
         let hop = Hop {
-            target: Target::parse(&parts.uri.to_string())?,
+            target: self.shared.target(&parts.uri)?,
             method: parts.method,
             headers: parts.headers,
             number: 0,
@@ -247,6 +251,9 @@ impl Client {
     /// Waits until fewer requests than the most are open.
     async fn slot(&self) -> Result<OwnedSemaphorePermit, Error> {
         let slots = Arc::clone(&self.shared.slots);
+        if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
+            return Ok(slot);
+        }
         let slot = timeout(self.limits.connect, slots.acquire_owned()).await;
         match slot {
             Ok(Ok(slot)) => Ok(slot),
@@ -261,14 +268,35 @@ fn timed_out(stage: Stage, after: Duration) -> Error {
 
 /// What a `Debug` of an answer does not show.
 fn hide(headers: &mut HeaderMap) {
-    if let http::header::Entry::Occupied(mut cookies) = headers.entry(http::header::SET_COOKIE) {
-        cookies
-            .iter_mut()
-            .for_each(|cookie| cookie.set_sensitive(true));
+    // Most answers set none, and an entry that is asked for makes room first.
+    if headers.contains_key(SET_COOKIE)
+        && let Entry::Occupied(mut cookies) = headers.entry(SET_COOKIE)
+    {
+        let cookies = cookies.iter_mut();
+        cookies.for_each(|cookie| cookie.set_sensitive(true));
     }
 }
 
 impl Shared {
+    /// Reads a URL. Only the path of one at the origin of the last is read anew.
+    fn target(&self, uri: &Uri) -> Result<Target, UrlError> {
+        let path = uri.path_and_query().map_or("", PathAndQuery::as_str);
+        let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
+            return Target::parse(&uri.to_string());
+        };
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((of, at, target)) if of == scheme && at == authority && rooted(path) => {
+                target.join(path)
+            }
+            _ => {
+                let target = Target::parse(&uri.to_string())?;
+                *last = Some((scheme.clone(), authority.clone(), target.clone()));
+                Ok(target)
+            }
+        }
+    }
+
     /// The connections that were made under this policy. Those of another are let go: idle ones close at once, and none
     /// gets a further request.
     fn pool(&self, now: &Snapshot) -> Pool<Connector, Upload> {
@@ -304,6 +332,13 @@ impl Shared {
     }
 }
 
+/// Whether this is a path from the root and nothing else: what begins with two slashes, of either kind, names a host.
+fn rooted(path: &str) -> bool {
+    let slash = |c| matches!(c, '/' | '\\');
+    path.strip_prefix('/')
+        .is_some_and(|rest| !rest.starts_with(slash))
+}
+
 /// hyper takes no smaller buffer.
 const HTTP1_LEAST: usize = 8192;
 
@@ -312,5 +347,49 @@ impl fmt::Debug for Client {
         f.debug_struct("Client")
             .field("limits", &self.limits)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authorize::PolicyAlone;
+
+    #[test]
+    fn what_is_known_of_an_origin_changes_no_reading() {
+        let guard = Arc::new(Guard::new(NetworkPolicy::default()));
+        let asks = Arc::new(PolicyAlone);
+        let client = Client::new(guard, asks, Roots::default(), Limits::default(), None);
+        let urls = [
+            "http://a.example/",
+            "http://a.example/x/../y?q#f",
+            "http://a.example",
+            "http://a.example?q",
+            "http://a.example//b.example/x",
+            "http://a.example/\\b.example/x",
+            "http://a.example/%2f/b.example",
+            "http://a.example/http://b.example/",
+            "http://A.EXAMPLE./x",
+            "http://a.example:80/x",
+            "http://a.example:81/x",
+            "https://a.example/x",
+            "http://user@a.example/x",
+            "http://0x7f.1/x",
+            "http://[::1]/x",
+            "ftp://a.example/x",
+        ];
+        // Each after each.
+        for before in urls {
+            for url in urls {
+                let [before, uri] = [before, url].map(str::parse::<Uri>);
+                let Ok(uri) = uri else { continue };
+                let _ = before.map(|before| client.shared.target(&before));
+                assert_eq!(
+                    client.shared.target(&uri),
+                    Target::parse(&uri.to_string()),
+                    "{url}"
+                );
+            }
+        }
     }
 }

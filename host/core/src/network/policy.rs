@@ -277,7 +277,8 @@ impl Rules {
     }
 
     fn judge_address(&self, target: &Target, address: IpAddr, class: Class) -> Result<(), Refusal> {
-        let shown = match target.host() {
+        // Most addresses that come here are let: words are made for those that are not.
+        let shown = || match target.host() {
             Host::Ip(_) => format!("`{address}`"),
             Host::Name(name) => format!("`{name}` leads to {address}, which"),
         };
@@ -289,7 +290,7 @@ impl Rules {
             Reach::Public => Ok(()),
             Reach::Never => Err(Refusal {
                 rule: format!("{source}, {name}"),
-                reason: format!("{shown} is no address of a host"),
+                reason: format!("{} is no address of a host", shown()),
                 remedy: String::new(),
             }),
             Reach::Local if !self.block_private || self.names(target, address) => Ok(()),
@@ -306,8 +307,10 @@ impl Rules {
                         self.at
                     ),
                 };
-                let reason =
-                    format!("{shown} is not an address of the internet ({name}, {source})");
+                let reason = format!(
+                    "{} is not an address of the internet ({name}, {source})",
+                    shown()
+                );
                 Err(self.refusal("blockPrivateIPs", reason, remedy))
             }
         }
