@@ -59,6 +59,9 @@ pub struct Entry {
     /// When it was last changed, ISO 8601; not told of what is unreadable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified: Option<String>,
+    /// Set for a directory that could not be opened: what is in it is not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closed: bool,
 }
 
 impl Entry {
@@ -82,6 +85,7 @@ impl Entry {
             kind,
             size,
             modified,
+            closed: false,
         })
     }
 }
@@ -98,6 +102,7 @@ impl Listing {
                     let modified = entry.modified.as_deref().unwrap_or_default();
                     format!("{name}  {size}  {modified}\n")
                 }
+                Kind::Directory if entry.closed => format!("{name}/  (cannot be opened)\n"),
                 Kind::Directory => format!("{name}/\n"),
                 Kind::Symlink => format!("{name}@\n"),
                 Kind::Other => format!("{name}  (special)\n"),
@@ -162,17 +167,24 @@ impl ListDirectory {
             };
             listing.total += 1;
             let place = folder.join(&name);
-            if listing.entries.len() < SHOWN_MAX {
-                listing.entries.extend(Entry::at(&place, &name, kind));
-            }
+            let mut entry = match listing.entries.len() < SHOWN_MAX {
+                true => Entry::at(&place, &name, kind),
+                false => None,
+            };
             if self.recursive && kind == Kind::Directory {
                 if listing.total > COUNTED_MAX {
+                    listing.entries.extend(entry);
                     listing.truncated = true;
                     return Ok(());
                 }
-                // What can't be opened is listed and stays closed.
-                open.push(self.visible(&place, &name).unwrap_or_default());
+                match (self.visible(&place, &name), &mut entry) {
+                    (Ok(inside), _) => open.push(inside),
+                    (Err(_), Some(entry)) => entry.closed = true,
+                    // Not listed either.
+                    (Err(_), None) => {}
+                }
             }
+            listing.entries.extend(entry);
         }
         Ok(())
     }

@@ -111,3 +111,33 @@ fn links_are_shown_and_not_followed() {
     assert_eq!(names(&listing), ["a", "a/b", "a/up"]);
     assert_eq!(listing.value.entries[2].kind, Kind::Symlink);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_directory_that_stays_closed_is_not_told_as_empty() {
+    use std::os::unix::fs::PermissionsExt;
+    let workspace = Workspace::with(&[("closed/file", ""), ("open/file", "")]);
+    let closed = workspace.root().join("closed");
+    let mode = |mode| std::fs::set_permissions(&closed, PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o000);
+    // Nothing is closed to root.
+    let shut = std::fs::read_dir(&closed).is_err();
+    let listing = list(&workspace, ".", true, false);
+    mode(0o755);
+    let flags: Vec<_> = listing
+        .value
+        .entries
+        .iter()
+        .map(|entry| entry.closed)
+        .collect();
+    if shut {
+        assert_eq!(flags, [true, false, false]);
+        assert!(
+            listing.text.starts_with("closed/  (cannot be opened)\n"),
+            "{}",
+            listing.text
+        );
+    } else {
+        assert_eq!(flags, [false; 4]);
+    }
+}
