@@ -5,7 +5,7 @@ use mimir_core::text;
 use wasmparser::component_types::{ComponentEntityType, ComponentFuncTypeId};
 
 use super::docs::Docs;
-use super::schema::{Catalogue, Unliftable};
+use super::schema::{self, Catalogue, Unliftable};
 use super::{ExportPath, LiftedTool, LiftedTools, Skipped, names};
 use crate::family::{Interface, Surface};
 
@@ -141,12 +141,12 @@ fn describe(
         .params
         .iter()
         .map(|(name, ty)| (name.as_str(), *ty));
-    let input = catalogue.arguments(params)?.to_string();
+    let input = schema::text(&catalogue.arguments(params)?)?;
     let output = match function.result {
-        Some(ty) => catalogue.result(ty)?.map(|schema| schema.to_string()),
+        Some(ty) => catalogue.result(ty)?.map(|schema| schema::text(&schema)),
         None => None,
     };
-    Ok((input, output))
+    Ok((input, output.transpose()?))
 }
 
 fn describe_plainly(path: &ExportPath) -> String {

@@ -44,6 +44,8 @@ pub(super) enum Unliftable {
     Map,
     #[error("has types that are too large to describe to a model")]
     TooLarge,
+    #[error("has types that are nested too deep to describe to a model")]
+    TooDeep,
     #[error("has a type that is not known")]
     Unknown,
 }
@@ -80,5 +82,25 @@ fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         _ => Map::new(),
+    }
+}
+
+/// How deep a schema may be. Readers of JSON stop at 128, serde_json among them, and a schema stands in a list of tools
+/// in a message.
+const DEEPEST: usize = 100;
+
+/// The text of a schema, if others can read it.
+pub(super) fn text(schema: &Value) -> Result<String, Unliftable> {
+    match depth(schema) > DEEPEST {
+        true => Err(Unliftable::TooDeep),
+        false => Ok(schema.to_string()),
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
     }
 }

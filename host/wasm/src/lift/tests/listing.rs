@@ -1,8 +1,9 @@
 //! What a component's exports come to: names, schemas, documentation, and what is left out.
 
+use mimir_core::schema::Schema;
 use serde_json::{Value, json};
 
-use super::super::testkit::{build, echoes, lifted};
+use super::super::testkit::{PAD, build, echoes, lifted};
 use super::super::{LiftedTool, LiftedTools};
 use super::echo;
 
@@ -323,4 +324,33 @@ fn a_flood_of_exports_is_bounded() {
     assert_eq!(tools.tools.len(), 256);
     assert_eq!(tools.skipped.len(), 33);
     assert_eq!(tools.skipped[32].export, "712 more exports");
+}
+
+#[test]
+fn what_is_listed_can_be_read_again() {
+    let nested = |open: &str, depth| {
+        let ty = format!("{}u32{}", open.repeat(depth), ">".repeat(depth));
+        let wit = format!(
+            "package a:b; world w {{ export f: func(p: {PAD}, x: {ty}) -> tuple<{PAD}, {ty}>; \
+             export g: func(p: {PAD}, x: u8) -> tuple<{PAD}, u8>; }}"
+        );
+        lifted(&build(&wit, &echoes(["f", "g"])))
+    };
+    for open in ["list<", "option<", "tuple<u8, ", "result<"] {
+        let found: Vec<_> = (1..9).map(|tens| nested(open, 10 * tens)).collect();
+        for tool in found.iter().flat_map(|lifted| &lifted.tools) {
+            for schema in [&tool.input_schema, tool.output_schema.as_ref().unwrap()] {
+                assert!(Schema::parse(schema.as_str()).is_ok(), "{open}");
+            }
+        }
+        assert_eq!(found[0].tools.len(), 2, "{open}");
+        if let Some(skipped) = found[7].skipped.first() {
+            assert!(
+                skipped.reason.contains("nested too deep"),
+                "{}",
+                skipped.reason
+            );
+        }
+    }
+    assert_eq!(nested("option<", 60).tools.len(), 1);
 }
