@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use crate::arguments::Words;
 use crate::exit::Failure;
@@ -195,10 +196,28 @@ fn unread(error: clap::Error, args: &[OsString]) -> Unread {
     if !error.use_stderr() || !words.any(|word| word == "--json") {
         return Unread::Clap(error);
     }
+    let message = match error.kind() {
+        // clap prints the help here, whose first line says nothing of what is wrong.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => incomplete(args),
+        _ => sentence(&error.render().to_string()),
+    };
     Unread::Usage {
         json: true,
-        failure: Box::new(Failure::usage(sentence(&error.render().to_string()))),
+        failure: Box::new(Failure::usage(message)),
     }
+}
+
+/// What a command that is no whole one lacks.
+fn incomplete(args: &[OsString]) -> String {
+    let root = <Raw as CommandFactory>::command();
+    let words = args.iter().skip(1).filter_map(|word| word.to_str());
+    let command = words.fold(&root, |at, word| at.find_subcommand(word).unwrap_or(at));
+    let names: Vec<_> = command
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .collect();
+    let (name, names) = (command.get_name(), names.join("`, `"));
+    format!("`mimir {name}` needs one of `{names}`; `mimir {name} --help` explains them")
 }
 
 /// What clap says is wrong, on one line and without the usage that follows.
@@ -405,6 +424,9 @@ mod tests {
         let said = told(&["--json", "call"]);
         assert!(said.contains("<TOOL>"), "{said}");
         assert!(told(&["--json"]).contains("--help"));
+        let said = told(&["--json", "config"]);
+        assert!(said.starts_with("`mimir config` needs one of `"), "{said}");
+        assert!(said.contains("`check`"), "{said}");
         for plain in [
             &["tols"][..],
             &["tols", "--", "--json"],

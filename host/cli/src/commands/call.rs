@@ -33,7 +33,11 @@ pub struct Wish {
 /// Calls a tool and prints the outcome.
 pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit, Failure> {
     let mut setup = Setup::find(globals)?;
-    let (registry, all) = setup.registry_for(&wish.tool).await;
+    // An unknown plugin is asked what it offers, which may take its time.
+    let (registry, all) = tokio::select! {
+        found = setup.registry_for(&wish.tool) => found,
+        exit = interrupted() => return Err(cancelled(printer, exit)),
+    };
     let tool = registry.get(&wish.tool).cloned();
     let arguments = wish
         .words
@@ -70,12 +74,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
         exit = interrupted() => {
             end_soon(exit);
             watcher.finish();
-            if !printer.is_json() {
-                // The terminal has written `^C` where the message would stand.
-                note("");
-            }
-            let error = ToolError::new(Code::Cancelled, "the call was cancelled");
-            return Err(Failure::ending(error, exit));
+            return Err(cancelled(printer, exit));
         }
     };
     watcher.finish();
@@ -103,6 +102,17 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
         hint(&setup.workspace);
     }
     Ok(exit)
+}
+
+fn cancelled(printer: Printer, exit: Exit) -> Failure {
+    if !printer.is_json() {
+        // The terminal has written `^C` where the message would stand.
+        note("");
+    }
+    Failure::ending(
+        ToolError::new(Code::Cancelled, "the call was cancelled"),
+        exit,
+    )
 }
 
 /// How long a cancelled call may take to say that it was.

@@ -7,6 +7,7 @@ use mimir_core::{Code, Tool, ToolError};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::call::interrupted;
 use crate::args::Globals;
 use crate::exit::{Exit, Failure, file_error};
 use crate::output::tools::quarantined;
@@ -38,7 +39,14 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
     let sdk = sdk::lay_out(setup.places.cache.as_deref())?;
     sdk::point_to(dir, &sdk)?;
     add_target(dir)?;
-    let component = compile(dir)?;
+    let component = tokio::select! {
+        component = compile(dir) => component?,
+        // The compiler is stopped with this.
+        exit = interrupted() => {
+            let error = ToolError::new(Code::Cancelled, "the build was stopped");
+            return Err(Failure::ending(error, exit));
+        }
+    };
 
     let content = std::fs::read(&component).map_err(|e| file_error("read", &component, &e))?;
     let name = component.file_name().map(PathBuf::from).unwrap_or_default();
@@ -158,9 +166,9 @@ pub fn has_target(dir: &Path) -> Option<bool> {
 }
 
 /// Runs cargo, which shows its own progress, and finds the component among what it made.
-fn compile(dir: &Path) -> Result<PathBuf, ToolError> {
+async fn compile(dir: &Path) -> Result<PathBuf, ToolError> {
     let fault = |message: &str| ToolError::new(Code::ExecutionError, message);
-    let made = Command::new("cargo")
+    let made = tokio::process::Command::new("cargo")
         .args([
             "build",
             "--release",
@@ -175,7 +183,9 @@ fn compile(dir: &Path) -> Result<PathBuf, ToolError> {
         .env_remove("CARGO_BUILD_RUSTFLAGS")
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
+        .kill_on_drop(true)
         .output()
+        .await
         .map_err(|e| {
             ToolError::new(
                 Code::Unavailable,
