@@ -39,6 +39,7 @@ mod forms;
 mod keys;
 mod known;
 mod lines;
+mod lookout;
 mod mask;
 mod pattern;
 mod rules;
@@ -49,6 +50,7 @@ mod veil;
 
 pub use known::{LONG_MIN, SHORT_MIN};
 pub use lines::Lines;
+pub use lookout::Lookout;
 pub use mask::Finding;
 pub use stream::Stream;
 

@@ -1,6 +1,6 @@
 //! The port to the effect gate: who is asked before a request leaves, with what it really is.
 
-use http::Method;
+use http::{HeaderMap, Method};
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::{Target, Verdict};
@@ -12,6 +12,8 @@ pub struct Ask<'a> {
     pub target: &'a Target,
     /// The method that will be on the wire.
     pub method: &'a Method,
+    /// Its headers, before secrets are put in.
+    pub headers: &'a HeaderMap,
     /// How many redirects led here.
     pub hop: usize,
     /// What the policy says: allowed, or on no list. What it refuses is asked of nobody.
@@ -29,6 +31,10 @@ pub enum Permit {
 
 /// Asked once for every hop, before its name is looked up. The clock of the request stands still meanwhile.
 pub trait Authorize: Send + Sync {
+    /// Puts the policy in force that holds now, where somebody else keeps it. Called just before a request goes out: it
+    /// may have waited since it was let.
+    fn renew(&self) {}
+
     /// Lets it or says why not.
     fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>>;
 }

@@ -1,144 +1,19 @@
-//! Bodies on their way: what goes out and what comes in, both counted, and the latter against the clock.
+//! The body of an answer: counted, against the clock, and only as long as the policy lets the request.
 
-use std::error::Error as StdError;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use http::Method;
+use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
-use mimir_core::network::{Target, Verdict};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 
-use crate::authorize::Permit;
 use crate::error::{Error, Stage};
 use crate::failure;
-use crate::guard::Guard;
-
-pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
-
-/// The body of a request, held to its limit and to the length that its header announces.
-pub(crate) struct Upload {
-    inner: Source,
-    sent: u64,
-    limit: u64,
-    announced: Option<u64>,
-}
-
-enum Source {
-    Full(Option<Bytes>),
-    Stream(Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>),
-}
-
-impl Upload {
-    pub(crate) fn full(bytes: Bytes, limit: u64) -> Self {
-        let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
-        Self::new(Source::Full(bytes), limit)
-    }
-
-    pub(crate) fn stream(
-        body: Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>,
-        limit: u64,
-    ) -> Self {
-        Self::new(Source::Stream(body), limit)
-    }
-
-    fn new(inner: Source, limit: u64) -> Self {
-        Self {
-            inner,
-            sent: 0,
-            limit,
-            announced: None,
-        }
-    }
-
-    /// Holds the body to the length that a header announces.
-    pub(crate) fn announce(&mut self, length: Option<u64>) -> Result<(), Error> {
-        let size = HttpBody::size_hint(self);
-        if size.lower() > self.limit {
-            return Err(self.too_large());
-        }
-        self.announced = length;
-        match (length, size.exact()) {
-            (Some(length), Some(exact)) if length != exact => Err(mismatch()),
-            _ => Ok(()),
-        }
-    }
-
-    fn too_large(&self) -> Error {
-        Error::TooLarge {
-            what: "the request's body",
-            limit: self.limit,
-        }
-    }
-}
-
-fn mismatch() -> Error {
-    Error::InvalidRequest("its body is not as long as `content-length` says".to_owned())
-}
-
-impl HttpBody for Upload {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let this = self.get_mut();
-        let frame = match &mut this.inner {
-            Source::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Source::Stream(body) => body.as_mut().poll_frame(cx),
-        };
-        match &frame {
-            Poll::Ready(Some(Ok(frame))) => {
-                if let Some(data) = frame.data_ref() {
-                    this.sent = this.sent.saturating_add(data.remaining() as u64);
-                }
-                if this.sent > this.limit {
-                    return Poll::Ready(Some(Err(this.too_large().into())));
-                }
-                if this
-                    .announced
-                    .is_some_and(|announced| this.sent > announced)
-                {
-                    return Poll::Ready(Some(Err(mismatch().into())));
-                }
-            }
-            Poll::Ready(None)
-                if this
-                    .announced
-                    .is_some_and(|announced| this.sent != announced) =>
-            {
-                return Poll::Ready(Some(Err(mismatch().into())));
-            }
-            _ => {}
-        }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.inner {
-            Source::Full(bytes) => bytes.is_none(),
-            // With an announced length the end is looked at, too.
-            Source::Stream(body) => self.announced.is_none() && body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.inner {
-            Source::Full(bytes) => {
-                SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
-            }
-            Source::Stream(body) => body.size_hint(),
-        }
-    }
-}
+use crate::hold::Hold;
 
 /// The body of an answer, as it comes in: data and trailers. It ends with an error at the first limit, and when the
 /// policy changes to one that would not have let the request.
@@ -154,40 +29,9 @@ pub struct Body {
 pub(crate) struct Watch {
     pub(crate) limit: u64,
     pub(crate) between: Duration,
-    pub(crate) whole: Duration,
-    pub(crate) deadline: Instant,
-    pub(crate) guard: Arc<Guard>,
-    pub(crate) generation: u64,
-    pub(crate) target: Target,
-    pub(crate) method: Method,
-    pub(crate) permit: Permit,
+    pub(crate) hold: Hold,
     /// Given back when the body has ended.
     pub(crate) slot: Option<OwnedSemaphorePermit>,
-}
-
-impl Watch {
-    /// Whether the request is still one that the policy lets.
-    fn judge(&mut self) -> Result<(), Error> {
-        if self.guard.generation() == self.generation {
-            return Ok(());
-        }
-        let now = self.guard.current();
-        allowed(
-            now.policy.judge(&self.target, self.method.as_str()),
-            self.permit,
-        )?;
-        self.generation = now.generation;
-        Ok(())
-    }
-}
-
-/// What a verdict comes to, with what a gate has said.
-pub(crate) fn allowed(verdict: Verdict<'_>, permit: Permit) -> Result<(), Error> {
-    match verdict {
-        Verdict::Allowed(_) => Ok(()),
-        Verdict::Unlisted(_) if permit == Permit::Unlisted => Ok(()),
-        Verdict::Unlisted(refusal) | Verdict::Refused(refusal) => Err(Error::Blocked(refusal)),
-    }
 }
 
 impl Body {
@@ -203,14 +47,14 @@ impl Body {
 
     /// When all of it must be there.
     pub(crate) fn deadline(&self) -> Instant {
-        self.watch.deadline
+        self.watch.hold.deadline
     }
 
     /// Checks a frame that came in.
     fn check(&mut self, frame: &Frame<Bytes>) -> Result<(), Error> {
-        self.watch.judge()?;
+        self.watch.hold.judge()?;
         self.last = Instant::now();
-        if self.last >= self.watch.deadline {
+        if self.last >= self.watch.hold.deadline {
             return Err(self.late());
         }
         self.received += frame.data_ref().map_or(0, |data| data.len() as u64);
@@ -230,9 +74,9 @@ impl Body {
     }
 
     fn late(&self) -> Error {
-        let whole = Instant::now() >= self.watch.deadline;
+        let whole = Instant::now() >= self.watch.hold.deadline;
         let (stage, after) = match whole {
-            true => (Stage::Whole, self.watch.whole),
+            true => (Stage::Whole, self.watch.hold.whole),
             false => (Stage::Body, self.watch.between),
         };
         Error::Timeout { stage, after }
@@ -242,7 +86,7 @@ impl Body {
     /// only when it has gone off: most bodies are there before that.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         loop {
-            let due = self.watch.deadline.min(self.last + self.watch.between);
+            let due = self.watch.hold.deadline.min(self.last + self.watch.between);
             let timer = self
                 .timer
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));

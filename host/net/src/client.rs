@@ -19,16 +19,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::authorize::{Ask, Authorize};
-use crate::body::{Body, BoxError, Upload, Watch, allowed};
+use crate::body::{Body, Watch};
 use crate::connector::Connector;
 use crate::error::{Error, Stage};
 use crate::failure;
 use crate::guard::{Guard, Snapshot};
 use crate::headers;
+use crate::hold::{Hold, allowed};
 use crate::limits::Limits;
 use crate::resolver::{Resolver, System};
 use crate::secrets::{Swap, Swapped};
 use crate::tls::{Roots, Tls};
+use crate::upload::{BoxError, Upload};
 use crate::uri::wire;
 
 /// Connections of one origin that wait for the next request, and for how long. A tool that sends one request after the
@@ -168,40 +170,44 @@ impl Client {
         let ask = Ask {
             target: &target,
             method: &method,
+            headers: &headers,
             hop: number,
             verdict: &verdict,
         };
         let permit = self.authorize.authorize(ask).await.map_err(Error::Denied)?;
-        // A person may have thought for an hour: what holds now is what counts.
+        let deadline = Instant::now() + left;
+        let slot = self.slot().await?;
+        // A person may have thought for an hour, and others may have had the slots: what holds now is what counts.
+        self.authorize.renew();
         let now = self.shared.guard.current();
         let verdict = match now.generation == before.generation {
             true => verdict,
             false => now.policy.judge(&target, method.as_str()),
         };
         allowed(verdict, permit)?;
-
-        let deadline = Instant::now() + left;
-        let slot = self.slot().await?;
         let swapped = match &self.swap {
             Some(swap) => Swapped::into_headers(&**swap, target.origin(), &mut headers),
             None => Swapped::default(),
         };
-        let mut request = Request::new(upload);
-        *request.uri_mut() = wire(&target)?;
-        request.method_mut().clone_from(&method);
+        let hold = Hold {
+            guard: Arc::clone(&self.shared.guard),
+            generation: now.generation,
+            target: Arc::new(target),
+            method,
+            permit,
+            deadline,
+            whole: self.limits.whole,
+        };
+        let mut request = Request::new(upload.held(hold.clone()));
+        *request.uri_mut() = wire(&hold.target)?;
+        request.method_mut().clone_from(&hold.method);
         *request.headers_mut() = headers;
 
         let answer = self.exchange(&now, request, left).await?;
         let watch = Watch {
             limit: self.limits.body_bytes,
             between: self.limits.between_bytes,
-            whole: self.limits.whole,
-            deadline,
-            guard: Arc::clone(&self.shared.guard),
-            generation: now.generation,
-            target,
-            method,
-            permit,
+            hold,
             slot: Some(slot),
         };
         let mut response = answer.map(|inner| Body::new(inner, watch));
@@ -281,17 +287,20 @@ impl Shared {
     /// Reads a URL. Only the path of one at the origin of the last is read anew.
     fn target(&self, uri: &Uri) -> Result<Target, UrlError> {
         let path = uri.path_and_query().map_or("", PathAndQuery::as_str);
-        let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
+        if path == "*" {
+            return Err(UrlError::Invalid("`*` is no path of a URL".to_owned()));
+        }
+        let (Some(scheme), Some(authority), true) = (uri.scheme(), uri.authority(), rooted(path))
+        else {
             return Target::parse(&uri.to_string());
         };
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some((of, at, target)) if of == scheme && at == authority && rooted(path) => {
-                target.join(path)
-            }
+            Some((of, at, root)) if of == scheme && at == authority => root.join(path),
             _ => {
-                let target = Target::parse(&uri.to_string())?;
-                *last = Some((scheme.clone(), authority.clone(), target.clone()));
+                let root = Target::parse(&format!("{scheme}://{authority}/"))?;
+                let target = root.join(path)?;
+                *last = Some((scheme.clone(), authority.clone(), root));
                 Ok(target)
             }
         }
@@ -378,12 +387,18 @@ mod tests {
             "http://[::1]/x",
             "ftp://a.example/x",
         ];
+        let long = ["http://a.example/", &"x".repeat(8180)].concat();
+        let urls: Vec<&str> = urls.into_iter().chain([&*long]).collect();
+        let parts = Uri::builder().scheme("http").authority("a.example");
+        let asterisk = parts.path_and_query("*").build().unwrap();
+        assert!(client.shared.target(&asterisk).is_err());
         // Each after each.
-        for before in urls {
-            for url in urls {
-                let [before, uri] = [before, url].map(str::parse::<Uri>);
+        for before in &urls {
+            for url in &urls {
+                let [before, uri] = [before, url].map(|url| url.parse::<Uri>());
                 let Ok(uri) = uri else { continue };
                 let _ = before.map(|before| client.shared.target(&before));
+                let _ = client.shared.target(&asterisk);
                 assert_eq!(
                     client.shared.target(&uri),
                     Target::parse(&uri.to_string()),

@@ -20,10 +20,26 @@ pub(crate) fn of_client(error: &hyper_util::client::legacy::Error, header_limit:
     }
 }
 
+/// What hyper says of chunk extensions and trailers without an end; a test has it say so.
+const OVER: [&str; 3] = [
+    "chunk trailers bytes over limit",
+    "chunk trailers count overflow",
+    "chunk extensions over limit",
+];
+
+/// hyper's own bound for these, in bytes.
+const FRAMING: u64 = 16 << 10;
+
 /// An exchange that broke.
 pub(crate) fn of_exchange(error: &hyper::Error) -> Error {
     if let Some(ours) = Error::within(error) {
         return ours;
+    }
+    if OVER.contains(&reason(error).as_str()) {
+        return Error::TooLarge {
+            what: "what the server says beside the answer's body",
+            limit: FRAMING,
+        };
     }
     let why = if error.is_incomplete_message() || error.is_canceled() {
         "the connection closed before the answer was complete".to_owned()

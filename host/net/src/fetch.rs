@@ -11,11 +11,12 @@ use http_body_util::BodyExt;
 use mimir_core::network::Target;
 use tokio::time::Instant;
 
-use crate::body::{Body, Upload};
+use crate::body::Body;
 use crate::client::{Client, Hop, Sent};
 use crate::decode;
 use crate::error::{Error, Stage};
 use crate::redirect;
+use crate::upload::Upload;
 
 /// An answer, whatever its status.
 #[derive(Clone)]

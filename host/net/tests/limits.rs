@@ -108,7 +108,7 @@ async fn a_server_that_never_answers_is_left() {
 async fn headers_end() {
     let large = endless(
         b"HTTP/1.1 200 OK\r\n",
-        b"x-more: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n",
+        b"x-more: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n",
         Duration::ZERO,
     )
     .await;
@@ -177,6 +177,26 @@ async fn bodies_end() {
             .len(),
         100_000
     );
+}
+
+/// What is neither head nor body: hyper's words for it are looked for, and these are they.
+#[tokio::test]
+async fn trailers_and_extensions_end() {
+    const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let trailers = [HEAD, "1\r\nx\r\n0\r\n"].concat().leak().as_bytes();
+    let extension = [HEAD, "1;a="].concat().leak().as_bytes();
+    for site in [
+        endless(
+            trailers,
+            b"x-more: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n",
+            Duration::ZERO,
+        )
+        .await,
+        endless(extension, &[b'y'; 4096], Duration::ZERO).await,
+    ] {
+        let fetched = fetch(&within(Limits::default()), &site.url("/")).await;
+        assert_eq!(failed(fetched), ("too-large", Code::LimitExceeded));
+    }
 }
 
 #[tokio::test]

@@ -105,3 +105,80 @@ async fn clients_do_not_share_connections() {
     assert_eq!(kind(&other, &site.url("/")).await, "");
     assert_eq!(site.connections(), 2);
 }
+
+/// It was let, and then waited for its turn.
+#[tokio::test]
+async fn a_request_that_waits_is_judged_again_before_it_goes() {
+    let site = Site::of(|mut stream| async move {
+        let _ = stream.read(&mut [0; 4096]).await;
+        let head = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst";
+        let _ = stream.write_all(head.as_bytes()).await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let (guard, client) = under(fixed(listed(&["app.example"]), "app.example"));
+    let url = site.named("http://app.example", "/");
+    let send = || client.send(get(&url).map(http_body_util::Full::new));
+    let mut open = Vec::new();
+    for _ in 0..Limits::CONCURRENT {
+        open.push(send().await.unwrap());
+    }
+    let waiting = send();
+    tokio::pin!(waiting);
+    assert!(futures::poll!(&mut waiting).is_pending());
+    guard.set(NetworkPolicy::new(listed(&[])));
+    open.clear();
+    assert_eq!(waiting.await.unwrap_err().kind(), "blocked");
+    assert_eq!(site.connections(), Limits::CONCURRENT);
+}
+
+/// The head of the answer may be there before the body of the request is sent.
+#[tokio::test]
+async fn an_upload_ends_with_what_let_it_and_with_its_time() {
+    let (told, mut tell) = tokio::sync::mpsc::unbounded_channel::<usize>();
+    let site = Site::of(move |mut stream| {
+        let told = told.clone();
+        async move {
+            let mut piece = [0; 4096];
+            let _ = stream.read(&mut piece).await;
+            let head = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst";
+            stream.write_all(head.as_bytes()).await.unwrap();
+            while let Ok(read @ 1..) = stream.read(&mut piece).await {
+                let _ = told.send(read);
+            }
+        }
+    })
+    .await;
+    for late in [false, true] {
+        let guard = Arc::new(Guard::new(NetworkPolicy::new(fixed(
+            listed(&["app.example"]),
+            "app.example",
+        ))));
+        let limits = Limits {
+            whole: std::time::Duration::from_millis(if late { 300 } else { 30_000 }),
+            ..Limits::default()
+        };
+        let client = guarded(Arc::clone(&guard), &Names::none(), limits, Roots::default());
+        let (mut more, pieces) = futures::channel::mpsc::unbounded::<Result<_, std::io::Error>>();
+        let frames = futures::StreamExt::map(pieces, |piece| piece.map(http_body::Frame::data));
+        let mut request = http::Request::new(http_body_util::StreamBody::new(frames));
+        *request.method_mut() = http::Method::POST;
+        *request.uri_mut() = site.named("http://app.example", "/").parse().unwrap();
+        let piece = || Ok(bytes::Bytes::from_static(b"piece"));
+        futures::SinkExt::send(&mut more, piece()).await.unwrap();
+        let answer = client.send(request).await.unwrap();
+        // The first may have come with the head of the request.
+        futures::SinkExt::send(&mut more, piece()).await.unwrap();
+        assert!(tell.recv().await.is_some());
+        match late {
+            true => tokio::time::sleep(limits.whole).await,
+            false => guard.set(NetworkPolicy::new(listed(&[]))),
+        }
+        while tell.try_recv().is_ok() {}
+        let _ = futures::SinkExt::send(&mut more, piece()).await;
+        // The connection ends, and nothing more has come.
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        assert!(tell.try_recv().is_err(), "late: {late}");
+        drop(answer);
+    }
+}

@@ -292,7 +292,7 @@ fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
     {
         error.code = failure.code;
         error.message = format!("{} ({})", error.message, failure.message);
-        error.details = error.details.or(failure.details);
+        error.details = both(error.details, failure.details);
         error.way_out = failure.way_out;
     }
     if error.code == Code::ExecutionError
@@ -302,6 +302,17 @@ fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
         error.message = format!("{exhausted} ({})", error.message);
     }
     error
+}
+
+/// What the tool says of a failure with what the host says; of what both name, the host's.
+fn both(tool: Option<Value>, host: Option<Value>) -> Option<Value> {
+    match (tool, host) {
+        (Some(Value::Object(mut tool)), Some(Value::Object(host))) => {
+            tool.extend(host);
+            Some(Value::Object(tool))
+        }
+        (tool, host) => host.or(tool),
+    }
 }
 
 /// Holds the whole result to its bound.

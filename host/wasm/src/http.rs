@@ -22,6 +22,7 @@ use wasmtime_wasi_http::{Error as Code, RequestOptions, WasiBody, WasiHttpHooks}
 mod clients;
 mod codes;
 mod secrets;
+mod upload;
 
 pub(crate) use clients::Clients;
 pub(crate) use codes::{TYPES, error_code};
@@ -29,6 +30,7 @@ pub(crate) use codes::{TYPES, error_code};
 use crate::plugin::Plugin;
 use clients::{Link, limits};
 use secrets::Secrets;
+use upload::Upload;
 
 /// The way of one call to the network.
 pub(crate) struct Network(Option<Way>);
@@ -47,6 +49,11 @@ struct Way {
 struct Failure(Arc<Mutex<Option<ToolError>>>);
 
 impl Failure {
+    /// A request went well: what failed before is no cause of what fails later.
+    fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Notes the cause and says it in the guest's terms.
     fn note(&self, error: Error) -> Code {
         let code = codes::of(&error);
@@ -121,6 +128,7 @@ impl WasiHttpHooks for Network {
             let failure = way.failure.clone();
             let answer = way.send(request, options).await;
             let answer = answer.map_err(|error| failure.note(error))?;
+            failure.forget();
             let done: Io = Box::new(std::future::ready(Ok(())));
             Ok((answer, done))
         })
@@ -149,6 +157,7 @@ impl Way {
             client = client.with_secrets(secrets);
         }
         let client = client.within(clients::within(self.limits, options));
+        let request = request.map(|body| Upload::new(body, &self.effects, &link));
         let (url, method) = (request.uri().to_string(), request.method().clone());
         let answer = match client.send(request).await {
             Ok(answer) => answer,
@@ -173,6 +182,7 @@ impl Way {
         let egress = Egress {
             target: &target,
             method: method.as_str(),
+            headers: &[],
         };
         match error {
             Error::Blocked(_) => match self.effects.request(egress).await {
@@ -196,11 +206,20 @@ struct Gate {
 }
 
 impl Authorize for Gate {
+    fn renew(&self) {
+        self.link.renew(&self.effects);
+    }
+
     fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
         Box::pin(async move {
+            let pairs = ask.headers.iter();
+            let headers: Vec<_> = pairs
+                .flat_map(|(name, value)| [name.as_str().as_bytes(), value.as_bytes()])
+                .collect();
             let egress = Egress {
                 target: ask.target,
                 method: ask.method.as_str(),
+                headers: &headers,
             };
             let consent = self.effects.request(egress).await?;
             if let Some(secrets) = &self.secrets {

@@ -214,3 +214,67 @@ fn a_rule_about_the_host_holds_and_an_unknown_one_is_no_unknown_list() {
     let error = refused(&denied, json!({"url": named(&site, "site", "/admin")}));
     assert_eq!(error.code, Code::PolicyDenied);
 }
+
+#[test]
+fn a_server_does_not_choose_where_a_change_goes() {
+    let listed = Site::says("done");
+    let elsewhere = named(&listed, "site", "/second");
+    let site = Site::new(move |got, stream| {
+        let (status, to) = match got.path() {
+            "/307" => ("307 Temporary Redirect", elsewhere.as_str()),
+            "/308" => ("308 Permanent Redirect", "/delete-everything"),
+            _ => return reply(stream, "200 OK", "", "done"),
+        };
+        reply(stream, status, &format!("location: {to}\r\n"), "");
+    });
+    for (method, path) in [("DELETE", "/307"), ("POST", "/307"), ("PUT", "/308")] {
+        let asking = kit(json!({})).approve(Approve::Always);
+        let arguments = json!({"url": named(&site, "site", path), "method": method, "body": "x"});
+        assert!(asking.call("web_fetch", arguments).is_ok(), "{method}");
+        let cards = asking.cards();
+        assert_eq!(cards.len(), 2, "{method}");
+        let told = &cards[1].reasons;
+        assert!(
+            told.iter()
+                .any(|reason| reason.text.contains("was called for")),
+            "{told:?}"
+        );
+    }
+    // What only reads may be led anywhere that it may go.
+    let reading = kit(json!({}));
+    let arguments = json!({"url": named(&site, "site", "/307"), "method": "GET"});
+    assert!(reading.call("web_fetch", arguments).is_ok());
+}
+
+#[test]
+fn a_known_secret_leaves_in_no_part_of_a_request() {
+    const VALUE: &str = "Xq7 tR2mVb9/LpW4";
+    let site = Site::says("ok");
+    let url = |rest: &str| named(&site, "site", rest);
+    let hex: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
+    for arguments in [
+        json!({"url": url("/?k=Xq7%20tR2mVb9/LpW4")}),
+        json!({"url": url("/?k=Xq7+tR2mVb9%2fLpW4")}),
+        json!({"url": url("/%58q7%20tR2mVb9/LpW4")}),
+        json!({"url": url(&format!("/{hex}"))}),
+        json!({"url": url("/"), "headers": {"x-key": VALUE}}),
+        json!({"url": url("/"), "headers": {"x-key": "WHE3IHRSMm1WYjkvTHBXNA=="}}),
+        json!({"url": url("/"), "method": "POST", "body": format!("key={VALUE}")}),
+    ] {
+        let kit = kit(json!({}))
+            .secret("SITE_KEY", VALUE)
+            .approve(Approve::Always);
+        let error = refused(&kit, arguments.clone());
+        assert_eq!(error.code, Code::PolicyDenied, "{arguments}: {error}");
+        let details = error.details.unwrap();
+        assert_eq!(details["kind"], "secret-in-request", "{arguments}");
+        assert_eq!(details["secret"], "SITE_KEY");
+        assert!(!error.way_out.is_empty());
+        let got = site.got();
+        let all = format!("{got:?}");
+        assert!(
+            !all.contains("LpW4") && !all.contains(&hex),
+            "{arguments}: {all}"
+        );
+    }
+}

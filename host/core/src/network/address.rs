@@ -107,7 +107,7 @@ const SIX_TO_FOUR: Cidr = Cidr::v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16);
 const TEREDO: Cidr = Cidr::v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 32);
 
 /// The IPv4 addresses that packets to this address would be unwrapped to; some forms carry two.
-fn wrapped(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
+fn wrapped(address: Ipv6Addr) -> [Option<Ipv4Addr>; 4] {
     let octets = address.octets();
     let at = |from: usize| {
         let part = octets.get(from..from + 4)?;
@@ -116,34 +116,39 @@ fn wrapped(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
     let is = |range: Cidr| range.contains(address.into());
     if is(COMPATIBLE) {
         // `::` and `::1` are no IPv4 addresses.
-        return [(address.to_bits() > 1).then(|| at(12)).flatten(), None];
+        return one((address.to_bits() > 1).then(|| at(12)).flatten());
     }
     if is(TRANSLATED) || is(NAT64) {
-        return [at(12), None];
+        return one(at(12));
     }
     if is(NAT64_LOCAL) {
-        // RFC 6052 section 2.2: under a prefix of 48 bits the address goes round octet 8; a longer prefix may be cut
-        // from this one, and then it stands at the end.
-        let [_, _, _, _, _, _, a, b, _, c, d, ..] = octets;
-        // Of the two places, the one that is not used is empty.
-        let both = [Some(Ipv4Addr::new(a, b, c, d)), at(12)];
-        return both.map(|inner| inner.filter(|inner| inner.octets().first() != Some(&0)));
+        // RFC 6052 section 2.2: which prefix is cut from this range is the network's own affair. Under 48 and 56 bits
+        // the address goes round octet 8, under 64 it follows it, under 96 it stands at the end.
+        let [_, _, _, _, _, _, a, b, _, c, d, e, f, ..] = octets;
+        let places = [[a, b, c, d], [b, c, d, e], [c, d, e, f]].map(|it| Some(it.into()));
+        let [under_48, under_56, under_64] = places;
+        // Of the four places, those that are not used are empty or begin so.
+        let all = [under_48, under_56, under_64, at(12)];
+        return all
+            .map(|inner: Option<Ipv4Addr>| inner.filter(|it| it.octets().first() != Some(&0)));
     }
     if is(SIX_TO_FOUR) {
-        return [at(2), None];
+        return one(at(2));
     }
     if is(TEREDO) {
         // RFC 4380 section 4: the server, and the client with all bits turned.
-        return [
-            at(4),
-            at(12).map(|client| Ipv4Addr::from_bits(!client.to_bits())),
-        ];
+        let client = at(12).map(|client| Ipv4Addr::from_bits(!client.to_bits()));
+        return [at(4), client, None, None];
     }
     // RFC 5214 section 6.1: ISATAP, under any prefix.
     match address.segments() {
-        [_, _, _, _, 0 | 0x200, 0x5efe, _, _] => [at(12), None],
-        _ => [None, None],
+        [_, _, _, _, 0 | 0x200, 0x5efe, _, _] => one(at(12)),
+        _ => [None; 4],
     }
+}
+
+fn one(address: Option<Ipv4Addr>) -> [Option<Ipv4Addr>; 4] {
+    [address, None, None, None]
 }
 
 #[cfg(test)]

@@ -185,6 +185,12 @@ impl NetworkPolicy {
         }
     }
 
+    /// Whether the lists let it, whatever its addresses are.
+    pub fn lists(&self, target: &Target, method: &str) -> bool {
+        self.layers()
+            .all(|rules| rules.judge(target, method).is_allowed())
+    }
+
     /// Judges an address that the host of `target` leads to. Of several, every one must pass.
     pub fn judge_address(&self, target: &Target, address: IpAddr) -> Result<(), Refusal> {
         let class = classify(address);

@@ -151,6 +151,9 @@ impl Target {
             url.set_host(Some(name)).map_err(fault)?;
         }
         url.set_fragment(None);
+        if url.as_str().len() > LONGEST {
+            return Err(UrlError::Long);
+        }
         let port = url.port().unwrap_or(scheme.default_port());
         let origin = Origin { scheme, host, port };
         Ok(Self { url, origin })

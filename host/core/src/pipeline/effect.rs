@@ -27,10 +27,12 @@ use super::{Pipeline, Road, World, approve, network};
 
 mod command;
 mod judge;
+mod leak;
 mod secret;
 
 pub use command::Permitted;
 pub(super) use judge::asked_as;
+pub use leak::Upload;
 
 use secret::Placeholder;
 
@@ -41,6 +43,8 @@ pub struct Egress<'a> {
     pub target: &'a Target,
     /// The method that will be on the wire.
     pub method: &'a str,
+    /// The names and values of its headers, before secrets are put in.
+    pub headers: &'a [&'a [u8]],
 }
 
 /// A yes to a request.
@@ -209,6 +213,7 @@ impl Inner {
             named(egress),
         )?;
         let judged = async {
+            self.holds_secret(egress)?;
             let (tool, rights) = self.standing(&world)?;
             let checked = self.checked(tool, arguments(egress));
             let judged = judge::judge(&road, self, &checked, &rights, egress);

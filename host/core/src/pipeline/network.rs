@@ -65,13 +65,17 @@ pub(super) fn judge(
     all: &mut Evaluation,
 ) -> Said {
     let mut said = Said::default();
-    let Egress { target, method } = egress;
+    let Egress { target, method, .. } = egress;
     let mut say = |layer, decision, rule: &str, text: String| {
+        let source = match layer {
+            Layer::TeamPolicy => "the team's policy",
+            _ => "",
+        };
         let reason = Reason {
             layer,
             decision,
             rule: rule.to_owned(),
-            source: String::new(),
+            source: source.to_owned(),
             text,
         };
         // The next part of the same page is no other request.
@@ -79,7 +83,7 @@ pub(super) fn judge(
         all.push_from(reason, Reads::Only(reads.into()).into());
     };
     let (name, host) = (tool.name(), target.host());
-    if !granted(hosts).judge(target, method).is_allowed() {
+    if !granted(hosts).lists(target, method) {
         said.unlisted = true;
         let known = knows(hosts, target);
         if known {
@@ -153,7 +157,12 @@ pub(super) fn foresee(
     };
     let (tool, target) = (checked.tool(), &target);
     let method = method.as_str();
-    let said = judge(world, tool, hosts(tool), Egress { target, method }, all);
+    let egress = Egress {
+        target,
+        method,
+        headers: &[],
+    };
+    let said = judge(world, tool, hosts(tool), egress, all);
     let addresses = world.policy.network(tool, hosts(tool)).addresses(target);
     let foreseen = Foreseen {
         method: method.to_owned(),

@@ -336,3 +336,14 @@ fn a_refusal_says_the_way_out() {
         assert!(!text.contains("token"), "{text}");
     }
 }
+
+#[test]
+fn what_a_list_says_is_not_what_an_address_is() {
+    let any = policy(Mode::Any, &[]);
+    for url in ["http://[2002:7f00:1::]/", "http://240.0.0.1/"] {
+        assert!(any.lists(&target(url), "GET"), "{url}");
+        assert!(!any.judge(&target(url), "GET").is_allowed(), "{url}");
+    }
+    let none = policy(Mode::None, &[]);
+    assert!(!none.lists(&target("http://a.example/"), "GET"));
+}

@@ -35,6 +35,9 @@ pub(super) fn judge(
     let session = road.sessions.get(&checked.context().session_id);
     session.taint(tool, accepts_untrusted(&world.policy, checked), &mut all);
     let same = is_own(&effects.arguments, egress);
+    if let Some(reason) = another(&effects.arguments, same, tool.name().as_str(), egress) {
+        all.push(reason);
+    }
     let alike = is_own_method(&effects.arguments, egress);
     all.settle(|reason| {
         let here = match reason.layer {
@@ -60,6 +63,30 @@ pub(super) fn judge(
         said,
     }
 }
+
+/// Methods that change nothing where they go (RFC 9110 section 9.2.1).
+const SAFE: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
+
+/// What is said of a request that changes something and is not the one that the call names. A server that redirects
+/// chooses where it goes, and nobody was asked about that.
+fn another(arguments: &Value, same: bool, name: &str, egress: Egress<'_>) -> Option<Reason> {
+    let named = arguments["url"].as_str()?;
+    if same || SAFE.contains(&egress.method) {
+        return None;
+    }
+    let (method, target) = (egress.method, egress.target);
+    let named = crate::text::visible(crate::text::prefix(named, NAMED));
+    Some(Reason {
+        layer: Layer::Network,
+        decision: Decision::Ask,
+        rule: "another request".to_owned(),
+        source: String::new(),
+        text: format!("`{name}` was called for {named}, and this is {method} to {target}"),
+    })
+}
+
+/// How much of a URL a reason repeats.
+const NAMED: usize = 200;
 
 /// How a reason that a person was asked about is remembered for the length of a call.
 pub(in crate::pipeline) fn asked_as(reason: &Reason) -> String {

@@ -16,7 +16,13 @@ impl Backend for Sends {
             for (method, url) in self.0 {
                 let target = Target::parse(url).unwrap();
                 let target = &target;
-                said = effects.request(Egress { target, method }).await;
+                said = effects
+                    .request(Egress {
+                        target,
+                        method,
+                        headers: &[],
+                    })
+                    .await;
             }
             Raw::from(said.map(|consent| Output {
                 content: vec![Content::text(format!("{consent:?}"))],

@@ -1,0 +1,85 @@
+//! Whether known values are in what is about to go somewhere, where masking them would change what is said.
+
+use std::sync::Arc;
+
+use super::known::Known;
+use super::{Redactor, VALUE};
+
+/// Looks for known values in bytes that come in pieces. Of the rules it knows nothing: what only looks like a secret
+/// may be what the bytes are about.
+pub struct Lookout {
+    known: Arc<Known>,
+    /// The end of what went by, without line ends: a value may go on in the next piece.
+    tail: Vec<u8>,
+}
+
+impl Redactor {
+    /// A lookout for the known values; nothing if there are none.
+    pub fn lookout(&self) -> Option<Lookout> {
+        let known = self.known.as_ref().filter(|known| !known.is_empty())?;
+        Some(Lookout {
+            known: Arc::clone(known),
+            tail: Vec::new(),
+        })
+    }
+}
+
+impl Lookout {
+    /// The name of a known value in these bytes, in any usual form, or that ends in them.
+    pub fn sees(&mut self, bytes: &[u8]) -> Option<String> {
+        let ends = |byte: &&u8| !matches!(byte, b'\r' | b'\n');
+        self.tail.extend(bytes.iter().filter(ends));
+        let mut found = Vec::new();
+        self.known.find(&self.tail, &mut found);
+        // One byte more than the longest: a short value counts where it stands alone.
+        let over = self.tail.len().saturating_sub(self.known.longest() + 1);
+        self.tail.drain(..over);
+        let rule = &found.first()?.rule;
+        Some(rule.strip_prefix(VALUE).unwrap_or(rule).to_owned())
+    }
+
+    /// Looks at something of its own, with no bytes before it.
+    pub fn apart(&mut self, bytes: &[u8]) -> Option<String> {
+        self.tail.clear();
+        let seen = self.sees(bytes);
+        self.tail.clear();
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "s3cr3t/value+0f=mine";
+
+    #[test]
+    fn a_value_is_seen_in_every_form_and_in_pieces() {
+        let redactor = Redactor::new().with_values([("KEY", KEY), ("PIN", "4711")]);
+        let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
+        for text in [
+            KEY.to_owned(),
+            hex,
+            format!("a {KEY} b"),
+            "4711".into(),
+            "x=4711&".into(),
+        ] {
+            for size in [1, 3, 7, 1000] {
+                let mut lookout = redactor.lookout().unwrap();
+                let pieces = text.as_bytes().chunks(size);
+                let seen: Vec<_> = pieces.filter_map(|piece| lookout.sees(piece)).collect();
+                assert!(!seen.is_empty(), "{text} by {size}");
+            }
+        }
+        let mut lookout = redactor.lookout().unwrap();
+        for text in [
+            "s3cr3t/value+0f=mind",
+            "147112",
+            "ghp_0123456789abcdefghijABCDEFGHIJ012345",
+        ] {
+            assert_eq!(lookout.apart(text.as_bytes()), None, "{text}");
+        }
+        assert!(lookout.tail.len() <= redactor.reach());
+        assert!(Redactor::new().lookout().is_none());
+    }
+}

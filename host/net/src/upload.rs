@@ -1,0 +1,155 @@
+//! The body of a request: counted, and sent only as long as the policy lets the request.
+
+use std::error::Error as StdError;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::Instant;
+
+use crate::error::{Error, Stage};
+use crate::hold::Hold;
+
+/// What a body of somebody else's fails with.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// The body of a request, held to its limit and to the length that its header announces.
+pub(crate) struct Upload {
+    inner: Source,
+    sent: u64,
+    limit: u64,
+    announced: Option<u64>,
+    hold: Option<Hold>,
+}
+
+enum Source {
+    Full(Option<Bytes>),
+    Stream(Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>),
+}
+
+impl Upload {
+    pub(crate) fn full(bytes: Bytes, limit: u64) -> Self {
+        let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
+        Self::new(Source::Full(bytes), limit)
+    }
+
+    pub(crate) fn stream(
+        body: Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>,
+        limit: u64,
+    ) -> Self {
+        Self::new(Source::Stream(body), limit)
+    }
+
+    fn new(inner: Source, limit: u64) -> Self {
+        Self {
+            inner,
+            sent: 0,
+            limit,
+            announced: None,
+            hold: None,
+        }
+    }
+
+    /// Held to what was let: it ends when that changes, and when its time is over.
+    pub(crate) fn held(mut self, hold: Hold) -> Self {
+        self.hold = Some(hold);
+        self
+    }
+
+    fn judge(&mut self) -> Result<(), Error> {
+        let Some(hold) = &mut self.hold else {
+            return Ok(());
+        };
+        if Instant::now() >= hold.deadline {
+            let (stage, after) = (Stage::Whole, hold.whole);
+            return Err(Error::Timeout { stage, after });
+        }
+        hold.judge()
+    }
+
+    /// Holds the body to the length that a header announces.
+    pub(crate) fn announce(&mut self, length: Option<u64>) -> Result<(), Error> {
+        let size = HttpBody::size_hint(self);
+        if size.lower() > self.limit {
+            return Err(self.too_large());
+        }
+        self.announced = length;
+        match (length, size.exact()) {
+            (Some(length), Some(exact)) if length != exact => Err(mismatch()),
+            _ => Ok(()),
+        }
+    }
+
+    fn too_large(&self) -> Error {
+        Error::TooLarge {
+            what: "the request's body",
+            limit: self.limit,
+        }
+    }
+}
+
+fn mismatch() -> Error {
+    Error::InvalidRequest("its body is not as long as `content-length` says".to_owned())
+}
+
+impl HttpBody for Upload {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        let frame = match &mut this.inner {
+            Source::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Source::Stream(body) => body.as_mut().poll_frame(cx),
+        };
+        match &frame {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Err(error) = this.judge() {
+                    return Poll::Ready(Some(Err(error.into())));
+                }
+                if let Some(data) = frame.data_ref() {
+                    this.sent = this.sent.saturating_add(data.remaining() as u64);
+                }
+                if this.sent > this.limit {
+                    return Poll::Ready(Some(Err(this.too_large().into())));
+                }
+                if this
+                    .announced
+                    .is_some_and(|announced| this.sent > announced)
+                {
+                    return Poll::Ready(Some(Err(mismatch().into())));
+                }
+            }
+            Poll::Ready(None)
+                if this
+                    .announced
+                    .is_some_and(|announced| this.sent != announced) =>
+            {
+                return Poll::Ready(Some(Err(mismatch().into())));
+            }
+            _ => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.inner {
+            Source::Full(bytes) => bytes.is_none(),
+            // With an announced length the end is looked at, too.
+            Source::Stream(body) => self.announced.is_none() && body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.inner {
+            Source::Full(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
+            }
+            Source::Stream(body) => body.size_hint(),
+        }
+    }
+}
