@@ -105,6 +105,7 @@ const CORE: &[&str] = &[
     "globset",
     "jiff",
     "jsonschema",
+    "percent-encoding",
     "regex",
     "regex-syntax",
     "schemars",
