@@ -8,6 +8,7 @@
 mod bare;
 mod calls;
 mod compile;
+mod container;
 mod decide;
 mod list;
 mod mcp;
@@ -52,6 +53,7 @@ const AREAS: &[Area] = &[
     ("compile", compile::bench),
     ("memory", memory::bench),
     ("net", net::bench),
+    ("container", container::bench),
 ];
 
 fn main() -> ExitCode {

@@ -28,7 +28,7 @@ pub struct Commands {
     settings: SandboxSettings,
     /// The workspace as text.
     root: OnceLock<Option<String>>,
-    ready: OnceLock<Result<Ready, ToolError>>,
+    ready: OnceLock<Ready>,
     jobs: Jobs,
 }
 
@@ -51,11 +51,14 @@ impl Commands {
         }
     }
 
+    /// Only one that is to be had is kept: what was in the way, as an image that was not there, may be gone by the next
+    /// command.
     fn ready(&self) -> Result<&Ready, ToolError> {
-        let ready = self
-            .ready
-            .get_or_init(|| Ok(Ready::new(&self.workspace, choose(&self.settings)?)?));
-        ready.as_ref().map_err(Clone::clone)
+        if let Some(ready) = self.ready.get() {
+            return Ok(ready);
+        }
+        let ready = Ready::new(&self.workspace, choose(&self.settings)?)?;
+        Ok(self.ready.get_or_init(|| ready))
     }
 }
 

@@ -6,18 +6,26 @@
 //! Never here: which command may run, and how long its output is kept.
 
 mod choose;
+#[cfg(unix)]
+mod container;
 mod environment;
 mod error;
 mod find;
 mod none;
+#[cfg(unix)]
+mod person;
 #[cfg(target_os = "linux")]
 mod process;
+#[cfg(unix)]
+mod shield;
 mod spec;
 
 use mimir_core::backend::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use choose::{Chosen, choose};
+pub use choose::{Chosen, choose, survey};
+#[cfg(unix)]
+pub use container::ContainerSandbox;
 pub use error::{Fault, Stopped};
 pub use none::NoSandbox;
 #[cfg(target_os = "linux")]

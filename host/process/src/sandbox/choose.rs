@@ -24,40 +24,61 @@ pub struct Chosen {
 /// Where nothing can be mounted: it is made for each command anew.
 const OURS: [&str; 5] = ["/proc", "/sys", "/dev", "/etc/passwd", "/.void"];
 
-/// The sandbox that the settings name, if it is to be had and can hold all that they ask for. `auto` is the strongest
-/// of this machine and never `none`.
+/// The sandbox that the settings name, if it is to be had and can hold all that they ask for. `auto` is what the kernel
+/// has, else a container, and never `none`.
 pub fn choose(settings: &SandboxSettings) -> Result<Chosen, Fault> {
-    let mode = settings.mode.unwrap_or_default();
-    let sandbox: Arc<dyn Sandbox> = match mode {
-        SandboxMode::Auto | SandboxMode::Process => process()?,
-        SandboxMode::Container => {
-            return Err(Fault::Unavailable {
-                sandbox: "container",
-                why: "this version of mimir starts no containers for commands".to_owned(),
-            });
+    match settings.mode.unwrap_or_default() {
+        SandboxMode::Auto => {
+            let first = match with(process(), settings, true) {
+                Ok(chosen) => return Ok(chosen),
+                Err(fault) => fault,
+            };
+            with(container(settings), settings, true)
+                .map_err(|second| Fault::Neither(Box::new(first), Box::new(second)))
         }
-        SandboxMode::None => Arc::new(NoSandbox::new()),
-    };
+        SandboxMode::Process => with(process(), settings, false),
+        SandboxMode::Container => with(container(settings), settings, true),
+        SandboxMode::None => with(Ok(Arc::new(NoSandbox::new())), settings, false),
+    }
+}
+
+/// What each sandbox gives on this machine, or why it is not to be had; whatever the settings choose.
+pub fn survey(settings: &SandboxSettings) -> [(&'static str, Result<Vec<String>, Fault>); 3] {
+    let gives = |sandbox: Result<Arc<dyn Sandbox>, Fault>| sandbox?.available();
+    [
+        ("process", gives(process())),
+        ("container", gives(container(settings))),
+        ("none", NoSandbox::new().available()),
+    ]
+}
+
+/// What commands get in this sandbox. `contains` says whether the image and the socket of containers mean anything:
+/// where a container may come to be used, they do.
+fn with(
+    sandbox: Result<Arc<dyn Sandbox>, Fault>,
+    settings: &SandboxSettings,
+    contains: bool,
+) -> Result<Chosen, Fault> {
+    let sandbox = sandbox?;
     let name = sandbox.name();
     let cannot = |what, why: &str| Fault::CannotHold {
         sandbox: name,
         what,
         why: why.to_owned(),
     };
-    if settings.image.is_some() || settings.socket.is_some() {
+    if !contains && (settings.image.is_some() || settings.socket.is_some()) {
         return Err(cannot("an image or a socket", "only containers have one"));
     }
-    let bare = mode == SandboxMode::None;
-    let network = match (bare, settings.network_access) {
-        (true, Some(false)) => {
+    let network = match (sandbox.shields(), settings.network_access) {
+        (false, Some(false)) => {
             return Err(cannot(
                 "commands back from the network",
                 "there is no sandbox that could",
             ));
         }
-        (true, _) => Network::Host,
-        (false, Some(true)) => Network::Proxy,
-        (false, _) => Network::None,
+        (false, _) => Network::Host,
+        (true, Some(true)) => Network::Proxy,
+        (true, _) => Network::None,
     };
     let usual = Bounds::default();
     let asked = |value: Option<u64>, usual| value.map_or(usual, Bound::Asked);
@@ -87,6 +108,19 @@ pub fn choose(settings: &SandboxSettings) -> Result<Chosen, Fault> {
         ..Spec::new(program, "/home/mimir/workspace")
     })?;
     Ok(chosen)
+}
+
+#[cfg(unix)]
+fn container(settings: &SandboxSettings) -> Result<Arc<dyn Sandbox>, Fault> {
+    Ok(Arc::new(super::ContainerSandbox::new(settings)))
+}
+
+#[cfg(not(unix))]
+fn container(_: &SandboxSettings) -> Result<Arc<dyn Sandbox>, Fault> {
+    Err(Fault::Unavailable {
+        sandbox: "container",
+        why: "engines are spoken with over a Unix socket, and there is none".to_owned(),
+    })
 }
 
 #[cfg(target_os = "linux")]
@@ -158,12 +192,42 @@ mod tests {
                 json!({"mode": "none", "bindMounts": ["/nowhere/at/all"]}),
                 "nowhere",
             ),
-            (json!({"mode": "container"}), "container"),
+            (
+                json!({"mode": "container", "image": "x", "socket": "/nowhere/s"}),
+                "/nowhere/s",
+            ),
+            (
+                json!({"mode": "container", "image": "x", "socket": "tcp://x"}),
+                "tcp://x",
+            ),
         ] {
             let fault = chosen(settings.clone()).err().unwrap();
             assert!(fault.to_string().contains(what), "{settings}: {fault}");
             assert_eq!(fault.code(), mimir_core::Code::Unavailable);
         }
+    }
+
+    #[test]
+    fn what_neither_of_two_can_hold_is_said_of_both() {
+        let fault = chosen(json!({"networkAccess": true, "image": "x", "socket": "/nowhere/s"}))
+            .err()
+            .unwrap();
+        assert_eq!(fault.code(), mimir_core::Code::Unavailable);
+        let said = fault.to_string();
+        assert!(
+            said.contains("`process`") && said.contains("`container`"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn each_sandbox_is_told_of() {
+        let settings =
+            serde_json::from_value(json!({"socket": "/nowhere/s", "image": "x"})).unwrap();
+        let [_, (container, why), (none, gives)] = survey(&settings);
+        assert_eq!((container, none), ("container", "none"));
+        assert!(why.unwrap_err().to_string().contains("/nowhere/s"));
+        assert!(gives.is_ok());
     }
 
     #[test]

@@ -71,28 +71,43 @@ impl Ambient {
         path: &[PathBuf],
         home: &Path,
         temp: &Path,
-    ) -> Result<BTreeMap<OsString, OsString>, Fault> {
+    ) -> Result<Variables, Fault> {
         let joined = std::env::join_paths(path).unwrap_or_default();
-        let mut all: BTreeMap<OsString, OsString> = BTreeMap::new();
+        let mut all = usual(spec, home, temp);
         for (name, value) in &self.kept {
             all.insert(name.into(), value.into());
         }
-        all.entry("LANG".into()).or_insert_with(|| "C.UTF-8".into());
         all.insert("PATH".into(), joined);
-        all.insert("HOME".into(), home.into());
-        all.insert("TMPDIR".into(), temp.into());
-        all.insert("PWD".into(), spec.directory.clone().into());
-        all.insert("TERM".into(), "dumb".into());
-        // A folder that only looks like a repository, as a tool can make one, is none.
-        all.insert("GIT_CONFIG_COUNT".into(), "1".into());
-        all.insert("GIT_CONFIG_KEY_0".into(), "safe.bareRepository".into());
-        all.insert("GIT_CONFIG_VALUE_0".into(), "explicit".into());
-        for (name, value) in &spec.environment {
-            fit(name, value)?;
-            all.insert(name.into(), value.into());
-        }
+        add(&mut all, spec)?;
         Ok(all)
     }
+}
+
+/// Variables by their names.
+pub(super) type Variables = BTreeMap<OsString, OsString>;
+
+/// What every command is told, wherever it runs.
+pub(super) fn usual(spec: &Spec, home: &Path, temp: &Path) -> Variables {
+    let mut all = Variables::new();
+    all.insert("LANG".into(), "C.UTF-8".into());
+    all.insert("HOME".into(), home.into());
+    all.insert("TMPDIR".into(), temp.into());
+    all.insert("PWD".into(), spec.directory.clone().into());
+    all.insert("TERM".into(), "dumb".into());
+    // A folder that only looks like a repository, as a tool can make one, is none.
+    all.insert("GIT_CONFIG_COUNT".into(), "1".into());
+    all.insert("GIT_CONFIG_KEY_0".into(), "safe.bareRepository".into());
+    all.insert("GIT_CONFIG_VALUE_0".into(), "explicit".into());
+    all
+}
+
+/// What this command is told beside that, which wins.
+pub(super) fn add(all: &mut Variables, spec: &Spec) -> Result<(), Fault> {
+    for (name, value) in &spec.environment {
+        fit(name, value)?;
+        all.insert(name.into(), value.into());
+    }
+    Ok(())
 }
 
 /// A name with `=` would be another name.

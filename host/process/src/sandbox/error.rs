@@ -80,6 +80,33 @@ pub enum Fault {
         /// Why not.
         why: String,
     },
+    /// Of two sandboxes that would do, neither is to be had.
+    #[error("{0}; {1}")]
+    Neither(Box<Fault>, Box<Fault>),
+    /// The image of containers is not on this machine.
+    #[error("the image `{image}` is not on this machine, and none is fetched unasked")]
+    NoImage {
+        /// Which.
+        image: String,
+        /// The command that fetches it.
+        pull: String,
+    },
+    /// The image cannot be used.
+    #[error("the image `{image}` cannot be used: {why}")]
+    BadImage {
+        /// Which.
+        image: String,
+        /// Why not.
+        why: String,
+    },
+    /// The container engine did not do what it was asked for, or is gone.
+    #[error("the container engine failed {doing}: {why}")]
+    Engine {
+        /// What it was asked for.
+        doing: &'static str,
+        /// What it said, or what became of it.
+        why: String,
+    },
     /// A step on the way into the sandbox failed.
     #[error("the sandbox could not be set up: {stage}: {error}")]
     Setup {
@@ -164,7 +191,11 @@ impl Fault {
             | Self::Workspace(_)
             | Self::Mount { .. }
             | Self::CannotHold { .. }
-            | Self::Unavailable { .. } => Code::Unavailable,
+            | Self::Unavailable { .. }
+            | Self::Neither(..)
+            | Self::NoImage { .. }
+            | Self::BadImage { .. }
+            | Self::Engine { .. } => Code::Unavailable,
             Self::Setup { .. } | Self::Io { .. } => Code::Internal,
         }
     }
@@ -182,7 +213,15 @@ impl Fault {
     /// What a person can do about it.
     fn way_out(&self) -> Option<String> {
         match self {
-            Self::Workspace(_) | Self::CannotHold { .. } | Self::Unavailable { .. } => {
+            Self::NoImage { pull, .. } => Some(format!("`{pull}` fetches it")),
+            Self::BadImage { .. } => {
+                Some("`sandbox.image` in the settings names another one".into())
+            }
+            Self::Workspace(_)
+            | Self::CannotHold { .. }
+            | Self::Unavailable { .. }
+            | Self::Neither(..)
+            | Self::Engine { .. } => {
                 Some("`mimir doctor` says what each sandbox gives here; `sandbox: none` in the settings does without one".into())
             }
             _ => None,

@@ -38,7 +38,13 @@ pub(super) fn resolve(
         }
         Program::Script(text) => shell(text, path)?,
     };
-    for word in &resolved.arguments {
+    fit(program, &resolved.arguments)?;
+    Ok(resolved)
+}
+
+/// Whether a program can be given these words.
+pub(super) fn fit(program: &Program, words: &[String]) -> Result<(), Fault> {
+    for word in words {
         let unfit = |why| Fault::Unfit {
             what: match program {
                 Program::Vector(_) => "an argument".to_owned(),
@@ -55,7 +61,7 @@ pub(super) fn resolve(
             ));
         }
     }
-    Ok(resolved)
+    Ok(())
 }
 
 /// Neither shell reads a start-up file: bash is told so, and sh reads none when it is not a login shell and `ENV` is

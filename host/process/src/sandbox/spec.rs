@@ -55,6 +55,18 @@ impl Spec {
             keep: 1 << 20,
         }
     }
+
+    /// The parts of the workspace that it sees, and whether it may change them. One that leads out of it, or is not
+    /// there, is none.
+    #[cfg(unix)]
+    pub(super) fn parts(&self) -> Vec<(PathBuf, bool)> {
+        let real = self.reach.iter().filter_map(|part| {
+            let at = self.workspace.join(&part.below).canonicalize().ok()?;
+            at.starts_with(&self.workspace)
+                .then_some((at, part.writable))
+        });
+        real.collect()
+    }
 }
 
 /// A part of the workspace that a command sees.

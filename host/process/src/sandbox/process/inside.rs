@@ -20,8 +20,9 @@ use rustix::process::{
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
-use super::plan::{Attributes, Cover, Plan, Record, Stage, Step};
+use super::plan::{Attributes, Plan, Record, Stage, Step};
 use super::sys;
+use crate::sandbox::shield::Cover;
 
 /// Where the new root stands until it is the root. Every machine has this folder, and nothing that is mounted comes
 /// from below it.

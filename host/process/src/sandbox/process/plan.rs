@@ -13,6 +13,7 @@ use seccompiler::BpfProgram;
 
 use super::landlock::Landlock;
 use super::sys::Pointers;
+use crate::sandbox::shield::Cover;
 
 /// What the child does, and what it has for that.
 pub(super) struct Plan {
@@ -82,20 +83,6 @@ pub(super) enum Step {
     Cover {
         at: CString,
         with: Cover,
-    },
-}
-
-/// What comes over a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cover {
-    /// Itself, so that it stays where it is.
-    Pin,
-    /// Itself, to be read only.
-    ReadOnly,
-    /// Nothing that could be read.
-    Nothing {
-        /// Whether it is a folder.
-        folder: bool,
     },
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
-use super::plan::{Attributes, Cover, Plan, Step, c_path};
+use super::plan::{Attributes, Plan, Step, c_path};
 use super::view::{Place, View};
-use super::{Gives, shield};
+use super::{Gives, NAME};
+use crate::sandbox::shield::{Cover, covers};
 use crate::sandbox::{Fault, Spec};
 
 /// The steps towards a root, with what each is about.
@@ -62,7 +63,7 @@ impl Root {
         }
         let plain = Attributes::PLAIN;
         root.folder(&spec.workspace, 0o755)?;
-        let reach = reach(spec);
+        let reach = spec.parts();
         for (at, writable) in &reach {
             let attributes = if *writable { plain } else { Attributes::SYSTEM };
             mounts.push((at, at, attributes));
@@ -83,7 +84,7 @@ impl Root {
             root.bind(from, at, attributes)?;
         }
         let writes = reach.iter().any(|(_, writable)| *writable);
-        for (path, with) in shield::covers(&spec.workspace, &spec.shield, writes)? {
+        for (path, with) in covers(NAME, &spec.workspace, &spec.shield, writes)? {
             let at = spec.workspace.join(path);
             if reach.iter().any(|(seen, _)| at.starts_with(seen)) {
                 root.cover(&at, with)?;
@@ -274,17 +275,6 @@ impl Root {
         self.step(at.display(), Step::Cover { at: path, with });
         Ok(())
     }
-}
-
-/// The parts of the workspace that a command sees, and whether it may change them. One that leads out of it, or is not
-/// there, is none.
-fn reach(spec: &Spec) -> Vec<(PathBuf, bool)> {
-    let real = spec.reach.iter().filter_map(|part| {
-        let at = spec.workspace.join(&part.below).canonicalize().ok()?;
-        at.starts_with(&spec.workspace)
-            .then_some((at, part.writable))
-    });
-    real.collect()
 }
 
 /// A place as the child names it: below the root that it is making.

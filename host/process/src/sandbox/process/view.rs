@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::person::Person;
 use crate::sandbox::environment::Ambient;
+use crate::sandbox::person::Person;
 
 /// What every machine keeps its programs and libraries in.
 const SYSTEM: &[&str] = &[

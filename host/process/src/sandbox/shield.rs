@@ -12,8 +12,21 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::paths::{PathRules, Verdict};
 
-use super::plan::Cover;
-use crate::sandbox::Fault;
+use super::Fault;
+
+/// What comes over a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cover {
+    /// Itself, so that it stays where it is.
+    Pin,
+    /// Itself, to be read only.
+    ReadOnly,
+    /// Nothing that could be read.
+    Nothing {
+        /// Whether it is a folder.
+        folder: bool,
+    },
+}
 
 /// Folders of what was downloaded or built. What is in there is nobody's secret and nobody's setting, and there is
 /// more of it than of all the rest.
@@ -42,6 +55,7 @@ const COVERS_MOST: usize = 4_000;
 /// Finds what is to be covered: paths below the workspace, those above before those below. `writes` says whether the
 /// command may change anything.
 pub(super) fn covers(
+    sandbox: &'static str,
     workspace: &Path,
     rules: &PathRules,
     writes: bool,
@@ -60,7 +74,7 @@ pub(super) fn covers(
     }
     if found.covers.len() > COVERS_MOST {
         return Err(Fault::CannotHold {
-            sandbox: "process",
+            sandbox,
             what: "the rules about paths",
             why: format!(
                 "{} files of the workspace are read-only or hidden, and more than {COVERS_MOST} cannot be covered",
@@ -217,7 +231,7 @@ mod tests {
                 }
             }
         }
-        let covers = covers(&workspace, &PathRules::protected(), true).unwrap();
+        let covers = covers("process", &workspace, &PathRules::protected(), true).unwrap();
         covers
             .into_iter()
             .map(|(path, cover)| (path.to_str().unwrap().to_owned(), cover))
@@ -275,7 +289,7 @@ mod tests {
         std::os::unix::fs::symlink("secrets.txt", workspace.join(".env")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", workspace.join(".npmrc")).unwrap();
         std::os::unix::fs::symlink(".", workspace.join(".ssh")).unwrap();
-        let covers = covers(&workspace, &PathRules::protected(), true).unwrap();
+        let covers = covers("process", &workspace, &PathRules::protected(), true).unwrap();
         assert_eq!(
             covers[1],
             ("secrets.txt".into(), Cover::Nothing { folder: false })

@@ -55,6 +55,13 @@ impl Person {
         person
     }
 
+    /// Each setting of git that says so, with its value.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [("user.name", &self.name), ("user.email", &self.email)]
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value.as_deref()?)))
+    }
+
     /// The settings of the machine, as git in the sandbox reads them.
     pub(super) fn settings(&self) -> String {
         let mut text = String::new();

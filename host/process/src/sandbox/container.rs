@@ -1,0 +1,290 @@
+//! A sandbox that is a container of Docker or Podman, asked for over a socket of this machine.
+//!
+//! What a command sees: the image, read-only; its workspace, writable but for what the rules cover; a home and a
+//! temporary folder that are memory; the processes that it starts itself; and no network. It is whoever runs us, so
+//! that its files are theirs, without any capability and without a way to get one; the engine's own filter of system
+//! calls stays on.
+//!
+//! Every command gets a container that no other has had: a used one would hand on its processes, its temporary files
+//! and what its memory holds. To start one takes a third of a second, so the next one is made while nobody waits (see
+//! `pool.rs`), and a command enters it by `exec`, which takes a fraction of that.
+//!
+//! Never here: fetching an image. That is a person's to do, and the refusal names the command.
+
+mod blueprint;
+mod engine;
+mod enter;
+mod handle;
+mod owner;
+mod pool;
+mod socket;
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use mimir_core::backend::BoxFuture;
+use mimir_core::config::SandboxSettings;
+
+use super::person::Person;
+use super::{Child, Fault, Network, Sandbox, Spec};
+use blueprint::Blueprint;
+use engine::{Engine, Facts, blocking};
+use pool::Pool;
+
+const NAME: &str = "container";
+
+/// Where the home of a command is.
+const HOME: &str = "/home/mimir";
+
+/// Where its temporary files are.
+const TEMP: &str = "/tmp";
+
+/// The sandbox `container`.
+pub struct ContainerSandbox {
+    /// The socket that the settings name.
+    socket: Option<String>,
+    image: Option<String>,
+    /// What answers there, looked for once.
+    found: OnceLock<Result<Found, String>>,
+}
+
+/// An engine that answers, and the containers that wait in it.
+struct Found {
+    pool: Arc<Pool>,
+    person: Person,
+}
+
+impl ContainerSandbox {
+    /// Looks at nothing yet.
+    pub fn new(settings: &SandboxSettings) -> Self {
+        Self {
+            socket: settings.socket.clone(),
+            image: settings.image.clone(),
+            found: OnceLock::new(),
+        }
+    }
+
+    fn found(&self) -> Result<&Found, Fault> {
+        let found = self.found.get_or_init(|| {
+            let engine = socket::find(self.socket.as_deref())?;
+            let home = std::env::home_dir().unwrap_or_default();
+            Ok(Found {
+                pool: Arc::new(Pool::new(engine)),
+                person: Person::of(&home),
+            })
+        });
+        found.as_ref().map_err(|why| Fault::Unavailable {
+            sandbox: NAME,
+            why: why.clone(),
+        })
+    }
+
+    fn image(&self) -> Result<&str, Fault> {
+        self.image.as_deref().ok_or_else(|| Fault::Unavailable {
+            sandbox: NAME,
+            why: "no image is named; `sandbox: {mode: container, image: NAME}` in the settings names one"
+                .to_owned(),
+        })
+    }
+
+    fn blueprint(&self, engine: &Engine, spec: &Spec) -> Result<Blueprint, Fault> {
+        Blueprint::new(self.image()?, &engine.facts, spec)
+    }
+}
+
+impl Sandbox for ContainerSandbox {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn available(&self) -> Result<Vec<String>, Fault> {
+        let found = self.found()?;
+        let engine = found.pool.engine();
+        let image = self.image()?;
+        blocking(engine.has_image(image)).map_err(Fault::io("a thread cannot be started"))??;
+        Ok(gives(&engine.facts, image))
+    }
+
+    fn holds(&self, spec: &Spec) -> Result<(), Fault> {
+        let engine = self.found()?.pool.engine();
+        holds(&engine.facts, spec)?;
+        blueprint::fits(spec, &engine.socket)
+    }
+
+    fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {
+        Box::pin(async move {
+            self.holds(spec)?;
+            let found = self.found()?;
+            let command = enter::Command::new(spec, &found.person)?;
+            let image = self.image()?.to_owned();
+            let engine = found.pool.engine();
+            let blueprint = self.blueprint(engine, spec)?;
+            // What is covered may be another when the next command comes, so it is looked up again for that.
+            let (facts, again) = (engine.facts.clone(), spec.clone());
+            let next = move || Blueprint::new(&image, &facts, &again).ok();
+            found.pool.run(blueprint, command, next).await
+        })
+    }
+}
+
+fn gives(facts: &Facts, image: &str) -> Vec<String> {
+    let usual = super::Bounds::default();
+    let held = |holds: bool, what: String| match holds {
+        true => what,
+        false => format!("{what}: cannot be held here, the engine has no control group for it"),
+    };
+    let memory = mimir_core::text::bytes(usual.memory.value());
+    let kind = if facts.rootless { ", without root" } else { "" };
+    vec![
+        format!("{}{kind}; image {image}", facts.engine),
+        "a container for each command; the image read-only, workspace writable, home and /tmp its own".to_owned(),
+        "network: none but its own loopback".to_owned(),
+        "no capabilities, no new privileges; system calls: filtered as the engine does".to_owned(),
+        held(facts.holds_memory(), format!("memory: {memory}")),
+        held(facts.pids, format!("processes: {}", usual.processes.value())),
+        held(facts.cpu, "processor time: where it is asked for".to_owned()),
+    ]
+}
+
+/// Whether an engine with these facts can hold what is asked for.
+fn holds(facts: &Facts, spec: &Spec) -> Result<(), Fault> {
+    let cannot = |what, why: &str| {
+        Err(Fault::CannotHold {
+            sandbox: NAME,
+            what,
+            why: why.to_owned(),
+        })
+    };
+    let no_group = "the engine has no control group for it";
+    if spec.network != Network::None {
+        return cannot(
+            "access to the network",
+            "it has a network of its own, and there is no way out of it yet",
+        );
+    }
+    if spec.bounds.memory.asked() && !facts.holds_memory() {
+        return cannot("a bound of memory", no_group);
+    }
+    if spec.bounds.cpu.is_some() && !facts.cpu {
+        return cannot("a bound of processor time", no_group);
+    }
+    if spec.bounds.processes.asked() && !facts.pids {
+        return cannot("a bound of processes", no_group);
+    }
+    Ok(())
+}
+
+/// A path as the engine takes it.
+fn text(path: PathBuf) -> Result<String, Fault> {
+    path.into_os_string()
+        .into_string()
+        .map_err(|path| Fault::Mount {
+            at: path.into(),
+            why: "its name is no text, which container engines need".to_owned(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::Bound;
+    use mimir_core::command::Program;
+
+    fn spec() -> Spec {
+        Spec::new(Program::Vector(vec!["true".into()]), "/home/p/work")
+    }
+
+    #[test]
+    fn what_the_engine_cannot_hold_is_refused_if_it_was_asked_for() {
+        let all = Facts::all();
+        let mut asked = spec();
+        asked.bounds.memory = Bound::Asked(1 << 30);
+        asked.bounds.processes = Bound::Asked(10);
+        asked.bounds.cpu = Some(50);
+        assert!(holds(&all, &asked).is_ok());
+        for (facts, what) in [
+            (
+                Facts {
+                    memory: false,
+                    ..all.clone()
+                },
+                "memory",
+            ),
+            (
+                Facts {
+                    swap: false,
+                    swaps: true,
+                    ..all.clone()
+                },
+                "memory",
+            ),
+            (
+                Facts {
+                    pids: false,
+                    ..all.clone()
+                },
+                "processes",
+            ),
+            (
+                Facts {
+                    cpu: false,
+                    ..all.clone()
+                },
+                "processor",
+            ),
+        ] {
+            let fault = holds(&facts, &asked).unwrap_err();
+            assert!(fault.to_string().contains(what), "{fault}");
+            assert!(
+                holds(&facts, &spec()).is_ok(),
+                "what is usual need not be held"
+            );
+            assert!(
+                gives(&facts, "x")
+                    .iter()
+                    .any(|line| line.contains("cannot be held"))
+            );
+        }
+        // Where there is no swap, memory is all there is.
+        assert!(
+            holds(
+                &Facts {
+                    swap: false,
+                    ..all.clone()
+                },
+                &asked
+            )
+            .is_ok()
+        );
+        let network = Spec {
+            network: Network::Proxy,
+            ..spec()
+        };
+        assert!(matches!(
+            holds(&all, &network),
+            Err(Fault::CannotHold { .. })
+        ));
+    }
+
+    #[test]
+    fn without_an_engine_or_an_image_there_is_none() {
+        let settings = SandboxSettings {
+            socket: Some("/nowhere/docker.sock".into()),
+            image: Some("x".into()),
+            ..SandboxSettings::default()
+        };
+        let fault = ContainerSandbox::new(&settings).available().unwrap_err();
+        assert!(
+            fault.to_string().contains("/nowhere/docker.sock"),
+            "{fault}"
+        );
+        assert_eq!(fault.code(), mimir_core::Code::Unavailable);
+        let none = ContainerSandbox::new(&SandboxSettings::default());
+        assert!(
+            none.image()
+                .unwrap_err()
+                .to_string()
+                .contains("image: NAME")
+        );
+    }
+}

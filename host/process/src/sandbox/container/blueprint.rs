@@ -1,0 +1,269 @@
+//! What a container is made like: all that is settled before a command enters it.
+//!
+//! A mount is of what is there when it is made, and over what is there. If that is replaced later, as editors do when
+//! they save, the mount is of what was there before, or is gone. So what every mount is of, and over, is kept with it,
+//! and a container that waits is used only if nothing of that is another by now.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountTmpfsOptions,
+    MountType, ResourcesUlimits,
+};
+
+use super::engine::Facts;
+use super::owner::{LABEL, Owner};
+use super::{HOME, NAME, TEMP, text};
+use crate::sandbox::shield::{Cover, covers};
+use crate::sandbox::{Bound, Fault, Spec};
+
+/// Memory that temporary files and the home may have. It counts as the command's.
+const TEMPORARY: &str = "rw,exec,nosuid,nodev,size=2g,mode=1777";
+
+/// Waits until nobody holds its input any more, and then takes all else with it: whoever made the container is gone.
+/// It does not end when all processes are asked to end, so that they have the time to.
+const WAIT: [&str; 3] = ["sh", "-c", "trap '' TERM; exec cat >/dev/null"];
+
+/// The period over which processor time is measured, in microseconds: the kernel's own.
+const PERIOD: i64 = 100_000;
+
+/// A folder that holds nothing needs a page.
+const NOTHING: i64 = 4096;
+
+/// What no workspace may be in: what a container is made of, and what speaks for the whole machine.
+const MADE_OF: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
+
+/// What no workspace may hold, beside that: it would take the place of the image's.
+const IMAGE: [&str; 7] = ["/bin", "/lib", "/lib64", "/opt", "/sbin", "/usr", "/var"];
+
+/// A container that is yet to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Blueprint {
+    pub(super) body: ContainerCreateBody,
+    seen: Vec<Seen>,
+}
+
+/// What a mount is of, or over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    path: String,
+    device: u64,
+    number: u64,
+    /// Numbers are used again, and this is not.
+    born: Option<SystemTime>,
+}
+
+impl Seen {
+    fn of(path: &str) -> Option<Self> {
+        let metadata = Path::new(path).metadata().ok()?;
+        Some(Self {
+            path: path.to_owned(),
+            device: metadata.dev(),
+            number: metadata.ino(),
+            born: metadata.created().ok(),
+        })
+    }
+}
+
+impl Blueprint {
+    pub(super) fn new(image: &str, facts: &Facts, spec: &Spec) -> Result<Self, Fault> {
+        let mounts = mounts(spec)?;
+        // What is covered is where the cover is, whatever that is of.
+        let covered = mounts.iter().filter_map(|mount| mount.target.as_deref());
+        let covered = covered.filter(|at| Path::new(at).starts_with(&spec.workspace));
+        let sources = mounts.iter().filter_map(|mount| mount.source.as_deref());
+        let seen = sources.chain(covered).filter_map(Seen::of).collect();
+        let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
+        let body = ContainerCreateBody {
+            image: Some(image.to_owned()),
+            entrypoint: words(&WAIT),
+            cmd: Some(Vec::new()),
+            user: Some(facts.user()),
+            hostname: Some("mimir".to_owned()),
+            working_dir: Some(text(spec.workspace.clone())?),
+            // It holds the container open, and what is written to it is nothing.
+            attach_stdin: Some(true),
+            open_stdin: Some(true),
+            stdin_once: Some(true),
+            // The image's own would run beside the command.
+            healthcheck: Some(HealthConfig {
+                test: words(&["NONE"]),
+                ..HealthConfig::default()
+            }),
+            labels: Some(HashMap::from([(LABEL.to_owned(), Owner::own().label())])),
+            host_config: Some(host(facts, spec, mounts)),
+            ..ContainerCreateBody::default()
+        };
+        Ok(Self { body, seen })
+    }
+
+    /// Whether it can be told if what its mounts are of and over is still there.
+    pub(super) fn keeps(&self) -> bool {
+        self.seen.iter().all(|seen| seen.born.is_some())
+    }
+}
+
+fn host(facts: &Facts, spec: &Spec, mounts: Vec<Mount>) -> HostConfig {
+    let held = |holds: bool, bound: Bound| holds.then(|| number(bound.value()));
+    let memory = held(facts.memory, spec.bounds.memory);
+    let temporary = [HOME, TEMP].map(|at| (at.to_owned(), TEMPORARY.to_owned()));
+    let mut security = vec!["no-new-privileges".to_owned()];
+    if facts.selinux {
+        // Else nothing of this machine can be read, and to label it anew would change the person's files.
+        security.push("label=disable".to_owned());
+    }
+    HostConfig {
+        memory,
+        // As much as the memory alone, which is none beside it.
+        memory_swap: memory,
+        pids_limit: held(facts.pids, spec.bounds.processes),
+        cpu_period: spec.bounds.cpu.map(|_| PERIOD),
+        cpu_quota: spec
+            .bounds
+            .cpu
+            .map(|percent| i64::from(percent) * PERIOD / 100),
+        ulimits: Some(vec![
+            limit("fsize", spec.bounds.file_size),
+            limit("nofile", open_files(spec.bounds.open_files)),
+            limit("core", 0),
+        ]),
+        mounts: Some(mounts),
+        tmpfs: Some(HashMap::from(temporary)),
+        readonly_rootfs: Some(true),
+        network_mode: Some("none".to_owned()),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        security_opt: Some(security),
+        userns_mode: facts.user_space().map(str::to_owned),
+        // Collects processes that nobody waits for.
+        init: Some(true),
+        // What is said by a command goes to whoever asked for it, and to no file of the engine's.
+        log_config: Some(HostConfigLogConfig {
+            typ: Some("none".to_owned()),
+            config: None,
+        }),
+        ..HostConfig::default()
+    }
+}
+
+/// As many as were asked for, and no more than whoever runs us may have: an engine with no more rights than that could
+/// start nothing.
+fn open_files(asked: u64) -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.maximum.map_or(asked, |most| asked.min(most))
+}
+
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn limit(name: &str, value: u64) -> ResourcesUlimits {
+    ResourcesUlimits {
+        name: Some(name.to_owned()),
+        soft: Some(number(value)),
+        hard: Some(number(value)),
+    }
+}
+
+/// All that a command sees beside the image, and what covers some of that.
+fn mounts(spec: &Spec) -> Result<Vec<Mount>, Fault> {
+    let parts = spec.parts();
+    let mut mounts = Vec::new();
+    for (at, writable) in &parts {
+        mounts.push(bind(at.clone(), at.clone(), *writable)?);
+    }
+    for mount in &spec.mounts {
+        mounts.push(bind(mount.from.clone(), mount.at.clone(), mount.writable)?);
+    }
+    let writes = parts.iter().any(|(_, writable)| *writable);
+    for (path, with) in covers(NAME, &spec.workspace, &spec.shield, writes)? {
+        let at = spec.workspace.join(path);
+        if parts.iter().any(|(seen, _)| at.starts_with(seen)) {
+            mounts.push(cover(at, with)?);
+        }
+    }
+    // A part that was asked for twice is one, and the cover of a part goes before it.
+    let mut seen = HashMap::new();
+    for mount in mounts {
+        seen.insert(mount.target.clone(), mount);
+    }
+    let mut mounts: Vec<_> = seen.into_values().collect();
+    mounts.sort_by(|one, other| one.target.cmp(&other.target));
+    Ok(mounts)
+}
+
+fn bind(from: PathBuf, at: PathBuf, writable: bool) -> Result<Mount, Fault> {
+    Ok(Mount {
+        source: Some(text(from)?),
+        target: Some(text(at)?),
+        typ: Some(MountType::BIND),
+        read_only: Some(!writable),
+        ..Mount::default()
+    })
+}
+
+fn cover(at: PathBuf, with: Cover) -> Result<Mount, Fault> {
+    match with {
+        Cover::Pin => bind(at.clone(), at, true),
+        Cover::ReadOnly => bind(at.clone(), at, false),
+        // An empty one, that takes what is written to it and keeps nothing.
+        Cover::Nothing { folder: false } => bind("/dev/null".into(), at, false),
+        Cover::Nothing { folder: true } => Ok(Mount {
+            target: Some(text(at)?),
+            typ: Some(MountType::TMPFS),
+            read_only: Some(true),
+            tmpfs_options: Some(MountTmpfsOptions {
+                size_bytes: Some(NOTHING),
+                mode: Some(0),
+                options: None,
+            }),
+            ..Mount::default()
+        }),
+    }
+}
+
+/// Whether a container with this workspace and these mounts would still be one. `socket` is the engine's.
+pub(super) fn fits(spec: &Spec, socket: &Path) -> Result<(), Fault> {
+    let workspace = &spec.workspace;
+    let inside = MADE_OF.iter().any(|made| workspace.starts_with(made));
+    let mut ours = MADE_OF.iter().chain(&IMAGE).chain(&[HOME, TEMP]);
+    if inside || ours.any(|at| Path::new(at).starts_with(workspace)) {
+        return Err(Fault::Workspace(workspace.clone()));
+    }
+    // Who speaks with the engine has the whole machine.
+    if socket.starts_with(workspace) {
+        return Err(Fault::Mount {
+            at: workspace.clone(),
+            why: format!(
+                "the socket of the container engine is in it: `{}`",
+                socket.display()
+            ),
+        });
+    }
+    for mount in &spec.mounts {
+        let fault = |why: String| {
+            Err(Fault::Mount {
+                at: mount.at.clone(),
+                why,
+            })
+        };
+        if socket.starts_with(&mount.from) {
+            return fault(format!(
+                "`{}` holds the socket of the container engine",
+                mount.from.display()
+            ));
+        }
+        if [HOME, TEMP]
+            .iter()
+            .any(|at| Path::new(at).starts_with(&mount.at))
+        {
+            return fault("the container has one of its own there".to_owned());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+use super::*;
+use crate::sandbox::Reach;
+use mimir_core::command::Program;
+
+fn spec(workspace: &Path) -> Spec {
+    Spec::new(Program::Vector(vec!["true".into()]), workspace)
+}
+
+struct World(tempfile::TempDir);
+
+impl World {
+    fn new(files: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        }
+        Self(folder)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().canonicalize().unwrap()
+    }
+
+    fn blueprint(&self, spec: &Spec) -> Blueprint {
+        Blueprint::new("x", &Facts::all(), spec).unwrap()
+    }
+}
+
+fn at<'a>(blueprint: &'a Blueprint, path: &Path) -> Option<&'a Mount> {
+    let mounts = blueprint.body.host_config.as_ref()?.mounts.as_ref()?;
+    mounts
+        .iter()
+        .find(|mount| mount.target.as_deref() == path.to_str())
+}
+
+#[test]
+fn what_the_rules_cover_is_covered() {
+    let world = World::new(&[".env", ".git/config", ".git/hooks/x", ".ssh/id_rsa", "a"]);
+    let made = world.blueprint(&spec(&world.path()));
+    let path = |name: &str| match name {
+        "" => world.path(),
+        name => world.path().join(name),
+    };
+    let writable = |name: &str| at(&made, &path(name)).unwrap().read_only == Some(false);
+    assert!(
+        writable("") && writable(".git"),
+        "the one is used, and the other pinned"
+    );
+    for name in [".git/config", ".git/hooks", ".mimir"] {
+        assert!(!writable(name), "{name}");
+    }
+    let env = at(&made, &path(".env")).unwrap();
+    assert_eq!(
+        (env.source.as_deref(), env.read_only),
+        (Some("/dev/null"), Some(true))
+    );
+    assert!(at(&made, &path("a")).is_none());
+    let hidden = at(&made, &path(".ssh")).or_else(|| at(&made, &path(".ssh/id_rsa")));
+    assert_ne!(hidden.unwrap().source.as_deref(), path(".ssh").to_str());
+}
+
+#[test]
+fn nothing_that_a_container_could_be_left_by_is_given() {
+    let world = World::new(&[]);
+    let made = world.blueprint(&spec(&world.path()));
+    let host = made.body.host_config.unwrap();
+    assert_eq!(host.network_mode.as_deref(), Some("none"));
+    assert_eq!(host.readonly_rootfs, Some(true));
+    assert_eq!(host.cap_drop.as_deref(), Some(&["ALL".to_owned()][..]));
+    // The engine's own filter of system calls is on unless it is switched off here.
+    assert_eq!(
+        host.security_opt,
+        Some(vec!["no-new-privileges".to_owned()])
+    );
+    assert_eq!(
+        (host.privileged, host.cap_add, host.pid_mode),
+        (None, None, None)
+    );
+    assert_eq!(host.memory_swap, host.memory);
+    assert_eq!(host.memory, Some(8 << 30));
+    assert_eq!(made.body.env, None);
+}
+
+#[test]
+fn bounds_are_in_the_units_of_the_engine() {
+    let world = World::new(&[]);
+    let mut spec = spec(&world.path());
+    spec.bounds.cpu = Some(150);
+    spec.bounds.processes = Bound::Asked(9);
+    let host = world.blueprint(&spec).body.host_config.unwrap();
+    assert_eq!(
+        (host.cpu_quota, host.cpu_period),
+        (Some(150_000), Some(100_000))
+    );
+    assert_eq!(host.pids_limit, Some(9));
+    let limits = host.ulimits.unwrap();
+    let files = limits
+        .iter()
+        .find(|limit| limit.name.as_deref() == Some("nofile"));
+    let own = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let most = own.maximum.map_or(65_536, |most| most.min(65_536));
+    assert_eq!(files.unwrap().hard, i64::try_from(most).ok());
+    let none = Facts {
+        memory: false,
+        pids: false,
+        ..Facts::all()
+    };
+    let host = Blueprint::new("x", &none, &spec)
+        .unwrap()
+        .body
+        .host_config
+        .unwrap();
+    assert_eq!(
+        (host.memory, host.memory_swap, host.pids_limit),
+        (None, None, None)
+    );
+}
+
+#[test]
+fn parts_of_the_workspace_are_all_that_is_seen() {
+    let world = World::new(&["src/a", "b/.env", "c"]);
+    let mut spec = spec(&world.path());
+    spec.reach = vec![Reach {
+        below: "src".into(),
+        writable: false,
+    }];
+    let made = world.blueprint(&spec);
+    assert_eq!(
+        at(&made, &world.path().join("src")).unwrap().read_only,
+        Some(true)
+    );
+    assert_eq!(made.body.host_config.unwrap().mounts.unwrap().len(), 1);
+}
+
+#[test]
+fn one_that_waits_is_another_when_what_it_covers_is() {
+    let world = World::new(&[".env", "a"]);
+    let spec = spec(&world.path());
+    let before = world.blueprint(&spec);
+    if !before.keeps() {
+        return;
+    }
+    std::fs::write(world.path().join("a"), "other").unwrap();
+    std::fs::write(world.path().join("b"), "new").unwrap();
+    std::fs::write(world.path().join(".env"), "written again").unwrap();
+    assert_eq!(world.blueprint(&spec), before, "the same files are there");
+    // As an editor saves.
+    std::fs::write(world.path().join("new"), "x").unwrap();
+    std::fs::rename(world.path().join("new"), world.path().join(".env")).unwrap();
+    let after = world.blueprint(&spec);
+    assert_ne!(after, before, "the file is another");
+    std::fs::write(world.path().join("key.pem"), "x").unwrap();
+    assert_ne!(world.blueprint(&spec), after, "there is one more");
+}
+
+#[test]
+fn a_workspace_that_is_the_machine_or_has_the_engine_in_it_is_refused() {
+    let socket = Path::new("/srv/engine/docker.sock");
+    for bad in [
+        "/",
+        "/usr",
+        "/home",
+        HOME,
+        "/tmp",
+        "/etc/x",
+        "/proc/self",
+        "/run/x",
+        "/var",
+    ] {
+        let fault = fits(&spec(Path::new(bad)), socket).unwrap_err();
+        assert!(matches!(fault, Fault::Workspace(_)), "{bad}: {fault}");
+    }
+    assert!(fits(&spec(Path::new("/srv")), socket).is_err());
+    for good in [
+        "/home/p",
+        "/home/mimir/workspace",
+        "/tmp/x",
+        "/srv/x",
+        "/var/lib/x",
+    ] {
+        assert!(fits(&spec(Path::new(good)), socket).is_ok(), "{good}");
+    }
+    for (from, at, is) in [
+        ("/srv", "/data", false),
+        ("/srv/engine/docker.sock", "/s", false),
+        ("/srv/other", "/data", true),
+        ("/data", "/", false),
+        ("/data", "/tmp", false),
+        ("/data", "/tmp/x", true),
+        ("/data", HOME, false),
+    ] {
+        let mut spec = spec(Path::new("/home/p"));
+        spec.mounts = vec![crate::sandbox::Mount {
+            from: from.into(),
+            at: at.into(),
+            writable: false,
+        }];
+        assert_eq!(fits(&spec, socket).is_ok(), is, "{from} at {at}");
+    }
+}

@@ -1,0 +1,383 @@
+//! The engine: what it is, and the few things that it is asked for.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bollard::errors::Error;
+use bollard::models::{ContainerSummaryStateEnum, SystemInfo, SystemVersion};
+use bollard::query_parameters::{
+    KillContainerOptions, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+};
+use bollard::{API_DEFAULT_VERSION, Docker};
+use futures::future::join_all;
+use tokio::time::timeout;
+
+use super::owner::{LABEL, Owner};
+use crate::sandbox::Fault;
+
+/// Seconds that an engine has for an answer. To start a container on a slow disk takes some; more is no answer.
+const ANSWER: u64 = 30;
+
+/// How long it is waited for the first answer, while somebody waits for `mimir doctor`.
+const FIRST: Duration = Duration::from_secs(3);
+
+/// How long a container may take to be removed when nobody needs it any more.
+const REMOVE: Duration = Duration::from_secs(10);
+
+/// What an engine says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Its name and version.
+    pub(super) engine: String,
+    pub(super) podman: bool,
+    /// Whether it runs without root, as the person.
+    pub(super) rootless: bool,
+    /// Whether users in containers are others than outside.
+    pub(super) user_space: bool,
+    pub(super) selinux: bool,
+    /// What it has control groups for.
+    pub(super) memory: bool,
+    pub(super) swap: bool,
+    pub(super) pids: bool,
+    pub(super) cpu: bool,
+    /// Whether this machine has any swap.
+    pub(super) swaps: bool,
+}
+
+impl Facts {
+    fn new(info: &SystemInfo, version: &SystemVersion) -> Self {
+        let components = version.components.iter().flatten();
+        let podman = components
+            .into_iter()
+            .any(|component| component.name.contains("Podman"));
+        let option = |name: &str| {
+            let options = info.security_options.iter().flatten();
+            options
+                .flat_map(|option| option.split(','))
+                .any(|option| option.strip_prefix("name=").unwrap_or(option) == name)
+        };
+        let kind = if podman { "Podman" } else { "Docker" };
+        let number = version.version.as_deref().unwrap_or("of no version");
+        let is = |fact: Option<bool>| fact.unwrap_or(false);
+        Self {
+            engine: format!("{kind} {number}"),
+            podman,
+            rootless: option("rootless"),
+            user_space: option("userns"),
+            selinux: option("selinux"),
+            memory: is(info.memory_limit),
+            swap: is(info.swap_limit),
+            pids: is(info.pids_limit),
+            cpu: is(info.cpu_cfs_period) && is(info.cpu_cfs_quota),
+            swaps: swaps(),
+        }
+    }
+
+    /// Memory that is full must not go on as swap.
+    pub(super) fn holds_memory(&self) -> bool {
+        self.memory && (self.swap || !self.swaps)
+    }
+
+    /// Who a command is: whoever runs us. In Docker without root, that is who is root in there.
+    pub(super) fn user(&self) -> String {
+        if self.rootless && !self.podman {
+            return "0:0".to_owned();
+        }
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        format!("{}:{}", user.as_raw(), group.as_raw())
+    }
+
+    /// What keeps a user the same inside and outside.
+    pub(super) fn user_space(&self) -> Option<&'static str> {
+        match (self.podman && self.rootless, self.user_space) {
+            (true, _) => Some("keep-id"),
+            (false, true) => Some("host"),
+            (false, false) => None,
+        }
+    }
+
+    /// An engine that holds everything.
+    #[cfg(test)]
+    pub(super) fn all() -> Self {
+        Self {
+            engine: "Docker 1".to_owned(),
+            memory: true,
+            swap: true,
+            pids: true,
+            cpu: true,
+            ..Self::default()
+        }
+    }
+}
+
+/// Whether this machine has swap. Where that cannot be known, it has.
+fn swaps() -> bool {
+    fs::read_to_string("/proc/swaps").map_or(true, |text| text.lines().count() > 1)
+}
+
+/// A container engine. Dropping it waits until what it was to remove is removed.
+pub(super) struct Engine {
+    pub(super) docker: Docker,
+    pub(super) facts: Facts,
+    /// Where it listens, without any links.
+    pub(super) socket: PathBuf,
+    /// Where to put containers that nobody needs any more, and who removes them.
+    cleaner: Mutex<Option<(Sender<String>, JoinHandle<()>)>>,
+}
+
+impl Engine {
+    pub(super) async fn connect(socket: &Path) -> Result<Self, String> {
+        let name = socket.to_str().ok_or("its name is no text")?;
+        let docker = Docker::connect_with_unix(name, ANSWER, API_DEFAULT_VERSION);
+        let docker = docker.map_err(said)?;
+        let ask = async {
+            let docker = docker.negotiate_version().await?;
+            let facts = Facts::new(&docker.info().await?, &docker.version().await?);
+            Ok((docker, facts))
+        };
+        let (docker, facts) = match timeout(FIRST, ask).await {
+            Ok(answer) => answer.map_err(said)?,
+            Err(_) => return Err("it does not answer".to_owned()),
+        };
+        Ok(Self {
+            docker,
+            facts,
+            socket: socket.canonicalize().unwrap_or_else(|_| socket.to_owned()),
+            cleaner: Mutex::new(None),
+        })
+    }
+
+    pub(super) async fn has_image(&self, image: &str) -> Result<(), Fault> {
+        match self.docker.inspect_image(image).await {
+            Ok(_) => Ok(()),
+            Err(error) if status(&error) == Some(404) => Err(self.no_image(image)),
+            Err(error) => Err(fault("to say whether an image is there")(error)),
+        }
+    }
+
+    pub(super) fn no_image(&self, image: &str) -> Fault {
+        let program = if self.facts.podman {
+            "podman"
+        } else {
+            "docker"
+        };
+        Fault::NoImage {
+            pull: format!("{program} pull {image}"),
+            image: image.to_owned(),
+        }
+    }
+
+    /// Kills all that is in a container, and waits until it is gone. One that is gone is no fault.
+    pub(super) async fn kill(&self, id: &str) -> Result<(), Fault> {
+        let killed = self
+            .docker
+            .kill_container(id, None::<KillContainerOptions>)
+            .await;
+        match killed {
+            Err(error) if !matches!(status(&error), Some(404 | 409)) => {
+                Err(fault("to end a container")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether something in a container that has ended was ended for its memory.
+    pub(super) async fn out_of_memory(&self, id: &str) -> bool {
+        let found = self.docker.inspect_container(id, None).await;
+        let state = found.ok().and_then(|container| container.state);
+        state.is_some_and(|state| state.oom_killed == Some(true))
+    }
+
+    /// Removes what processes of mimir that are gone have left.
+    pub(super) async fn sweep(&self) {
+        let labels = HashMap::from([("label", vec![LABEL])]);
+        let all = ListContainersOptionsBuilder::new()
+            .all(true)
+            .filters(&labels);
+        let Ok(found) = self.docker.list_containers(Some(all.build())).await else {
+            return;
+        };
+        let own = Owner::own();
+        let left = found.into_iter().filter(|container| {
+            let runs = matches!(
+                container.state,
+                Some(ContainerSummaryStateEnum::RUNNING | ContainerSummaryStateEnum::PAUSED)
+            );
+            let label = container.labels.as_ref().and_then(|all| all.get(LABEL));
+            label.is_some_and(|label| own.left(label, runs))
+        });
+        join_all(left.filter_map(|container| {
+            let id = container.id?;
+            Some(async move { remove(&self.docker, &id).await })
+        }))
+        .await;
+    }
+
+    /// Has a container removed, with all that is in it, by a thread of its own: whoever asks may not be able to wait.
+    pub(super) fn discard(&self, id: String) {
+        let mut cleaner = self.cleaner.lock().unwrap_or_else(PoisonError::into_inner);
+        if cleaner.is_none() {
+            let (to_do, done) = channel();
+            let docker = self.docker.clone();
+            let thread = std::thread::Builder::new()
+                .name("mimir-containers".to_owned())
+                .spawn(move || clean(&docker, &done));
+            *cleaner = thread.ok().map(|thread| (to_do, thread));
+        }
+        if let Some((to_do, _)) = &*cleaner {
+            // If it has gone, the next start of mimir removes it.
+            let _ = to_do.send(id);
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let cleaner = self
+            .cleaner
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((to_do, thread)) = cleaner.take() {
+            drop(to_do);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Removes whatever comes, together what comes together.
+fn clean(docker: &Docker, to_do: &Receiver<String>) {
+    let Ok(runtime) = runtime() else {
+        return;
+    };
+    while let Ok(first) = to_do.recv() {
+        let all: Vec<_> = [first].into_iter().chain(to_do.try_iter()).collect();
+        runtime.block_on(join_all(all.iter().map(|id| remove(docker, id))));
+    }
+}
+
+/// Removes a container, if it is there.
+async fn remove(docker: &Docker, id: &str) {
+    let all = RemoveContainerOptionsBuilder::new()
+        .force(true)
+        .v(true)
+        .build();
+    let removed = timeout(REMOVE, docker.remove_container(id, Some(all))).await;
+    if let Ok(Err(error)) = removed
+        && !matches!(status(&error), Some(404 | 409))
+    {
+        tracing::debug!(container = id, %error, "a container was not removed");
+    }
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}
+
+/// Waits for an answer where nothing can be awaited.
+pub(super) fn blocking<T: Send>(work: impl Future<Output = T> + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .spawn_scoped(scope, || runtime().map(|runtime| runtime.block_on(work)))?;
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    })
+}
+
+/// The status that an engine has answered with.
+pub(super) fn status(error: &Error) -> Option<u16> {
+    match error {
+        Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
+        _ => None,
+    }
+}
+
+/// What went wrong, in the engine's words if it has said any.
+pub(super) fn said(error: Error) -> String {
+    match error {
+        Error::DockerResponseServerError { message, .. } => message,
+        Error::RequestTimeoutError => "it does not answer".to_owned(),
+        other => {
+            let mut text = other.to_string();
+            let mut source = std::error::Error::source(&other);
+            while let Some(cause) = source {
+                let cause_text = cause.to_string();
+                if !text.contains(&cause_text) {
+                    text = format!("{text}: {cause_text}");
+                }
+                source = cause.source();
+            }
+            text
+        }
+    }
+}
+
+pub(super) fn fault(doing: &'static str) -> impl Fn(Error) -> Fault {
+    move |error| Fault::Engine {
+        doing,
+        why: said(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn facts(info: Value, version: Value) -> Facts {
+        Facts::new(
+            &serde_json::from_value(info).unwrap(),
+            &serde_json::from_value(version).unwrap(),
+        )
+    }
+
+    #[test]
+    fn an_engine_is_what_it_says() {
+        let docker = facts(
+            json!({"MemoryLimit": true, "SwapLimit": true, "PidsLimit": true, "CpuCfsPeriod": true, "CpuCfsQuota": true,
+                   "SecurityOptions": ["name=seccomp,profile=default", "name=userns"]}),
+            json!({"Version": "20.10.24"}),
+        );
+        assert_eq!(docker.engine, "Docker 20.10.24");
+        assert!(docker.memory && docker.swap && docker.pids && docker.cpu);
+        assert!(!docker.rootless && !docker.selinux);
+        assert_eq!(docker.user_space(), Some("host"));
+        let podman = facts(
+            json!({"SecurityOptions": ["name=seccomp,profile=default", "name=rootless", "name=selinux"]}),
+            json!({"Version": "4.3.1", "Components": [{"Name": "Podman Engine", "Version": "4.3.1"}]}),
+        );
+        assert_eq!(podman.engine, "Podman 4.3.1");
+        assert!(podman.rootless && podman.selinux && !podman.memory);
+        assert_eq!(podman.user_space(), Some("keep-id"));
+    }
+
+    #[test]
+    fn a_command_is_whoever_runs_us() {
+        let own = format!(
+            "{}:{}",
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw()
+        );
+        let all = Facts::all();
+        assert_eq!(all.user(), own);
+        assert_eq!(all.user_space(), None);
+        let rootless = Facts {
+            rootless: true,
+            ..all
+        };
+        assert_eq!(rootless.user(), "0:0");
+        let podman = Facts {
+            podman: true,
+            ..rootless
+        };
+        assert_eq!(podman.user(), own);
+    }
+}

@@ -1,0 +1,207 @@
+//! Containers from their making to their end, and the one that waits for the next command.
+//!
+//! One waits, made while nobody does, and is used once. It is made when the second command has ended: who calls one
+//! tool from a terminal needs no more than that one.
+//!
+//! The pool does not know what is run. It hands out a container, and takes nothing back.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use bollard::container::AttachContainerResults;
+use bollard::query_parameters::{
+    AttachContainerOptionsBuilder, CreateContainerOptions, StartContainerOptions,
+};
+use tokio::sync::OnceCell;
+
+use super::blueprint::Blueprint;
+use super::engine::{Engine, fault, status};
+use super::enter::Command;
+use crate::sandbox::{Child, Fault};
+
+/// How long one waits before it is let go. An agent that has not run anything for so long thinks about something else.
+const IDLE: Duration = Duration::from_secs(300);
+
+/// How long leftovers are looked for before the first command.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// Commands after which it is worth while to make a container before it is asked for.
+const ENOUGH: u32 = 2;
+
+/// A container that runs, and in which nothing does but what waits. Dropping it removes it with all that is in it.
+pub(super) struct Container {
+    pub(super) id: String,
+    pub(super) image: String,
+    pub(super) engine: Arc<Engine>,
+    /// Its input. When that ends, by our end too, so does the container.
+    _line: Option<Mutex<AttachContainerResults>>,
+}
+
+impl Container {
+    async fn make(engine: Arc<Engine>, blueprint: Blueprint) -> Result<Self, Fault> {
+        // In a task of its own: if nobody waits any more when it is made, it is known and can be removed.
+        let task = tokio::spawn(async move {
+            let image = blueprint.body.image.clone().unwrap_or_default();
+            let options = None::<CreateContainerOptions>;
+            let made = engine
+                .docker
+                .create_container(options, blueprint.body)
+                .await;
+            let made = made.map_err(|error| match status(&error) {
+                Some(404) => engine.no_image(&image),
+                _ => fault("to make a container")(error),
+            })?;
+            let mut container = Self {
+                id: made.id,
+                image,
+                engine,
+                _line: None,
+            };
+            container.begin().await?;
+            Ok(container)
+        });
+        task.await.unwrap_or_else(|error| {
+            Err(Fault::Engine {
+                doing: "to make a container",
+                why: error.to_string(),
+            })
+        })
+    }
+
+    async fn begin(&mut self) -> Result<(), Fault> {
+        let input = AttachContainerOptionsBuilder::new()
+            .stream(true)
+            .stdin(true);
+        let docker = &self.engine.docker;
+        let line = docker.attach_container(&self.id, Some(input.build())).await;
+        self._line = Some(Mutex::new(line.map_err(fault("to attach to a container"))?));
+        let begun = docker
+            .start_container(&self.id, None::<StartContainerOptions>)
+            .await;
+        begun.map_err(fault("to start a container"))
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        self.engine.discard(std::mem::take(&mut self.id));
+    }
+}
+
+/// One that waits.
+struct Ready {
+    blueprint: Blueprint,
+    container: Container,
+}
+
+/// The containers of a sandbox.
+pub(super) struct Pool {
+    ready: Mutex<Option<Ready>>,
+    /// Held by whoever makes one, so that nobody else does.
+    making: Arc<tokio::sync::Mutex<()>>,
+    begun: AtomicU32,
+    swept: OnceCell<()>,
+    /// After those that wait, which it removes.
+    engine: Arc<Engine>,
+}
+
+impl Pool {
+    pub(super) fn new(engine: Engine) -> Self {
+        Self {
+            ready: Mutex::new(None),
+            making: Arc::default(),
+            begun: AtomicU32::new(0),
+            swept: OnceCell::new(),
+            engine: Arc::new(engine),
+        }
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Runs a command in a container like this. `next` says what the one after it is to be like, when this has ended.
+    pub(super) async fn run(
+        self: &Arc<Self>,
+        blueprint: Blueprint,
+        command: Command,
+        next: impl FnOnce() -> Option<Blueprint> + Send + 'static,
+    ) -> Result<Child, Fault> {
+        let sweep = || async {
+            let _ = tokio::time::timeout(SWEEP, self.engine.sweep()).await;
+        };
+        self.swept.get_or_init(sweep).await;
+        let count = self.begun.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let pool = Arc::downgrade(self);
+        let after = move || {
+            if count >= ENOUGH {
+                tokio::spawn(refill(pool, next));
+            }
+        };
+        if let Some(container) = self.take(&blueprint) {
+            match command.prepare(container).await {
+                Ok(prepared) => return prepared.begin(after).await,
+                // It is gone, as when the engine was started again meanwhile. A new one says if there is more to it.
+                Err(fault) => tracing::debug!(%fault, "a container that waited is of no use"),
+            }
+        }
+        let container = Container::make(Arc::clone(&self.engine), blueprint).await?;
+        command.prepare(container).await?.begin(after).await
+    }
+
+    /// The one that waits, if it is like this. If not, it is of no use to anybody.
+    fn take(&self, blueprint: &Blueprint) -> Option<Container> {
+        let ready = self.lock().take()?;
+        (ready.blueprint == *blueprint).then_some(ready.container)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Ready>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the container for the next command, unless one waits already.
+async fn refill(pool: Weak<Pool>, next: impl FnOnce() -> Option<Blueprint> + Send + 'static) {
+    let Ok(Some(blueprint)) = tokio::task::spawn_blocking(next).await else {
+        return;
+    };
+    let Some(strong) = pool.upgrade() else {
+        return;
+    };
+    let waits = strong
+        .lock()
+        .as_ref()
+        .is_some_and(|ready| ready.blueprint == blueprint);
+    if waits || !blueprint.keeps() {
+        return;
+    }
+    let Ok(turn) = Arc::clone(&strong.making).try_lock_owned() else {
+        return;
+    };
+    let engine = Arc::clone(&strong.engine);
+    drop(strong);
+    let made = Container::make(engine, blueprint.clone()).await;
+    let Some(strong) = pool.upgrade() else {
+        return;
+    };
+    let container = match made {
+        Ok(container) => container,
+        Err(fault) => return tracing::debug!(%fault, "no container waits for the next command"),
+    };
+    drop(turn);
+    let id = container.id.clone();
+    let replaced = strong.lock().replace(Ready {
+        blueprint,
+        container,
+    });
+    drop(replaced);
+    drop(strong);
+    tokio::time::sleep(IDLE).await;
+    if let Some(strong) = pool.upgrade() {
+        let mut ready = strong.lock();
+        if ready.as_ref().is_some_and(|ready| ready.container.id == id) {
+            *ready = None;
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Where a container engine listens.
+
+use std::path::{Path, PathBuf};
+
+use super::engine::{Engine, blocking};
+
+/// Sockets that are there if nobody says otherwise, the system's.
+const SYSTEM: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
+
+/// The same of a person, in the folder of their session.
+const SESSION: [&str; 2] = ["docker.sock", "podman/podman.sock"];
+
+/// The engine that the settings name, or the first of the usual ones that answers; or why there is none.
+pub(super) fn find(named: Option<&str>) -> Result<Engine, String> {
+    let host = std::env::var("DOCKER_HOST").ok();
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    first(&places(named, host.as_deref(), session.as_deref())?)
+}
+
+/// Where to look, in order. Only a socket of this machine can be handed a folder of this machine.
+fn places(
+    named: Option<&str>,
+    host: Option<&str>,
+    session: Option<&Path>,
+) -> Result<Vec<PathBuf>, String> {
+    if let Some(named) = named {
+        let path = local(named).ok_or_else(|| {
+            format!("`sandbox.socket` is `{named}`, which is no absolute path of a socket")
+        })?;
+        return Ok(vec![path]);
+    }
+    if let Some(host) = host.filter(|host| !host.is_empty()) {
+        let path = local(host).ok_or_else(|| {
+            format!(
+                "DOCKER_HOST is `{host}`, and only an engine on this machine can be handed the workspace; `sandbox.socket` in the settings names one"
+            )
+        })?;
+        return Ok(vec![path]);
+    }
+    let [docker, podman] = SYSTEM.map(PathBuf::from);
+    let own = SESSION.iter().filter_map(|name| Some(session?.join(name)));
+    Ok([docker].into_iter().chain(own).chain([podman]).collect())
+}
+
+fn local(name: &str) -> Option<PathBuf> {
+    let path = Path::new(name.strip_prefix("unix://").unwrap_or(name));
+    path.is_absolute().then(|| path.to_owned())
+}
+
+fn first(places: &[PathBuf]) -> Result<Engine, String> {
+    let mut faults = Vec::new();
+    for place in places {
+        if !place.exists() {
+            continue;
+        }
+        match blocking(Engine::connect(place)) {
+            Ok(Ok(engine)) => return Ok(engine),
+            Ok(Err(why)) => faults.push(format!("`{}`: {why}", place.display())),
+            Err(error) => faults.push(error.to_string()),
+        }
+    }
+    if !faults.is_empty() {
+        return Err(faults.join("; "));
+    }
+    let looked: Vec<_> = places
+        .iter()
+        .map(|place| format!("`{}`", place.display()))
+        .collect();
+    Err(format!(
+        "no Docker and no Podman listens here; looked for {}",
+        looked.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_that_is_named_goes_before_the_usual_ones() {
+        let session = Path::new("/run/user/7");
+        let at = |named, host| places(named, host, Some(session));
+        assert_eq!(
+            at(Some("/x/s"), Some("unix:///y")).unwrap(),
+            [Path::new("/x/s")]
+        );
+        assert_eq!(at(Some("unix:///x/s"), None).unwrap(), [Path::new("/x/s")]);
+        assert_eq!(at(None, Some("unix:///y")).unwrap(), [Path::new("/y")]);
+        assert_eq!(
+            at(None, Some("")).unwrap(),
+            [
+                "/var/run/docker.sock",
+                "/run/user/7/docker.sock",
+                "/run/user/7/podman/podman.sock",
+                "/run/podman/podman.sock"
+            ]
+            .map(PathBuf::from)
+        );
+        assert_eq!(places(None, None, None).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn an_engine_of_another_machine_is_refused_and_the_way_out_is_named() {
+        for host in ["tcp://10.0.0.1:2375", "ssh://me@there"] {
+            let why = places(None, Some(host), None).unwrap_err();
+            assert!(
+                why.contains(host) && why.contains("sandbox.socket"),
+                "{why}"
+            );
+            assert!(places(Some(host), None, None).is_err());
+        }
+        assert!(places(Some("relative.sock"), None, None).is_err());
+    }
+
+    #[test]
+    fn what_was_looked_for_is_named() {
+        let why = first(&["/nowhere/a".into(), "/nowhere/b".into()])
+            .err()
+            .unwrap();
+        assert!(
+            why.contains("/nowhere/a") && why.contains("/nowhere/b"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_engine_is_said_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("s");
+        let _listens = std::os::unix::net::UnixListener::bind(&place).unwrap();
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let why = first(&[folder.path().join("file")]).err().unwrap();
+        assert!(why.contains("file"), "{why}");
+    }
+}

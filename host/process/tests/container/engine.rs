@@ -1,0 +1,126 @@
+//! Engines that are not there, end, or do not have what is needed; and what was left behind.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bollard::models::ContainerCreateBody;
+use bollard::query_parameters::{CreateContainerOptions, RemoveContainerOptionsBuilder};
+use mimir_core::{Code, ToolError};
+use mimir_process::sandbox::{Fault, Sandbox};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+use crate::kit::{BARE, IMAGE, World, comes, docker, marker, run_in, socket, with};
+
+/// Passes on what is said to the engine, until it is dropped.
+fn relay(at: &Path) -> tokio::task::JoinHandle<()> {
+    let listener = UnixListener::bind(at).unwrap();
+    tokio::spawn(async move {
+        let mut all = JoinSet::new();
+        while let Ok((mut one, _)) = listener.accept().await {
+            all.spawn(async move {
+                let mut other = UnixStream::connect(socket()).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut one, &mut other).await;
+            });
+        }
+    })
+}
+
+// The relay must go on while the engine is looked for.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a container engine"]
+async fn an_engine_that_ends_in_the_middle_is_an_error_and_no_command_goes_on() {
+    let world = World::new();
+    let at = world.beside().join("relay.sock");
+    let relay = relay(&at);
+    let sandbox = with(IMAGE, Some(&at));
+    let number = marker(5);
+    let spec = world.script(&format!("echo begun; sleep {number}"));
+    let begun = Instant::now();
+    let (ended, ()) = tokio::join!(run_in(&sandbox, &spec), async {
+        comes(&number, true).await;
+        relay.abort();
+    });
+    let fault = ended.unwrap_err();
+    assert!(matches!(fault, Fault::Engine { .. }), "{fault}");
+    assert_eq!(fault.code(), Code::Unavailable);
+    assert!(
+        begun.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        begun.elapsed()
+    );
+    // Its input was held by the one who is gone.
+    comes(&number, false).await;
+    let again = run_in(&sandbox, &spec).await.unwrap_err();
+    assert_eq!(again.code(), Code::Unavailable, "{again}");
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn an_image_that_is_not_there_is_not_fetched() {
+    let world = World::new();
+    let sandbox = with("mimir-test/missing:1", None);
+    for fault in [
+        run_in(&sandbox, &world.script("true")).await.unwrap_err(),
+        sandbox.available().unwrap_err(),
+    ] {
+        assert!(matches!(fault, Fault::NoImage { .. }), "{fault}");
+        let error = ToolError::from(fault);
+        assert_eq!(error.code, Code::Unavailable);
+        let way_out = error.way_out.concat();
+        assert!(way_out.contains("pull mimir-test/missing:1"), "{way_out}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn an_image_without_a_shell_is_said_so() {
+    let world = World::new();
+    let fault = run_in(&with(BARE, None), &world.script("true"))
+        .await
+        .unwrap_err();
+    assert!(matches!(fault, Fault::BadImage { .. }), "{fault}");
+    world.comes_to(0).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn what_is_left_of_those_who_are_gone_is_removed_and_nothing_else() {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let space = std::fs::read_link("/proc/self/ns/pid").unwrap();
+    let label = |process: u32, begun: &str| {
+        format!("{} {} {process} {begun}", boot.trim(), space.display())
+    };
+    let stat = std::fs::read_to_string("/proc/1/stat").unwrap();
+    let first = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_ascii_whitespace()
+        .nth(19)
+        .unwrap();
+    let docker = docker().await;
+    let mut made = vec![];
+    // One whose number is another's now, one whose process is there, and somebody else's.
+    for label in [Some(label(1, "1")), Some(label(1, first)), None] {
+        let labels = label.map(|label| HashMap::from([("mimir.owner".to_owned(), label)]));
+        let body = ContainerCreateBody {
+            image: Some(IMAGE.to_owned()),
+            cmd: Some(vec!["true".to_owned()]),
+            labels,
+            ..ContainerCreateBody::default()
+        };
+        let options = None::<CreateContainerOptions>;
+        made.push(docker.create_container(options, body).await.unwrap().id);
+    }
+    let world = World::new();
+    world.sh("true").await;
+    let mut there = vec![];
+    for id in &made {
+        there.push(docker.inspect_container(id, None).await.is_ok());
+        let force = RemoveContainerOptionsBuilder::new().force(true).build();
+        let _ = docker.remove_container(id, Some(force)).await;
+    }
+    assert_eq!(there, [false, true, true]);
+}

@@ -1,0 +1,114 @@
+//! Programs that want all processes, all memory, or to be read for ever.
+
+use std::time::{Duration, Instant};
+
+use mimir_process::sandbox::{Bound, Fault};
+
+use crate::kit::{World, comes, marker, run_in, sandbox};
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn a_memory_bomb_ends() {
+    let world = World::new();
+    for bomb in [
+        "head -c 400m /dev/zero > /tmp/x",
+        "a=xxxxxxxx; while :; do a=$a$a; done",
+    ] {
+        let mut spec = world.script(bomb);
+        spec.bounds.memory = Bound::Asked(64 << 20);
+        let fault = run_in(&sandbox(), &spec).await.unwrap_err();
+        assert!(matches!(fault, Fault::Memory(_)), "{bomb}: {fault}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn a_fork_bomb_ends() {
+    let world = World::new();
+    let number = marker(1);
+    let mut spec = world.script(&format!("f() {{ sleep {number} & f | f & }}; f; wait"));
+    spec.bounds.processes = Bound::Asked(32);
+    spec.timeout = Some(Duration::from_secs(3));
+    let begun = Instant::now();
+    match run_in(&sandbox(), &spec).await {
+        Ok(_) | Err(Fault::Timeout(_)) => {}
+        Err(fault) => panic!("{fault}"),
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    comes(&number, false).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn processes_and_files_are_bounded() {
+    let world = World::new();
+    let mut spec =
+        world.script("n=0; while [ $n -lt 100 ]; do sleep 9 & n=$((n+1)); done; echo $n");
+    spec.bounds.processes = Bound::Asked(20);
+    let finished = run_in(&sandbox(), &spec).await.unwrap();
+    assert_ne!(
+        finished.exit_code, 0,
+        "one of the hundred cannot be started"
+    );
+    let mut spec = world
+        .script("head -c 10m /dev/zero > big; ls -l big | awk '{print $5}'; ulimit -c; ulimit -n");
+    spec.bounds.file_size = 1 << 20;
+    spec.bounds.open_files = 77;
+    let finished = run_in(&sandbox(), &spec).await.unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&finished.stdout.bytes),
+        "1048576\n0\n77\n"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn processor_time_is_bounded() {
+    let world = World::new();
+    // A tenth of a processor takes ten times as long for the same work.
+    let work =
+        "n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done; awk '{print $14+$15}' /proc/$$/stat";
+    let mut spec = world.script(work);
+    spec.bounds.cpu = Some(10);
+    let begun = Instant::now();
+    let finished = run_in(&sandbox(), &spec).await.unwrap();
+    let ticks: f64 = String::from_utf8_lossy(&finished.stdout.bytes)
+        .trim()
+        .parse()
+        .unwrap();
+    let used = ticks / 100.0;
+    assert!(
+        used < 0.3 * begun.elapsed().as_secs_f64(),
+        "{used} s in {:?}",
+        begun.elapsed()
+    );
+}
+
+/// Bytes of memory that this program has in use.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn ten_gigabytes_cost_bounded_memory() {
+    let world = World::new();
+    let mut spec = world.script("echo begin; head -c 10240m /dev/zero; echo; echo end");
+    spec.timeout = Some(Duration::from_secs(5));
+    let before = memory();
+    let (code, captured) = match run_in(&sandbox(), &spec).await {
+        Ok(finished) => (finished.exit_code, finished.stdout),
+        Err(Fault::Timeout(stopped)) => (0, stopped.finished.stdout),
+        Err(fault) => panic!("{fault}"),
+    };
+    assert_eq!(code, 0);
+    assert!(captured.bytes.starts_with(b"begin\n"));
+    assert!(
+        captured.bytes.len() < (1 << 20) + 100 && captured.missing > 1 << 26,
+        "{}",
+        captured.missing
+    );
+    // Other tests of this program use some meanwhile.
+    assert!(memory() < before + (256 << 20));
+}

@@ -1,0 +1,170 @@
+//! A workspace in a temporary folder, and commands that run in containers over it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bollard::query_parameters::ListContainersOptionsBuilder;
+use bollard::{API_DEFAULT_VERSION, Docker};
+use mimir_core::command::{Finished, Program};
+use mimir_core::config::SandboxSettings;
+use mimir_process::run::run;
+use mimir_process::sandbox::{ContainerSandbox, Fault, Sandbox, Spec};
+
+/// Made by `.ci/containers`.
+pub const IMAGE: &str = "mimir-test/busybox";
+
+/// The same, without a shell.
+pub const BARE: &str = "mimir-test/bare";
+
+pub fn with(image: &str, socket: Option<&Path>) -> ContainerSandbox {
+    ContainerSandbox::new(&SandboxSettings {
+        image: Some(image.to_owned()),
+        socket: socket.map(|path| path.to_str().unwrap().to_owned()),
+        ..SandboxSettings::default()
+    })
+}
+
+pub fn sandbox() -> ContainerSandbox {
+    with(IMAGE, None)
+}
+
+/// Where the engine of these tests listens.
+pub fn socket() -> PathBuf {
+    let host = std::env::var("DOCKER_HOST").unwrap();
+    host.strip_prefix("unix://").unwrap().into()
+}
+
+pub async fn docker() -> Docker {
+    let docker = Docker::connect_with_unix(socket().to_str().unwrap(), 30, API_DEFAULT_VERSION);
+    docker.unwrap().negotiate_version().await.unwrap()
+}
+
+pub struct World(tempfile::TempDir);
+
+impl World {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("work")).unwrap();
+        Self(folder)
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.0.path().canonicalize().unwrap().join("work")
+    }
+
+    pub fn beside(&self) -> PathBuf {
+        self.0.path().canonicalize().unwrap()
+    }
+
+    /// Writes a file of the workspace.
+    pub fn with(self, file: &str, content: &str) -> Self {
+        let path = self.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self
+    }
+
+    pub fn spec(&self, program: Program) -> Spec {
+        let mut spec = Spec::new(program, self.path());
+        spec.timeout = Some(Duration::from_secs(60));
+        spec
+    }
+
+    pub fn script(&self, text: &str) -> Spec {
+        self.spec(Program::Script(text.to_owned()))
+    }
+
+    /// Runs a script to its end, which it must come to.
+    pub async fn sh(&self, text: &str) -> Said {
+        self.sh_in(&sandbox(), text).await
+    }
+
+    pub async fn sh_in(&self, sandbox: &ContainerSandbox, text: &str) -> Said {
+        let finished = run_in(sandbox, &self.script(text)).await;
+        Said::of(&finished.unwrap_or_else(|fault| panic!("{fault}\n{text}")))
+    }
+
+    pub fn read(&self, file: &str) -> Option<String> {
+        std::fs::read_to_string(self.path().join(file)).ok()
+    }
+
+    /// The containers over this workspace, whatever has become of them.
+    pub async fn containers(&self) -> usize {
+        let path = self.path().to_str().unwrap().to_owned();
+        let filters = HashMap::from([("volume", vec![path.as_str()])]);
+        let all = ListContainersOptionsBuilder::new()
+            .all(true)
+            .filters(&filters);
+        docker()
+            .await
+            .list_containers(Some(all.build()))
+            .await
+            .unwrap()
+            .len()
+    }
+
+    /// Waits until there are so many.
+    pub async fn comes_to(&self, count: usize) {
+        for _ in 0..200 {
+            if self.containers().await == count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("{} containers, not {count}", self.containers().await);
+    }
+}
+
+pub fn vector(words: &[&str]) -> Program {
+    Program::Vector(words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+pub async fn run_in(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Finished, Fault> {
+    run(sandbox, spec, &mut |_, _| {}).await
+}
+
+/// What a command said, as text.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    pub fn of(finished: &Finished) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            code: finished.exit_code,
+            out: text(&finished.stdout.bytes),
+            err: text(&finished.stderr.bytes),
+        }
+    }
+}
+
+/// Whether a process of this machine has this word in its arguments: those of containers are among them.
+pub fn runs(word: &str) -> bool {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.into_iter().any(|entry| {
+        let arguments = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        arguments
+            .split(|byte| *byte == 0)
+            .any(|argument| argument == word.as_bytes())
+    })
+}
+
+/// A number that is in no other command line, for `sleep`.
+pub fn marker(seed: u32) -> String {
+    format!("{}{seed}", 10_000_000 + u64::from(std::process::id()))
+}
+
+pub async fn comes(word: &str, is: bool) {
+    for _ in 0..250 {
+        if runs(word) == is {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("that a process with `{word}` is there is not {is}");
+}

@@ -1,0 +1,91 @@
+//! Programs that do not want to end, and those that nobody waits for.
+
+use std::time::{Duration, Instant};
+
+use mimir_process::sandbox::{Fault, Sandbox, Stopped};
+
+use crate::kit::{World, comes, marker, run_in, sandbox};
+
+async fn times_out(world: &World, text: &str) -> Box<Stopped> {
+    let mut spec = world.script(text);
+    spec.timeout = Some(Duration::from_secs(2));
+    let begun = Instant::now();
+    let fault = run_in(&sandbox(), &spec).await.unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(30), "{text}");
+    match fault {
+        Fault::Timeout(stopped) => stopped,
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn a_timeout_ends_what_ends_when_it_is_asked() {
+    let world = World::new();
+    let text = "trap 'echo asked; exit' TERM; echo begun; while :; do sleep 0.05; done";
+    let stopped = times_out(&world, text).await;
+    assert_eq!(stopped.finished.stdout.bytes, b"begun\nasked\n");
+    world.comes_to(0).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn a_timeout_ends_what_ignores_every_signal_and_leaves_nothing() {
+    let world = World::new();
+    let number = marker(2);
+    let text = format!(
+        "trap '' TERM INT HUP QUIT; (sleep {number}) & setsid sleep {number} & while :; do sleep {number}; done"
+    );
+    times_out(&world, &text).await;
+    comes(&number, false).await;
+    world.comes_to(0).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn what_goes_into_the_background_ends_with_the_command() {
+    let world = World::new();
+    let number = marker(3);
+    let begun = Instant::now();
+    let said = world
+        .sh(&format!("sleep {number} & setsid sleep {number} & (setsid sh -c 'sleep {number} & exit' &); nohup sleep {number} >/dev/null 2>&1 & echo end"))
+        .await;
+    assert_eq!((said.code, said.out.as_str()), (0, "end\n"), "{said:?}");
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+    comes(&number, false).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn what_is_dropped_is_killed_and_removed() {
+    let world = World::new();
+    let number = marker(4);
+    let spec = world.script(&format!("sleep {number} & sleep {number}"));
+    let sandbox = sandbox();
+    let child = sandbox.start(&spec).await.unwrap();
+    comes(&number, true).await;
+    drop(child);
+    comes(&number, false).await;
+    world.comes_to(0).await;
+    // Dropped at every moment on the way there.
+    for after in [1, 30, 100, 200, 400, 700] {
+        let running = run_in(&sandbox, &spec);
+        let early = tokio::time::timeout(Duration::from_millis(after), running).await;
+        assert!(early.is_err());
+    }
+    comes(&number, false).await;
+    world.comes_to(0).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn a_command_that_ends_its_own_container_has_ended() {
+    let world = World::new();
+    let said = world.sh("kill -9 -1; sleep 1; sleep 1; echo still").await;
+    assert!(said.code != 0 && !said.out.contains("still"), "{said:?}");
+    world.comes_to(0).await;
+}

@@ -1,0 +1,12 @@
+//! The sandbox `container`, with a real engine, and an image that has nothing but busybox. `.ci/containers` starts the
+//! one and makes the other.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
+
+mod engine;
+mod hungry;
+mod kit;
+mod lingering;
+mod ordinary;
+mod walls;
+mod warm;

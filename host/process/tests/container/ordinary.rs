@@ -1,0 +1,167 @@
+//! What an ordinary command needs is there.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use mimir_core::Code;
+use mimir_core::command::Stream;
+use mimir_process::run::run;
+use mimir_process::sandbox::{Fault, Mount, Reach, Sandbox, Spec};
+
+use crate::kit::{World, run_in, sandbox, vector};
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn a_script_works_in_its_workspace_and_its_files_are_the_persons() {
+    let world = World::new().with("a.txt", "hello\n");
+    let said = world
+        .sh("cat a.txt && echo new > b.txt && ls && pwd && exit 3")
+        .await;
+    assert_eq!(said.code, 3, "{said:?}");
+    let expected = format!("hello\na.txt\nb.txt\n{}\n", world.path().display());
+    assert_eq!(said.out, expected, "{said:?}");
+    assert_eq!(world.read("b.txt").as_deref(), Some("new\n"));
+    let (own, new) = (world.path().join("a.txt"), world.path().join("b.txt"));
+    let (own, new) = (own.metadata().unwrap(), new.metadata().unwrap());
+    assert_eq!((new.uid(), new.gid()), (own.uid(), own.gid()));
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn a_vector_reads_its_input_and_nobody_has_to() {
+    let world = World::new();
+    let mut spec = world.spec(vector(&["cat", "-"]));
+    spec.stdin = vec![7; 1 << 20];
+    spec.keep = 2 << 20;
+    let finished = run_in(&sandbox(), &spec).await.unwrap();
+    assert_eq!(finished.stdout.bytes.len(), spec.stdin.len());
+    assert_eq!(finished.stdout.bytes, spec.stdin);
+    let spec = Spec {
+        program: vector(&["true"]),
+        ..spec
+    };
+    assert_eq!(run_in(&sandbox(), &spec).await.unwrap().exit_code, 0);
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn outputs_are_apart_and_codes_are_those_of_a_shell() {
+    let world = World::new();
+    let text = "echo 1; sleep 0.2; echo 2 >&2; sleep 0.2; printf '\\377\\000\\376'";
+    let mut seen = vec![];
+    let finished = run(&sandbox(), &world.script(text), &mut |stream, bytes| {
+        seen.push((stream, bytes.to_vec()));
+    })
+    .await
+    .unwrap();
+    assert_eq!(finished.stdout.bytes, b"1\n\xff\0\xfe");
+    assert_eq!(finished.stderr.bytes, b"2\n");
+    let streams: Vec<_> = seen.iter().map(|(stream, _)| *stream).collect();
+    assert_eq!(streams, [Stream::Stdout, Stream::Stderr, Stream::Stdout]);
+    for (text, code) in [("kill -TERM $$", 143), ("kill -9 $$", 137), ("exit 7", 7)] {
+        assert_eq!(world.sh(text).await.code, code, "{text}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn the_environment_is_built_from_nothing() {
+    let world = World::new();
+    let mut spec =
+        world.script("env; cd; echo x > file && cat file; echo y > $TMPDIR/y && cat $TMPDIR/y");
+    spec.environment = vec![("A".into(), "b=c".into()), ("TERM".into(), "mine".into())];
+    let finished = run_in(&sandbox(), &spec).await.unwrap();
+    let text = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    assert!(!text.contains("CARGO_MANIFEST_DIR"), "{text}");
+    let lines: Vec<_> = text.lines().collect();
+    for line in [
+        "A=b=c",
+        "TERM=mine",
+        "HOME=/home/mimir",
+        "PATH=/bin:/usr/local/cargo/bin",
+    ] {
+        assert!(lines.contains(&line), "{line}: {text}");
+    }
+    assert!(text.ends_with("x\ny\n"), "{text}");
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn a_program_that_cannot_be_started_is_said_so() {
+    let world = World::new().with("plain", "x").with("broken", "\u{1}");
+    let broken = world.path().join("broken");
+    std::fs::set_permissions(broken, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (words, code) in [
+        (&["no-such-program", "x"][..], Code::NotFound),
+        (&["./nothing"], Code::NotFound),
+        (&["./plain"], Code::PermissionDenied),
+        (&[], Code::InvalidInput),
+    ] {
+        let fault = run_in(&sandbox(), &world.spec(vector(words)))
+            .await
+            .unwrap_err();
+        assert_eq!(fault.code(), code, "{words:?}: {fault}");
+    }
+    // To some runtimes it has begun by the time they know.
+    let ended = run_in(&sandbox(), &world.spec(vector(&["./broken"]))).await;
+    assert!(ended.is_err() || ended.is_ok_and(|finished| finished.exit_code != 0));
+    // What a command says itself is its own.
+    let said = world.sh("no-such-program").await;
+    assert_eq!(said.code, 127, "{said:?}");
+    assert!(said.err.contains("not found"), "{said:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn parts_and_mounts_are_what_is_seen() {
+    let world = World::new().with("src/a", "a").with("other/b", "b");
+    let beside = world.beside().join("beside");
+    std::fs::create_dir(&beside).unwrap();
+    std::fs::write(beside.join("note"), "from beside").unwrap();
+    let mut spec = world.script("cat src/a /data/note; cat other/b; echo x > src/new; echo x > /data/new; echo x > /more/new; ls src");
+    spec.reach = vec![Reach {
+        below: "src".into(),
+        writable: false,
+    }];
+    spec.mounts = ["/data", "/more"]
+        .map(|at| Mount {
+            from: beside.clone(),
+            at: at.into(),
+            writable: at == "/more",
+        })
+        .into();
+    let finished = run_in(&sandbox(), &spec).await.unwrap();
+    let out = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
+    assert_eq!(out, "afrom besidea\n", "{out}");
+    assert_eq!(std::fs::read_to_string(beside.join("new")).unwrap(), "x\n");
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn what_it_gives_is_told() {
+    let lines = sandbox().available().unwrap().join("\n");
+    for word in ["Docker", "Podman"] {
+        if lines.contains(word) {
+            assert!(
+                lines.contains("network: none") && lines.contains("memory"),
+                "{lines}"
+            );
+            return;
+        }
+    }
+    panic!("{lines}");
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn what_is_not_asked_for_is_not_there_and_costs_nothing() {
+    // Nothing is looked for before it is used.
+    let begun = std::time::Instant::now();
+    let sandbox = sandbox();
+    assert!(begun.elapsed().as_millis() < 20);
+    let world = World::new();
+    let mut spec = world.script("true");
+    spec.network = mimir_process::sandbox::Network::Proxy;
+    let fault = run_in(&sandbox, &spec).await.unwrap_err();
+    assert!(matches!(fault, Fault::CannotHold { .. }), "{fault}");
+}

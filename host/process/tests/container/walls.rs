@@ -1,0 +1,172 @@
+//! What a command in a container cannot reach, read or change.
+
+use mimir_core::Code;
+use mimir_process::sandbox::{Fault, Mount};
+
+use crate::kit::{World, run_in, sandbox, socket};
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn the_image_is_read_only_and_the_machine_is_not_there() {
+    let world = World::new();
+    let said = world
+        .sh("for at in /x /bin/x /etc/x /usr/x /root/x /var/x; do echo x > $at && echo wrote $at; done
+             mount -o remount,rw / && echo remounted; mknod /tmp/m c 1 1 && echo made
+             chroot / true && echo changed; cat /proc/1/environ; ls /proc/1/root/ > /dev/null
+             echo x > /proc/sys/kernel/core_pattern && echo wrote; echo x > /sys/kernel/x && echo wrote; echo end")
+        .await;
+    assert!(said.out.ends_with("end\n"), "{said:?}");
+    assert!(
+        !said.out.contains("wrote") && !said.out.contains("remounted"),
+        "{said:?}"
+    );
+    assert!(
+        !said.out.contains("made") && !said.out.contains("changed"),
+        "{said:?}"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn nothing_can_be_got_beyond_what_it_began_with() {
+    let world = World::new();
+    let said = world
+        .sh("grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status")
+        .await;
+    let words: Vec<_> = said.out.split_whitespace().collect();
+    assert_eq!(
+        words,
+        [
+            "CapPrm:",
+            "0000000000000000",
+            "CapEff:",
+            "0000000000000000",
+            "CapBnd:",
+            "0000000000000000",
+            "NoNewPrivs:",
+            "1",
+            "Seccomp:",
+            "2"
+        ],
+        "{said:?}"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn there_is_no_network() {
+    let world = World::new();
+    let said = world
+        .sh("grep -c : /proc/net/dev; wget -T 2 -q -O - http://192.0.2.1/ && echo reached; nc -w 1 1.1.1.1 53 </dev/null && echo reached; echo end")
+        .await;
+    assert_eq!(said.out, "1\nend\n", "{said:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn the_engine_is_not_reached_from_inside() {
+    let world = World::new();
+    let said = world
+        .sh("find / -xdev -type s 2>/dev/null; ls /var/run/docker.sock /run/docker.sock /run/podman /run/containerd && echo there; echo end")
+        .await;
+    assert_eq!(said.out, "end\n", "{said:?}");
+    // Nor by a mount, of the socket or of what is above it.
+    for from in [socket(), socket().parent().unwrap().to_owned()] {
+        let mut spec = world.script("true");
+        spec.mounts = vec![Mount {
+            from: from.canonicalize().unwrap(),
+            at: "/engine".into(),
+            writable: false,
+        }];
+        let fault = run_in(&sandbox(), &spec).await.unwrap_err();
+        assert!(matches!(fault, Fault::Mount { .. }), "{fault}");
+        assert_eq!(fault.code(), Code::Unavailable);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn what_others_obey_stays_as_it_is() {
+    let world = World::new()
+        .with("a", "x")
+        .with(".git/config", "old")
+        .with(".git/HEAD", "x")
+        .with(".mimir/config.yml", "old")
+        .with(".bashrc", "old");
+    let said = world
+        .sh("echo x > .git/hooks/pre-commit; mkdir -p .git/hooks/x; rm -rf .git/hooks; mv .git/hooks .git/h; mv .git .g
+             echo x >> .git/config; rm -f .git/config; mv .git/config x; ln -sf /tmp/x .git/config
+             echo x > .mimir/config.yml; echo x > .mimir/new; mv .mimir m; rm -rf .mimir
+             echo x > .bashrc; rm .bashrc; mv a .bashrc; ln .bashrc hard && echo y > hard; echo end")
+        .await;
+    assert!(said.out.ends_with("end\n"), "{said:?}");
+    assert_eq!(world.read(".git/config").as_deref(), Some("old"));
+    assert_eq!(
+        world.path().join(".git/hooks").read_dir().unwrap().count(),
+        0
+    );
+    assert_eq!(world.read(".mimir/config.yml").as_deref(), Some("old"));
+    assert_eq!(world.path().join(".mimir").read_dir().unwrap().count(), 1);
+    assert_eq!(world.read(".bashrc").as_deref(), Some("old"));
+    for moved in [".g", "m"] {
+        assert!(
+            world.path().join(moved).symlink_metadata().is_err(),
+            "{moved}"
+        );
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn secrets_are_not_read() {
+    let world = World::new()
+        .with(".env", "SECRET")
+        .with("deep/er/key.pem", "SECRET")
+        .with(".ssh/id_rsa", "SECRET")
+        .with(".mimir/state/audit.jsonl", "SECRET");
+    let home = std::env::home_dir().unwrap();
+    std::fs::write(world.beside().join("id_rsa"), "SECRET").unwrap();
+    let said = world
+        .sh(&format!(
+            "cat .env deep/er/key.pem .ssh/id_rsa .mimir/state/audit.jsonl; cp .env y; ln .env z; cat y z; chmod 644 .env
+             chmod 755 .ssh .mimir/state; ls .ssh .mimir/state; mv deep d; cat d/er/key.pem; mv d deep
+             echo x > .ssh/authorized_keys; grep -r SECRET .; ls -A ~ {} {}/.ssh; cat ../id_rsa; echo end",
+            home.display(),
+            home.display()
+        ))
+        .await;
+    assert!(
+        !said.out.contains("SECRET") && said.out.contains("end\n"),
+        "{said:?}"
+    );
+    assert!(
+        !said.out.contains("id_rsa") && !said.out.contains("audit"),
+        "{said:?}"
+    );
+    for file in [".env", "deep/er/key.pem", ".ssh/id_rsa"] {
+        assert_eq!(world.read(file).as_deref(), Some("SECRET"), "{file}");
+    }
+    assert!(world.read(".ssh/authorized_keys").is_none());
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn what_is_not_there_yet_cannot_be_made() {
+    let world = World::new().with(".git/HEAD", "x");
+    let spec = world.script("echo ../evil > .git/commondir; sleep 30");
+    let fault = run_in(&sandbox(), &spec).await.unwrap_err();
+    assert!(matches!(fault, Fault::Shielded { .. }), "{fault}");
+    assert!(world.read(".git/commondir").is_none());
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn a_workspace_that_is_the_machine_is_refused() {
+    let world = World::new();
+    for path in ["/", "/usr", "/etc", "/proc", "/tmp"] {
+        let mut spec = world.script("true");
+        (spec.workspace, spec.directory) = (path.into(), path.into());
+        let fault = run_in(&sandbox(), &spec).await.unwrap_err();
+        assert!(matches!(fault, Fault::Workspace(_)), "{path}: {fault}");
+    }
+}

@@ -1,0 +1,96 @@
+//! The container that waits for the next command: of one command nothing reaches the next.
+
+use std::time::Duration;
+
+use crate::kit::{World, run_in, sandbox};
+
+/// From when one is there until it has begun.
+const BEGUN: Duration = Duration::from_secs(2);
+
+/// Until one waits for the next command.
+async fn waits(world: &World) {
+    world.comes_to(1).await;
+    tokio::time::sleep(BEGUN).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn one_waits_after_the_second_command_and_is_gone_with_the_sandbox() {
+    let world = World::new();
+    let sandbox = sandbox();
+    world.sh_in(&sandbox, "true").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(
+        world.containers().await,
+        0,
+        "none waits for who runs one command"
+    );
+    world.sh_in(&sandbox, "true").await;
+    waits(&world).await;
+    drop(sandbox);
+    assert_eq!(world.containers().await, 0, "removed when it is dropped");
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn nothing_of_one_command_is_seen_by_the_next() {
+    let world = World::new();
+    let sandbox = sandbox();
+    for _ in 0..5 {
+        let said = world
+            .sh_in(&sandbox, "ls -A /tmp ~ /dev/shm | grep -v '^[.]tmp'; ps -o comm | grep -c sleep; touch /tmp/x ~/x /dev/shm/x; sleep 77 & exit 0")
+            .await;
+        assert_eq!(
+            said.out, "/dev/shm:\n\n/home/mimir:\n\n/tmp:\n0\n",
+            "{said:?}"
+        );
+        // The next one begins in the container that waits, or in a new one: to it, they are the same.
+        let _ = tokio::time::timeout(BEGUN, waits(&world)).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn what_is_covered_is_what_is_there_now() {
+    let world = World::new().with(".env", "old");
+    let sandbox = sandbox();
+    for _ in 0..2 {
+        world.sh_in(&sandbox, "true").await;
+    }
+    waits(&world).await;
+    // As an editor saves: what was covered is another file now, and one more is a secret.
+    std::fs::write(world.path().join("new"), "SECRET").unwrap();
+    std::fs::rename(world.path().join("new"), world.path().join(".env")).unwrap();
+    let said = world.sh_in(&sandbox, "cat .env; echo end").await;
+    assert_eq!(said.out, "end\n");
+    waits(&world).await;
+    std::fs::write(world.path().join("key.pem"), "SECRET").unwrap();
+    let said = world.sh_in(&sandbox, "cat key.pem; echo end").await;
+    assert_eq!(said.out, "end\n");
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn one_that_was_removed_by_somebody_is_made_anew() {
+    let world = World::new();
+    let sandbox = sandbox();
+    for _ in 0..2 {
+        world.sh_in(&sandbox, "true").await;
+    }
+    waits(&world).await;
+    let docker = crate::kit::docker().await;
+    let path = world.path().to_str().unwrap().to_owned();
+    let filters = std::collections::HashMap::from([("volume", vec![path.as_str()])]);
+    let all = bollard::query_parameters::ListContainersOptionsBuilder::new()
+        .all(true)
+        .filters(&filters)
+        .build();
+    for found in docker.list_containers(Some(all)).await.unwrap() {
+        let force = bollard::query_parameters::RemoveContainerOptionsBuilder::new().force(true);
+        let id = found.id.unwrap();
+        // It may be on its way out already.
+        let _ = docker.remove_container(&id, Some(force.build())).await;
+    }
+    let finished = run_in(&sandbox, &world.script("echo here")).await.unwrap();
+    assert_eq!(finished.stdout.bytes, b"here\n");
+}

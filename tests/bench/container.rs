@@ -1,0 +1,79 @@
+//! A command in a container that waited for it, beside one for which the container is made.
+//!
+//! `.ci/containers cargo bench --workspace --bench speed -- container` starts an engine for it.
+
+use std::time::{Duration, Instant};
+
+use mimir_core::command::Program;
+use mimir_core::config::SandboxSettings;
+use mimir_process::run::run;
+use mimir_process::sandbox::{ContainerSandbox, Sandbox, Spec};
+use tokio::runtime::Runtime;
+
+use crate::measure::{Budget, Pace, Report, Row, time};
+
+const NAME: &str = "a command in a container that waits";
+
+/// Made by `.ci/containers`.
+const IMAGE: &str = "mimir-test/busybox";
+
+/// Longer than it takes to make the container that waits.
+const MADE: Duration = Duration::from_secs(2);
+
+pub fn bench(report: &mut Report) {
+    let sandbox = || {
+        ContainerSandbox::new(&SandboxSettings {
+            image: Some(IMAGE.to_owned()),
+            ..SandboxSettings::default()
+        })
+    };
+    let warm = sandbox();
+    if let Err(fault) = warm.available() {
+        return report.skip(NAME, &fault.to_string());
+    }
+    let runtime = Runtime::new().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::Vector(vec!["true".to_owned()]);
+    let spec = Spec::new(program, folder.path().canonicalize().unwrap());
+    let once = |sandbox: &ContainerSandbox| {
+        let begun = Instant::now();
+        let finished = runtime.block_on(run(sandbox, &spec, &mut |_, _| {}));
+        assert_eq!(finished.unwrap().exit_code, 0);
+        begun.elapsed()
+    };
+    for _ in 0..2 {
+        once(&warm);
+    }
+    let pace = Pace {
+        turn: 1,
+        samples: 10,
+        time: Duration::from_secs(1),
+    };
+    let pair = report.pair(
+        "container",
+        pace,
+        |times| {
+            let run = |_| {
+                std::thread::sleep(MADE);
+                once(&warm)
+            };
+            (0..times).map(run).sum()
+        },
+        |times| {
+            let run = |_| {
+                let cold = sandbox();
+                // To look for the engine is no part of it.
+                cold.available().unwrap();
+                once(&cold)
+            };
+            (0..times).map(run).sum()
+        },
+    );
+    report.row(Row {
+        name: NAME.to_owned(),
+        ours: time(pair.ours),
+        reference: format!("{}, one made for it", time(pair.reference)),
+        ratio: pair.ratio(),
+        budget: Budget::AtMost(0.5),
+    });
+}
