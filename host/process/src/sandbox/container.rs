@@ -15,6 +15,7 @@ mod blueprint;
 mod engine;
 mod enter;
 mod handle;
+mod outside;
 mod owner;
 mod pool;
 mod socket;

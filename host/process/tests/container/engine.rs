@@ -52,6 +52,9 @@ async fn an_engine_that_ends_in_the_middle_is_an_error_and_no_command_goes_on() 
     );
     // Its input was held by the one who is gone.
     comes(&number, false).await;
+    // What is left of it is removed when mimir starts the next time.
+    world.comes_to(1).await;
+    world.remove_all().await;
     let again = run_in(&sandbox, &spec).await.unwrap_err();
     assert_eq!(again.code(), Code::Unavailable, "{again}");
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bollard::query_parameters::ListContainersOptionsBuilder;
+use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use bollard::{API_DEFAULT_VERSION, Docker};
 use mimir_core::command::{Finished, Program};
 use mimir_core::config::SandboxSettings;
@@ -90,18 +90,34 @@ impl World {
     }
 
     /// The containers over this workspace, whatever has become of them.
-    pub async fn containers(&self) -> usize {
+    async fn all(&self) -> Vec<String> {
         let path = self.path().to_str().unwrap().to_owned();
         let filters = HashMap::from([("volume", vec![path.as_str()])]);
         let all = ListContainersOptionsBuilder::new()
             .all(true)
             .filters(&filters);
-        docker()
-            .await
-            .list_containers(Some(all.build()))
-            .await
+        let found = docker().await.list_containers(Some(all.build())).await;
+        found
             .unwrap()
-            .len()
+            .into_iter()
+            .map(|found| found.id.unwrap())
+            .collect()
+    }
+
+    pub async fn containers(&self) -> usize {
+        self.all().await.len()
+    }
+
+    /// Removes them, as somebody else may.
+    pub async fn remove_all(&self) {
+        let force = RemoveContainerOptionsBuilder::new().force(true).build();
+        for id in self.all().await {
+            // It may be on its way out already.
+            let _ = docker()
+                .await
+                .remove_container(&id, Some(force.clone()))
+                .await;
+        }
     }
 
     /// Waits until there are so many.

@@ -89,3 +89,13 @@ async fn a_command_that_ends_its_own_container_has_ended() {
     assert!(said.code != 0 && !said.out.contains("still"), "{said:?}");
     world.comes_to(0).await;
 }
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn orphans_are_collected() {
+    let world = World::new();
+    let said = world
+        .sh("for i in 1 2 3 4 5; do (sleep 0.1 &) ; done; sleep 1; cat /proc/[0-9]*/stat | cut -d' ' -f3 | grep -c Z")
+        .await;
+    assert_eq!(said.out, "0\n", "{said:?}");
+}

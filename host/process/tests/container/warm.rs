@@ -1,6 +1,8 @@
 //! The container that waits for the next command: of one command nothing reaches the next.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use mimir_process::sandbox::{ContainerSandbox, Sandbox, Spec};
 
 use crate::kit::{World, run_in, sandbox};
 
@@ -78,19 +80,40 @@ async fn one_that_was_removed_by_somebody_is_made_anew() {
         world.sh_in(&sandbox, "true").await;
     }
     waits(&world).await;
-    let docker = crate::kit::docker().await;
-    let path = world.path().to_str().unwrap().to_owned();
-    let filters = std::collections::HashMap::from([("volume", vec![path.as_str()])]);
-    let all = bollard::query_parameters::ListContainersOptionsBuilder::new()
-        .all(true)
-        .filters(&filters)
-        .build();
-    for found in docker.list_containers(Some(all)).await.unwrap() {
-        let force = bollard::query_parameters::RemoveContainerOptionsBuilder::new().force(true);
-        let id = found.id.unwrap();
-        // It may be on its way out already.
-        let _ = docker.remove_container(&id, Some(force.build())).await;
-    }
+    world.remove_all().await;
     let finished = run_in(&sandbox, &world.script("echo here")).await.unwrap();
     assert_eq!(finished.stdout.bytes, b"here\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a container engine"]
+async fn to_wait_takes_at_most_half_of_what_it_takes_to_make_one() {
+    let world = World::new();
+    let spec = world.spec(crate::kit::vector(&["true"]));
+    let kept = sandbox();
+    let (mut cold, mut warm) = (vec![], vec![]);
+    for _ in 0..2 {
+        run_in(&kept, &spec).await.unwrap();
+    }
+    for _ in 0..7 {
+        waits(&world).await;
+        warm.push(time(&kept, &spec).await);
+        waits(&world).await;
+        let new = sandbox();
+        new.available().unwrap();
+        cold.push(time(&new, &spec).await);
+    }
+    cold.sort();
+    warm.sort();
+    println!(
+        "{:?} where one waits, {:?} where it is made",
+        warm[3], cold[3]
+    );
+    assert!(warm[3] * 2 <= cold[3], "{warm:?} {cold:?}");
+}
+
+async fn time(sandbox: &ContainerSandbox, spec: &Spec) -> Duration {
+    let begun = Instant::now();
+    assert_eq!(run_in(sandbox, spec).await.unwrap().exit_code, 0);
+    begun.elapsed()
 }

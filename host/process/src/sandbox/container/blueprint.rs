@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use bollard::models::{
-    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountTmpfsOptions,
-    MountType, ResourcesUlimits,
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountType,
+    ResourcesUlimits,
 };
+use rustix::process::Resource;
 
 use super::engine::Facts;
 use super::owner::{LABEL, Owner};
@@ -23,15 +24,23 @@ use crate::sandbox::{Bound, Fault, Spec};
 /// Memory that temporary files and the home may have. It counts as the command's.
 const TEMPORARY: &str = "rw,exec,nosuid,nodev,size=2g,mode=1777";
 
-/// Waits until nobody holds its input any more, and then takes all else with it: whoever made the container is gone.
-/// It does not end when all processes are asked to end, so that they have the time to.
-const WAIT: [&str; 3] = ["sh", "-c", "trap '' TERM; exec cat >/dev/null"];
+/// An empty folder that nobody may look into.
+const NOTHING: &str = "ro,noexec,nosuid,nodev,size=4k,mode=0";
+
+/// Podman copies what is under such a folder into it, unless it is told not to. Docker does not know the word.
+const EMPTY: &str = ",notmpcopyup";
+
+/// Waits until nobody holds its input any more, which is when whoever made the container is gone, and then takes all else
+/// with it. It does not end when all processes are asked to end, so that they have the time to. The shell stays, as the
+/// first process, and collects those that nobody waits for: not every engine has a program that does.
+const WAIT: [&str; 3] = ["sh", "-c", "trap '' TERM; cat >/dev/null; exit"];
 
 /// The period over which processor time is measured, in microseconds: the kernel's own.
 const PERIOD: i64 = 100_000;
 
-/// A folder that holds nothing needs a page.
-const NOTHING: i64 = 4096;
+/// Processes that a user may have in all, in containers of Podman: what that allows itself. What a command may have is
+/// bounded by its control group.
+const PROCESSES: u64 = 32_768;
 
 /// What no workspace may be in: what a container is made of, and what speaks for the whole machine.
 const MADE_OF: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
@@ -109,7 +118,16 @@ impl Blueprint {
 fn host(facts: &Facts, spec: &Spec, mounts: Vec<Mount>) -> HostConfig {
     let held = |holds: bool, bound: Bound| holds.then(|| number(bound.value()));
     let memory = held(facts.memory, spec.bounds.memory);
-    let temporary = [HOME, TEMP].map(|at| (at.to_owned(), TEMPORARY.to_owned()));
+    let options = |most: &str| match facts.podman {
+        true => format!("{most}{EMPTY}"),
+        false => most.to_owned(),
+    };
+    let (hidden, mounts): (Vec<_>, Vec<_>) = mounts
+        .into_iter()
+        .partition(|mount| mount.typ == Some(MountType::TMPFS));
+    let hidden = hidden.into_iter().filter_map(|mount| mount.target);
+    let temporary = [HOME, TEMP].map(|at| (at.to_owned(), options(TEMPORARY)));
+    let folders = hidden.map(|at| (at, options(NOTHING))).chain(temporary);
     let mut security = vec!["no-new-privileges".to_owned()];
     if facts.selinux {
         // Else nothing of this machine can be read, and to label it anew would change the person's files.
@@ -125,20 +143,15 @@ fn host(facts: &Facts, spec: &Spec, mounts: Vec<Mount>) -> HostConfig {
             .bounds
             .cpu
             .map(|percent| i64::from(percent) * PERIOD / 100),
-        ulimits: Some(vec![
-            limit("fsize", spec.bounds.file_size),
-            limit("nofile", open_files(spec.bounds.open_files)),
-            limit("core", 0),
-        ]),
+        ulimits: Some(limits(facts, spec)),
         mounts: Some(mounts),
-        tmpfs: Some(HashMap::from(temporary)),
+        tmpfs: Some(folders.collect()),
         readonly_rootfs: Some(true),
         network_mode: Some("none".to_owned()),
         cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(security),
         userns_mode: facts.user_space().map(str::to_owned),
-        // Collects processes that nobody waits for.
-        init: Some(true),
+        init: Some(false),
         // What is said by a command goes to whoever asked for it, and to no file of the engine's.
         log_config: Some(HostConfigLogConfig {
             typ: Some("none".to_owned()),
@@ -148,11 +161,23 @@ fn host(facts: &Facts, spec: &Spec, mounts: Vec<Mount>) -> HostConfig {
     }
 }
 
-/// As many as were asked for, and no more than whoever runs us may have: an engine with no more rights than that could
-/// start nothing.
-fn open_files(asked: u64) -> u64 {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limit.maximum.map_or(asked, |most| asked.min(most))
+/// What a process may use up by itself. Nothing is more than whoever runs us may have: an engine with no more rights
+/// than that could start nothing.
+fn limits(facts: &Facts, spec: &Spec) -> Vec<ResourcesUlimits> {
+    let own = |resource| rustix::process::getrlimit(resource).maximum;
+    let files = spec.bounds.open_files;
+    let files = own(Resource::Nofile).map_or(files, |most| files.min(most));
+    let mut limits = vec![
+        limit("fsize", spec.bounds.file_size),
+        limit("nofile", files),
+        limit("core", 0),
+    ];
+    if facts.podman {
+        // It would set one that is more than it may have itself.
+        let most = own(Resource::Nproc).unwrap_or(PROCESSES);
+        limits.push(limit("nproc", most.min(PROCESSES)));
+    }
+    limits
 }
 
 fn number(value: u64) -> i64 {
@@ -213,12 +238,6 @@ fn cover(at: PathBuf, with: Cover) -> Result<Mount, Fault> {
         Cover::Nothing { folder: true } => Ok(Mount {
             target: Some(text(at)?),
             typ: Some(MountType::TMPFS),
-            read_only: Some(true),
-            tmpfs_options: Some(MountTmpfsOptions {
-                size_bytes: Some(NOTHING),
-                mode: Some(0),
-                options: None,
-            }),
             ..Mount::default()
         }),
     }

@@ -24,11 +24,15 @@ use crate::sandbox::Fault;
 /// Seconds that an engine has for an answer. To start a container on a slow disk takes some; more is no answer.
 const ANSWER: u64 = 30;
 
-/// How long it is waited for the first answer, while somebody waits for `mimir doctor`.
-const FIRST: Duration = Duration::from_secs(3);
+/// How long it is waited for the first answers. Podman takes some seconds on a busy machine; nobody waits for longer.
+const FIRST: Duration = Duration::from_secs(10);
 
 /// How long a container may take to be removed when nobody needs it any more.
 const REMOVE: Duration = Duration::from_secs(10);
+
+/// How often a container is ended that does not, and how long it has in between: two seconds in all.
+const KILLS: u32 = 20;
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// What an engine says about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -175,15 +179,30 @@ impl Engine {
 
     /// Kills all that is in a container, and waits until it is gone. One that is gone is no fault.
     pub(super) async fn kill(&self, id: &str) -> Result<(), Fault> {
-        let killed = self
-            .docker
-            .kill_container(id, None::<KillContainerOptions>)
-            .await;
-        match killed {
-            Err(error) if !matches!(status(&error), Some(404 | 409)) => {
-                Err(fault("to end a container")(error))
+        let mut tries = 0;
+        loop {
+            let options = None::<KillContainerOptions>;
+            let error = match self.docker.kill_container(id, options).await {
+                Ok(()) => return Ok(()),
+                Err(error) if matches!(status(&error), Some(404 | 409)) => return Ok(()),
+                Err(error) => error,
+            };
+            // Podman fails while one is ending.
+            match self.runs(id).await {
+                Ok(false) => return Ok(()),
+                Ok(true) if tries < KILLS => tries += 1,
+                _ => return Err(fault("to end a container")(error)),
             }
-            _ => Ok(()),
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Whether a container is there and runs.
+    async fn runs(&self, id: &str) -> Result<bool, Error> {
+        match self.docker.inspect_container(id, None).await {
+            Ok(found) => Ok(found.state.is_none_or(|state| state.running != Some(false))),
+            Err(error) if status(&error) == Some(404) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

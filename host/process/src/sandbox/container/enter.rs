@@ -106,10 +106,7 @@ async fn ended(container: &Container) -> Fault {
     let found = docker.inspect_container(&container.id, None).await;
     let code = found.ok().and_then(|found| found.state?.exit_code);
     match code {
-        Some(126 | 127) => Fault::BadImage {
-            image: container.image.clone(),
-            why: "commands in containers need `sh` and `cat`, and it does not have them".to_owned(),
-        },
+        Some(126 | 127) => container.bad_image(),
         code => Fault::Engine {
             doing: "to keep a container running",
             why: code.map_or_else(

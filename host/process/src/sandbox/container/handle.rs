@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 
 use super::engine::{Engine, fault, status};
 use super::enter::{Input, Output};
+use super::outside;
 use super::pool::Container;
 use crate::sandbox::{Child, Exit, Fault, Handle};
 
@@ -117,10 +118,22 @@ async fn watch_over(
     mut closes: watch::Receiver<bool>,
 ) -> Result<Exit, Fault> {
     let engine = &container.engine;
-    let code = code(engine, exec, &mut closes).await?;
-    engine.kill(&container.id).await?;
-    // Nobody asks of a command that says it is well, and the engine needs its time to answer.
-    let out_of_memory = code != 0 && engine.out_of_memory(&container.id).await;
+    let ended = async {
+        let code = code(engine, exec, &mut closes).await?;
+        // Nobody asks of a command that says it is well. Not every engine tells of what is not its first process.
+        let hungry = code != 0 && outside::out_of_memory(&container.id);
+        engine.kill(&container.id).await?;
+        Ok((code, hungry))
+    };
+    let (code, hungry) = match ended.await {
+        Ok(code) => code,
+        Err(fault) => {
+            // An engine that is killed leaves what it has started, and nobody would end it.
+            outside::kill(&container.id);
+            return Err(fault);
+        }
+    };
+    let out_of_memory = hungry || code != 0 && engine.out_of_memory(&container.id).await;
     Ok(Exit {
         code,
         out_of_memory,

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bollard::container::AttachContainerResults;
+use bollard::errors::Error;
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptions, StartContainerOptions,
 };
@@ -32,7 +33,7 @@ const ENOUGH: u32 = 2;
 /// A container that runs, and in which nothing does but what waits. Dropping it removes it with all that is in it.
 pub(super) struct Container {
     pub(super) id: String,
-    pub(super) image: String,
+    image: String,
     pub(super) engine: Arc<Engine>,
     /// Its input. When that ends, by our end too, so does the container.
     _line: Option<Mutex<AttachContainerResults>>,
@@ -75,11 +76,30 @@ impl Container {
             .stdin(true);
         let docker = &self.engine.docker;
         let line = docker.attach_container(&self.id, Some(input.build())).await;
-        self._line = Some(Mutex::new(line.map_err(fault("to attach to a container"))?));
+        let line = line.map_err(|error| self.fault("to attach to a container", error))?;
+        self._line = Some(Mutex::new(line));
         let begun = docker
             .start_container(&self.id, None::<StartContainerOptions>)
             .await;
-        begun.map_err(fault("to start a container"))
+        begun.map_err(|error| self.fault("to start a container", error))
+    }
+
+    /// Some engines try already when they are attached to.
+    fn fault(&self, doing: &'static str, error: Error) -> Fault {
+        match fault(doing)(error) {
+            Fault::Engine { why, .. } if why.contains("executable file not found") => {
+                self.bad_image()
+            }
+            other => other,
+        }
+    }
+
+    /// It has nothing to wait with.
+    pub(super) fn bad_image(&self) -> Fault {
+        Fault::BadImage {
+            image: self.image.clone(),
+            why: "commands in containers need `sh` and `cat`, and it does not have them".to_owned(),
+        }
     }
 }
 

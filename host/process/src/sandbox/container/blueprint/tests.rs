@@ -57,8 +57,23 @@ fn what_the_rules_cover_is_covered() {
         (Some("/dev/null"), Some(true))
     );
     assert!(at(&made, &path("a")).is_none());
-    let hidden = at(&made, &path(".ssh")).or_else(|| at(&made, &path(".ssh/id_rsa")));
-    assert_ne!(hidden.unwrap().source.as_deref(), path(".ssh").to_str());
+    for podman in [false, true] {
+        let facts = Facts {
+            podman,
+            ..Facts::all()
+        };
+        let made = Blueprint::new("x", &facts, &spec(&world.path())).unwrap();
+        let host = made.body.host_config.as_ref().unwrap();
+        let folder = path(".ssh").to_str().unwrap().to_owned();
+        let options = &host.tmpfs.as_ref().unwrap()[&folder];
+        assert!(
+            options.contains("mode=0") && options.contains("ro,"),
+            "{options}"
+        );
+        // Without that, what is hidden is copied into what hides it.
+        assert_eq!(options.contains("notmpcopyup"), podman);
+        assert!(at(&made, &path(".ssh")).is_none() && at(&made, &path(".ssh/id_rsa")).is_none());
+    }
 }
 
 #[test]
