@@ -190,7 +190,7 @@ const SHOWN: &[(&str, &str, &str)] = &[
     (
         "sandbox.socket",
         "host/cli/tests/sandbox.rs",
-        "what_only_containers_have_is_refused_elsewhere",
+        "a_container_that_is_not_to_be_had_refuses_and_says_why",
     ),
 ];
 

@@ -159,6 +159,92 @@ fn what_only_containers_have_is_refused_elsewhere() {
 }
 
 #[test]
+fn doctor_tells_of_each_sandbox() {
+    let place = Place::with("sandbox: {image: x, socket: /nowhere/engine.sock}");
+    let (_, said) = place.mimir(&["doctor"]);
+    let text = said.to_string();
+    for words in [
+        "process: ",
+        "container: not used; ",
+        "none: not used; ",
+        "/nowhere/engine.sock",
+    ] {
+        assert!(text.contains(words), "{words}: {said:#}");
+    }
+}
+
+#[test]
+fn a_container_that_is_not_to_be_had_refuses_and_says_why() {
+    for (settings, why) in [
+        (
+            "sandbox: {mode: container, image: x, socket: /nowhere/engine.sock}",
+            "/nowhere/engine.sock",
+        ),
+        (
+            "sandbox: {mode: docker, image: x, socket: 'tcp://10.0.0.1:2375'}",
+            "tcp://10.0.0.1:2375",
+        ),
+    ] {
+        let place = Place::with(settings);
+        let (_, said) = place.exec("echo x");
+        assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said:#}");
+        assert!(said.to_string().contains(why), "{said:#}");
+    }
+}
+
+#[test]
+#[ignore = "needs a container engine"]
+fn the_same_in_a_container() {
+    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let sysroot = String::from_utf8(sysroot.unwrap().stdout).unwrap();
+    let place = Place::with(&format!(
+        "sandbox: {{mode: container, image: mimir-test/busybox, bindMounts: ['/usr/lib:/lib', /lib64, '{}:/usr/local/cargo']}}",
+        sysroot.trim()
+    ));
+    std::fs::write(place.path().join("work/a.txt"), "").unwrap();
+    let said = place.output("cargo --version && ls | head -3");
+    assert!(
+        said.starts_with("cargo 1.") && said.ends_with("\na.txt\n"),
+        "{said}"
+    );
+    assert_eq!(place.output(&looks()), "hidden\n");
+    let (_, said) = place.mimir(&["doctor"]);
+    assert!(
+        said.to_string().contains("image mimir-test/busybox"),
+        "{said:#}"
+    );
+    // What is bounded by the settings.
+    let held = |keys: &str, command: &str| {
+        Place::with(&format!(
+            "sandbox: {{mode: container, image: mimir-test/busybox, {keys}}}"
+        ))
+        .exec(command)
+    };
+    let (_, said) = held("maxMemoryMb: 64", "head -c 400m /dev/zero > /tmp/x");
+    assert_eq!(said["error"]["code"], "LIMIT_EXCEEDED", "{said:#}");
+    let (code, said) = held(
+        "maxProcesses: 10",
+        "for n in 1 2 3 4 5 6 7 8 9 10 11; do sleep 2 & done; wait",
+    );
+    assert_ne!(code, 0, "{said:#}");
+    let (_, said) = held("networkAccess: true", "true");
+    assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said:#}");
+}
+
+#[test]
+#[ignore = "needs a container engine"]
+fn an_image_that_is_not_there_is_not_fetched() {
+    let place = Place::with("sandbox: {mode: container, image: 'mimir-test/missing:1'}");
+    let (_, said) = place.exec("echo x");
+    assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said:#}");
+    assert!(
+        said.to_string()
+            .contains("docker pull mimir-test/missing:1"),
+        "{said:#}"
+    );
+}
+
+#[test]
 fn an_ordinary_session_goes_through_with_few_questions() {
     let place = Place::with("");
     let never = |command: &str| {

@@ -34,7 +34,7 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     findings.push(checks::tools(&setup, &registry));
     findings.extend(registry.quarantined().iter().map(checks::quarantined));
     findings.extend(checks::unknown_names(&setup.settings, &registry));
-    findings.push(checks::sandbox(&setup));
+    findings.extend(checks::sandboxes(&setup));
     findings.push(checks::audit(&setup));
     findings.push(checks::building(setup.workspace.root()));
     print(printer, &findings)?;

@@ -8,7 +8,7 @@ use mimir_core::config::OnFailure;
 use mimir_core::files::{self, Links};
 use mimir_core::tool::Source;
 use mimir_core::{Quarantined, Registry, ToolError, text};
-use mimir_process::sandbox::choose;
+use mimir_process::sandbox::{choose, survey};
 use mimir_wasm::{Allocation, CacheState, EngineFacts, WASMTIME_VERSION as WASMTIME};
 
 use crate::commands::tools_build::has_target;
@@ -341,25 +341,39 @@ pub fn building(root: &Path) -> Finding {
     }
 }
 
-/// Where commands run, and what that gives here.
-pub fn sandbox(setup: &Setup) -> Finding {
-    match choose(&setup.settings.config.sandbox) {
+/// Where commands run, and what each sandbox gives here, or why it is not to be had.
+pub fn sandboxes(setup: &Setup) -> Vec<Finding> {
+    let settings = &setup.settings.config.sandbox;
+    let (used, chosen) = match choose(settings) {
         Ok(chosen) => {
             let name = chosen.sandbox.name();
-            let gives = chosen.gives.join("; ");
-            match name {
+            let finding = match name {
                 "none" => Finding::fair(
                     "sandbox",
-                    format!("none, as the settings say: {gives}"),
+                    "none, as the settings say",
                     "`sandbox: auto` in your config takes the strongest that this machine has",
                 ),
-                _ => Finding::good("sandbox", format!("{name}: {gives}")),
-            }
+                _ => Finding::good("sandbox", name),
+            };
+            (Some(name), finding)
         }
-        Err(fault) => Finding::fair(
-            "sandbox",
-            format!("commands do not run: {fault}"),
-            "`sandbox` in your config names another one; `none` runs them as they are",
+        Err(fault) => (
+            None,
+            Finding::fair(
+                "sandbox",
+                format!("commands do not run: {fault}"),
+                "`sandbox` in your config names another one; `none` runs them as they are",
+            ),
         ),
-    }
+    };
+    let each = survey(settings).map(|(name, gives)| {
+        let use_of_it = if used == Some(name) { "" } else { "not used; " };
+        let text = match gives {
+            Ok(gives) => format!("{name}: {use_of_it}{}", gives.join("; ")),
+            // What is not used need not be mended.
+            Err(fault) => format!("{name}: {use_of_it}{fault}"),
+        };
+        Finding::good("sandboxes", text)
+    });
+    [chosen].into_iter().chain(each).collect()
 }
