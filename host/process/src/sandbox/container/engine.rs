@@ -187,7 +187,13 @@ impl Engine {
                 Err(error) if matches!(status(&error), Some(404 | 409)) => return Ok(()),
                 Err(error) => error,
             };
-            // Podman fails while one is ending.
+            // Podman fails where there is nothing to end any more, and says of one that has just ended that it runs.
+            if error
+                .to_string()
+                .contains("can only kill running containers")
+            {
+                return Ok(());
+            }
             match self.runs(id).await {
                 Ok(false) => return Ok(()),
                 Ok(true) if tries < KILLS => tries += 1,
