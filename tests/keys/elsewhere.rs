@@ -8,6 +8,76 @@ use crate::house::root;
 /// A key, the file and the test that shows it.
 const SHOWN: &[(&str, &str, &str)] = &[
     (
+        "mcp.servers.*.command",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.args",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.env.*",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.cwd",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.sandbox",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.networkAccess",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.bindMounts",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.prefix",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.url",
+        "host/cli/tests/mcp.rs",
+        "a_server_over_http_is_reached_and_no_other",
+    ),
+    (
+        "mcp.servers.*.headers.*",
+        "host/cli/tests/mcp.rs",
+        "a_server_over_http_is_reached_and_no_other",
+    ),
+    (
+        "mcp.servers.*.enabled",
+        "host/mcp/tests/behind/life.rs",
+        "one_that_is_switched_off_is_not_there",
+    ),
+    (
+        "mcp.servers.*.timeoutMs",
+        "host/mcp/tests/behind/faults.rs",
+        "one_that_never_answers_is_not_waited_for_and_is_told",
+    ),
+    (
+        "mcp.servers.*.startTimeoutMs",
+        "host/mcp/tests/behind/faults.rs",
+        "one_that_does_not_start_says_why_and_takes_no_other_along",
+    ),
+    (
+        "mcp.servers.*.idleMs",
+        "host/mcp/tests/behind/life.rs",
+        "an_idle_server_is_stopped_and_comes_back",
+    ),
+    (
         "profile",
         "host/cli/tests/keys.rs",
         "the_profile_chooses_what_models_see",

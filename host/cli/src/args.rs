@@ -8,11 +8,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 mod audit;
 mod config;
 mod gates;
+mod mcp;
 mod typed;
 
 pub use audit::{AuditWish, Filter};
 pub use config::ConfigWish;
 pub use gates::{AddWish, ApprovalsWish, PolicyWish, SecretsWish, TrustWish};
+pub use mcp::{Agent, McpAdd, McpWish};
 pub use typed::{Command, Globals, HttpWish, Invocation, ServeWish, UndoWish, Unread};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
@@ -95,6 +97,18 @@ Examples:
   codex mcp add mimir -- mimir serve -C ~/project       Codex
   mimir serve --http 8808                               http://127.0.0.1:8808/mcp, /healthz, /metrics")]
     Serve(RawServe),
+    /// Use other people's MCP servers, and have agents use this one
+    #[command(after_help = "\
+Examples:
+  mimir mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  mimir mcp add search --url https://example.com/mcp --header 'Authorization=Bearer ${SEARCH_KEY}'
+  mimir mcp test files           start it, and show what its tools say
+  mimir mcp import               take over the servers of Claude, Codex, Cursor and VS Code
+  mimir mcp config claude        what makes an agent use mimir")]
+    Mcp {
+        #[command(subcommand)]
+        command: Option<mcp::RawMcp>,
+    },
     /// Ask what the rules say about a call, check them, or accept the project's settings
     Policy {
         #[command(subcommand)]

@@ -13,6 +13,7 @@ mod definitions;
 mod doctor;
 mod explain;
 mod init;
+mod mcp;
 mod policy_accept;
 mod policy_check;
 mod redact;
@@ -77,6 +78,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::RedactRules => redact::rules(printer),
         Command::Audit(wish) => audit::run(globals, printer, wish).await,
         Command::Config(wish) => config::run(globals, printer, wish),
+        Command::Mcp(wish) => mcp::run(globals, printer, wish).await,
         Command::Doctor => doctor::run(globals, printer).await,
         Command::Completions(shell) => completions::run(shell),
     }

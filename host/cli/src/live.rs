@@ -10,6 +10,7 @@ use mimir_core::{Policy, Registry, ToolError};
 use mimir_wasm::{Loaded, Toolbox, WasmHost};
 
 use crate::exit::Failure;
+use crate::output::warn;
 use crate::settings::{Change, Watched};
 use crate::setup::Setup;
 
@@ -27,6 +28,8 @@ pub struct Live {
     host: Arc<WasmHost>,
     watched: Watched,
     loaded: Loaded,
+    /// How often the tools of servers had changed when they were looked at last.
+    servers: usize,
 }
 
 /// What has changed.
@@ -52,9 +55,11 @@ impl Live {
             // Before the grants are read, so that none is missed.
             watched: Watched::new(&setup.places, &setup.workspace, &setup.settings),
             loaded: Loaded::default(),
+            servers: 0,
             setup,
         };
         live.loaded = live.toolbox().load().await;
+        live.ask_servers();
         Ok(live)
     }
 
@@ -66,8 +71,12 @@ impl Live {
     /// The tools as they were found last, with what is granted to them now, under the last good rules.
     pub fn world(&self) -> World {
         let mut tools = self.loaded.tools.clone();
+        let mut quarantined = self.loaded.quarantined.clone();
+        let found = self.setup.servers.all().known();
+        tools.extend(found.tools);
+        quarantined.extend(found.quarantined);
         self.setup.grant(&mut tools);
-        let registry = Registry::new(tools, self.loaded.quarantined.clone());
+        let registry = Registry::new(tools, quarantined);
         self.setup.joined(self.policy.clone(), registry)
     }
 
@@ -116,6 +125,8 @@ impl Live {
     fn take_up(&mut self, change: Option<Change>, tools: Option<Loaded>) -> Vec<News> {
         let mut news = Vec::new();
         let mut differs = tools.is_some();
+        let servers = self.setup.servers.all().changes();
+        differs |= std::mem::replace(&mut self.servers, servers) != servers;
         if let Some(loaded) = tools {
             self.loaded = loaded;
         }
@@ -125,7 +136,9 @@ impl Live {
             differs |= change.granted;
             match change.read {
                 Some(Ok((settings, policy))) => {
+                    self.setup.servers.set(&settings);
                     (self.setup.settings, self.policy) = (settings, policy);
+                    self.ask_servers();
                     differs = true;
                 }
                 Some(Err(error)) => news.push(News::Broken(error)),
@@ -137,6 +150,21 @@ impl Live {
             news.push(News::World { world, mended });
         }
         news
+    }
+
+    /// Asks the servers of which nothing is known, while others are served. What they say is found like any change.
+    fn ask_servers(&self) {
+        let servers = Arc::clone(self.setup.servers.all());
+        if servers.known().unseen == 0 {
+            return;
+        }
+        tokio::spawn(async move {
+            for left_out in servers.load().await.quarantined {
+                let place = mimir_core::text::visible(&left_out.location);
+                let reason = mimir_core::text::visible(&left_out.reason);
+                warn(format_args!("{place}: {reason}"));
+            }
+        });
     }
 
     fn reads_tools(&self) -> bool {

@@ -16,6 +16,7 @@ mod private;
 mod sdk;
 mod secrets;
 mod serve;
+mod servers;
 mod settings;
 mod setup;
 mod terminal;

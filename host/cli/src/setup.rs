@@ -20,6 +20,7 @@ use crate::memory::Memory;
 use crate::output::warn;
 use crate::places::Places;
 use crate::secrets::{Secrets, UserVault};
+use crate::servers::OwnServers;
 use crate::settings::Settings;
 use crate::terminal;
 use crate::workspace::Workspace;
@@ -34,6 +35,8 @@ pub struct Setup {
     pub places: Places,
     /// Where the record ended when it was last written to.
     pub memory: Memory,
+    /// Other people's MCP servers.
+    pub servers: OwnServers,
 }
 
 /// How many denials that forbid nothing are told at each command.
@@ -53,6 +56,7 @@ impl Setup {
     pub fn of(places: Places, workspace: Workspace, settings: Settings) -> Self {
         Self {
             memory: Memory::of(&places, &workspace),
+            servers: OwnServers::new(&places, &workspace, &settings),
             workspace,
             settings,
             places,
@@ -82,6 +86,9 @@ impl Setup {
     /// The tools as they are now, with what was granted to them.
     pub async fn registry(&self) -> Registry {
         let mut loaded = self.toolbox(self.host()).load().await;
+        let found = self.servers.all().load().await;
+        loaded.tools.extend(found.tools);
+        loaded.quarantined.extend(found.quarantined);
         self.grant(&mut loaded.tools);
         Registry::new(loaded.tools, loaded.quarantined)
     }
@@ -90,12 +97,19 @@ impl Setup {
     /// never asked what it is, and may take its time to say it, does not hold it up.
     pub async fn registry_for(&self, name: &str) -> (Registry, bool) {
         let mut known = self.toolbox(self.host()).known_only().load().await;
+        let found = self.servers.all().known();
+        known.tools.extend(found.tools);
+        known.quarantined.extend(found.quarantined);
+        known.unseen += found.unseen;
         // An alias yields to a custom tool of that name.
         let own = |tool: &Tool| {
             let built_in = tool.source == Source::BuiltIn;
             built_in && tool.name().as_str() == name && tool.definition.needs.tools.is_empty()
         };
-        if known.unseen == 0 || known.tools.iter().any(own) {
+        // Servers are not started for a tool of ours, and a tool that is known needs no look at the others.
+        let theirs = |tool: &Tool| tool.source == Source::Mcp && tool.name().as_str() == name;
+        let there = |tool: &Tool| own(tool) || theirs(tool);
+        if known.unseen == 0 || known.tools.iter().any(there) {
             self.grant(&mut known.tools);
             return (
                 Registry::new(known.tools, known.quarantined),

@@ -16,6 +16,7 @@ mod commands;
 mod labels;
 mod limits;
 mod lowering;
+mod mcp;
 mod network;
 mod rules;
 mod sandbox;
@@ -26,6 +27,7 @@ pub use approval::{ApprovalBlock, ApprovalDefaults, ApprovalSetting, Conditions}
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
 pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
 pub use limits::{LimitSettings, OutOfRange};
+pub use mcp::{McpServer, McpSettings, NoServer};
 pub use network::{FixedHosts, NetworkSettings};
 pub use rules::{MatcherSettings, RuleSettings};
 pub use sandbox::{BindMount, NoMount, SandboxMode, SandboxSettings};
@@ -55,6 +57,8 @@ pub struct Config {
     pub network: NetworkSettings,
     /// Who is asked when the web is searched.
     pub web_search: Option<WebSearchSettings>,
+    /// Other people's MCP servers. Those of a project are started once a person has accepted its file.
+    pub mcp: McpSettings,
     /// Bounds of every call.
     pub limits: LimitSettings,
     /// How a person is asked.
@@ -312,6 +316,7 @@ impl Config {
     pub fn check(&self) -> Result<(), OutOfRange> {
         self.limits.check("limits")?;
         self.sandbox.check("sandbox")?;
+        self.mcp.check_times()?;
         limits::check_time("tools.maxExecutionTime", self.tools.max_execution_time)?;
         for (tool, settings) in &self.tools.each {
             settings.limits.check(&format!("tools.{tool}.limits"))?;

@@ -83,6 +83,9 @@ pub struct ToolGrant {
     /// What it asked for.
     #[serde(default, skip_serializing_if = "Needs::is_empty")]
     pub needs: Needs,
+    /// What a tool of somebody's server said of itself, line by line: whoever is asked about a change is shown it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<String>,
 }
 
 /// How a plugin stands to its grant.
@@ -124,6 +127,10 @@ impl Grant {
             let grant = ToolGrant {
                 definition: definition_hash(&tool.definition),
                 needs,
+                said: match tool.source {
+                    Source::Mcp => said(&tool.definition),
+                    _ => Vec::new(),
+                },
             };
             (tool.name().to_string(), grant)
         });
@@ -180,18 +187,37 @@ impl Grant {
         needs
     }
 
+    /// Whether a tool of a server is the very one that a person has seen, of a server that is started or reached as
+    /// it was then.
+    fn pins(&self, tool: &Tool) -> bool {
+        let pinned = self.tools.get(tool.name().as_str());
+        self.imports == sorted(&tool.origin.imports)
+            && pinned.is_some_and(|pinned| pinned.definition == definition_hash(&tool.definition))
+    }
+
     fn changes(&self, tools: &[Arc<Tool>]) -> Vec<String> {
         let mut changes = Vec::new();
         let imports = tools
             .first()
             .map_or_else(Vec::new, |tool| unpatched(&tool.origin.imports));
-        differences("imports", &unpatched(&self.imports), &imports, &mut changes);
+        let server = tools.first().is_some_and(|tool| tool.source == Source::Mcp);
+        let imports_are = if server { "is" } else { "imports" };
+        differences(
+            imports_are,
+            &unpatched(&self.imports),
+            &imports,
+            &mut changes,
+        );
         for tool in tools {
             let name = tool.name().as_str();
             let Some(before) = self.tools.get(name) else {
                 changes.push(format!("has a new tool `{name}`"));
                 let needs = tool.definition.needs.lines();
                 differences(&format!("`{name}` may"), &[], &needs, &mut changes);
+                if tool.source == Source::Mcp {
+                    let says = said(&tool.definition);
+                    differences(&format!("`{name}` says"), &[], &says, &mut changes);
+                }
                 continue;
             };
             let (old, new) = (before.needs.lines(), tool.definition.needs.lines());
@@ -200,6 +226,10 @@ impl Grant {
                 changes.push(format!(
                     "`{name}` has another description, schema, approval or risk"
                 ));
+                if tool.source == Source::Mcp {
+                    let says = said(&tool.definition);
+                    differences(&format!("`{name}` says"), &before.said, &says, &mut changes);
+                }
             }
         }
         for name in self.tools.keys() {
@@ -241,6 +271,10 @@ pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> boo
                         tool.definition.needs.hosts.clone_from(&grant.hosts);
                     }
                     tool.granted = grant.granted(tool);
+                    tool.trust = Trust::Trusted;
+                }
+                // A server is what it was to each tool that is what it was: one that changes takes no other along.
+                Standing::Changed(_) if tool.source == Source::Mcp && grant.pins(tool) => {
                     tool.trust = Trust::Trusted;
                 }
                 Standing::Changed(changes) => tool.changes = Some(changes.clone()),
@@ -286,6 +320,37 @@ fn unpatched(imports: &[String]) -> Vec<String> {
     unpatched.sort();
     unpatched.dedup();
     unpatched
+}
+
+/// What a tool says of itself, in lines.
+fn said(definition: &Definition) -> Vec<String> {
+    let mut lines = Vec::new();
+    let title = definition.title.iter();
+    lines.extend(title.map(|title| format!("title: {title}")));
+    let words = definition.description.lines();
+    lines.extend(words.map(|line| format!("description: {line}")));
+    let schemas = [
+        ("input", Some(&definition.input_schema)),
+        ("output", definition.output_schema.as_ref()),
+    ];
+    for (which, schema) in schemas {
+        let Some(schema) = schema else { continue };
+        let properties = schema.to_value();
+        let Some(object) = properties.as_object() else {
+            continue;
+        };
+        // Property by property: a change is seen where it is.
+        for (key, value) in object {
+            match value.as_object().filter(|_| key == "properties") {
+                Some(each) => lines.extend(
+                    each.iter()
+                        .map(|(name, value)| format!("{which}.{name}: {value}")),
+                ),
+                None => lines.push(format!("{which} {key}: {value}")),
+            }
+        }
+    }
+    lines.iter().map(|line| text::visible(line)).collect()
 }
 
 fn definition_hash(definition: &Definition) -> String {

@@ -17,6 +17,7 @@ pub mod decision;
 pub mod error;
 pub mod files;
 pub mod grants;
+pub mod launch;
 pub mod limits;
 pub mod names;
 pub mod needs;

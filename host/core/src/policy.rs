@@ -82,6 +82,12 @@ impl Policy {
     /// The policy that a config file states; `source` names the file and the lines of its keys.
     pub fn new(config: &Config, source: impl Into<Source>) -> Result<Self, PolicyError> {
         let source = source.into();
+        for (name, server) in &config.mcp.servers {
+            server.check(name).map_err(|error| PolicyError::Rule {
+                place: source.at(&format!("mcp.servers.{name}")),
+                text: error.to_string(),
+            })?;
+        }
         config.check().map_err(|error| PolicyError::Limit {
             place: source.at(&error.key),
             error,
@@ -212,7 +218,7 @@ impl Policy {
 
     /// Whether models see it: it can be called, and it is the form of its kind that the profile chooses.
     pub fn is_listed(&self, tool: &Tool) -> bool {
-        self.is_shown(tool) && self.refusal(tool).is_none()
+        self.is_shown(tool) && self.refusal(tool).is_none() && !own::is_withdrawn(tool)
     }
 
     /// Whether it is the form of its kind that the profile chooses.

@@ -250,6 +250,8 @@ pub struct Tool {
     pub granted: Needs,
     /// What is different since a person granted its plugin, if one ever did.
     pub changes: Option<Changes>,
+    /// What is odd about its words, each a sentence for the person who decides.
+    pub flags: Vec<String>,
     /// Whether its plugin judges its own calls.
     pub assessed: bool,
     /// What runs it.

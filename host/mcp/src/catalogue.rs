@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mimir_core::pipeline::World;
-use mimir_core::tool::{Hints, Trust};
+use mimir_core::tool::{Hints, Source, Trust};
 use rmcp::model::{ErrorData, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ impl Catalogue {
 /// A tool as `tools/list` gives it.
 pub fn definition(tool: &mimir_core::Tool) -> Tool {
     let definition = &tool.definition;
-    let hints = vouched(definition.hints, tool.trust);
+    let hints = vouched(tool);
     let annotations = ToolAnnotations::from_raw(
         // Clients from before 2025-06-18 look for it here.
         definition.title.clone(),
@@ -94,10 +94,13 @@ pub fn definition(tool: &mimir_core::Tool) -> Tool {
 
 /// What clients are told of a tool's effects. They may ask their person less for a tool that says it is harmless, so
 /// nobody's word counts for that but of a tool that a person, or its want of imports, vouches for.
-fn vouched(hints: Hints, trust: Trust) -> Hints {
-    match trust {
-        Trust::Trusted | Trust::Harmless => hints,
-        Trust::Untrusted => Hints {
+fn vouched(tool: &mimir_core::Tool) -> Hints {
+    match (tool.source, tool.trust) {
+        // Whoever lets a server's tools be called has seen what they say, and not what they do.
+        (Source::BuiltIn | Source::Custom | Source::Teams, Trust::Trusted | Trust::Harmless) => {
+            tool.definition.hints
+        }
+        _ => Hints {
             read_only: false,
             destructive: true,
             idempotent: false,

@@ -1,12 +1,15 @@
-//! The Model Context Protocol: mimir's tools for other people's agents.
+//! The Model Context Protocol, both ways: mimir's tools for other people's agents, and other people's tools for mimir.
 //!
 //! A [`Server`] puts one pipeline before any number of clients; each connection is a session of its own. What a
 //! client asks for becomes a [`mimir_core::Call`], and what comes of it the client reads in the protocol's words.
+//!
+//! [`client`] is the other way round: other people's servers, whose tools are called through that pipeline.
 //!
 //! Never here: a way to a tool that is not [`mimir_core::Pipeline`], or a word on stdout that is not the protocol's.
 
 mod ask;
 mod catalogue;
+pub mod client;
 mod http;
 mod logs;
 mod metrics;

@@ -5,6 +5,7 @@
 )]
 
 mod asking;
+mod behind;
 mod calls;
 mod clients;
 mod faults;

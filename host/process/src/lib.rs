@@ -3,9 +3,11 @@
 //! Never here: the judgement itself. Which commands may run is policy, and `mimir-core` has it.
 
 mod jobs;
+mod launcher;
 pub mod run;
 mod runner;
 pub mod sandbox;
 pub mod shell;
 
+pub use launcher::Programs;
 pub use runner::Commands;

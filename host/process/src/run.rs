@@ -2,7 +2,7 @@
 //!
 //! Whatever it does, nothing of it is left when [`run`] is done or dropped.
 
-mod guard;
+pub(crate) mod guard;
 mod lines;
 mod output;
 mod tail;

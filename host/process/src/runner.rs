@@ -108,7 +108,7 @@ impl Ready {
 }
 
 /// A folder of the workspace, wherever links in it lead.
-fn inside(workspace: &Path, directory: &str) -> Result<PathBuf, Fault> {
+pub(crate) fn inside(workspace: &Path, directory: &str) -> Result<PathBuf, Fault> {
     let missing = || Fault::NoDirectory(directory.to_owned());
     let real = workspace
         .join(directory)

@@ -309,6 +309,7 @@ impl Toolbox {
                 trust,
                 granted,
                 changes: None,
+                flags: Vec::new(),
                 assessed,
                 backend: Arc::clone(&backend) as Arc<_>,
                 definition,

@@ -12,8 +12,8 @@ use crate::arguments::Words;
 use crate::exit::Failure;
 
 use super::{
-    AddWish, ApprovalsWish, Approve, AuditWish, ConfigWish, Format, PolicyWish, Raw, RawCommand,
-    RawServe, RawTools, SecretsWish, TrustWish,
+    AddWish, ApprovalsWish, Approve, AuditWish, ConfigWish, Format, McpWish, PolicyWish, Raw,
+    RawCommand, RawServe, RawTools, SecretsWish, TrustWish,
 };
 
 /// What holds for every command.
@@ -105,6 +105,8 @@ pub enum Command {
     Audit(AuditWish),
     /// See to config files.
     Config(ConfigWish),
+    /// Other people's MCP servers.
+    Mcp(McpWish),
     /// Check that everything is in place.
     Doctor,
     /// Print a completion script.
@@ -267,6 +269,9 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
             Command::Undo(UndoWish::Restore { id, force, yes })
         }
         Some(RawCommand::Audit { command }) => Command::Audit(command.into()),
+        Some(RawCommand::Mcp { command }) => {
+            Command::Mcp(command.map_or(McpWish::List, super::mcp::RawMcp::typed))
+        }
         Some(RawCommand::Config { command }) => Command::Config(command.into()),
         Some(RawCommand::Doctor) => Command::Doctor,
         Some(RawCommand::Completions { shell }) => Command::Completions(shell),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use mimir_core::Tool;
 use mimir_core::grants::Changes;
 use mimir_core::needs::NeedKind;
 use mimir_core::text::visible;
+use mimir_core::{Source, Tool};
 use mimir_wasm::family::proofs;
 
 use super::{FAINT, STRONG, WARN, note, styled};
@@ -21,8 +21,11 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
         visible(&origin.location)
     ));
     note(styled(FAINT, format_args!("sha256 {}", origin.digest)));
-    if let Some(changes) = &first.changes {
+    if let Some(changes) = plugin.iter().find_map(|tool| tool.changes.as_ref()) {
         changed(changes, without);
+    }
+    if first.source == Source::Mcp {
+        return server(plugin);
     }
     for tool in plugin {
         let mut needs = tool.definition.needs.clone();
@@ -43,6 +46,27 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
             .iter()
             .for_each(|proof| note(format_args!("  - {proof}")));
     }
+}
+
+/// Shows a server and its tools, with the words that a model would read.
+fn server(plugin: &[Arc<Tool>]) {
+    let origin = plugin.first().map(|tool| &tool.origin);
+    for line in origin.iter().flat_map(|origin| &origin.imports) {
+        note(format_args!("It is {}", visible(line)));
+    }
+    for tool in plugin {
+        note(format_args!("`{}` says", tool.name()));
+        for line in tool.definition.description.lines() {
+            note(format_args!("  {}", visible(line)));
+        }
+        for flag in &tool.flags {
+            note(styled(WARN, format_args!("  ! {}", visible(flag))));
+        }
+    }
+    note(styled(
+        FAINT,
+        "A grant lets these tools be called as the rules say, for as long as they say what they say now.",
+    ));
 }
 
 /// What is different since a person granted it, and what that grant had left out.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use comfy_table::{ContentArrangement, Table, presets};
 use mimir_core::decision::Reason;
 use mimir_core::tool::Trust;
-use mimir_core::{Decision, Hints, Limits, Needs, Policy, Tool, ToolName, text::visible};
+use mimir_core::{Decision, Hints, Limits, Needs, Policy, Source, Tool, ToolName, text::visible};
 use mimir_wasm::family::{Proof, proofs};
 use serde::Serialize;
 use serde_json::Value;
@@ -45,6 +45,8 @@ struct Info<'a> {
     grants: Vec<String>,
     imports: &'a [String],
     proofs: Vec<Proof>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    flags: &'a [String],
     limits: Bounds,
 }
 
@@ -90,7 +92,12 @@ impl<'a> Info<'a> {
             needs: &definition.needs,
             grants: grants(tool),
             imports: &origin.imports,
-            proofs: proofs(&origin.imports),
+            proofs: match tool.source {
+                // What a server says of itself proves nothing.
+                Source::Mcp => Vec::new(),
+                _ => proofs(&origin.imports),
+            },
+            flags: &tool.flags,
             limits: Bounds {
                 time_ms: wall.as_millis(),
                 fuel,
@@ -163,6 +170,9 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
         ),
     )?;
 
+    if !info.flags.is_empty() {
+        list(out, "Beware", info.flags, "")?;
+    }
     writeln!(out, "\n{}", styled(STRONG, "Parameters"))?;
     parameters(out, &info.input_schema)?;
     if info.output_schema.is_some() {
@@ -171,6 +181,10 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
     }
     list(out, "Needs", &info.needs.lines(), "nothing")?;
     list(out, "Grants", &info.grants, without_grants(tool))?;
+    if tool.source == Source::Mcp {
+        let title = "Its server, which reaches what it reaches, is";
+        return list(out, title, info.imports, "nothing that is known");
+    }
     let proofs: Vec<String> = info.proofs.iter().map(ToString::to_string).collect();
     list(
         out,

@@ -53,6 +53,8 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some(file) = searches.next() {
         config.web_search.clone_from(&file.config.web_search);
     }
+    let servers: Vec<_> = files.iter().map(|file| &file.config.mcp).collect();
+    config.mcp.whole(&servers);
     for (name, settings) in &mut config.tools.each {
         settings.deny = gathered(files, |file| {
             file.tools.each.get(name).map(|tool| tool.deny.as_slice())

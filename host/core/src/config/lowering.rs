@@ -40,6 +40,7 @@ impl Config {
         if self.web_search.is_some() && self.web_search != below.web_search {
             keys.push("webSearch".to_owned());
         }
+        self.mcp.lowering(&below.mcp, &mut keys);
         keys.extend(self.secrets.keys().map(|name| format!("secrets.{name}")));
         if self.approvals != Config::default().approvals && self.approvals != below.approvals {
             keys.push("approvals".to_owned());
@@ -69,6 +70,7 @@ impl Config {
         self.sandbox.within(&below.sandbox);
         self.approvals = below.approvals;
         self.secrets.clone_from(&below.secrets);
+        self.mcp.within(&below.mcp);
         // What is looked for, and the secret, would go wherever a file says that nobody has accepted.
         self.web_search.clone_from(&below.web_search);
         self.audit = below.audit;

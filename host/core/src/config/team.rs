@@ -62,6 +62,10 @@ impl Config {
             self.web_search.clone_from(&team.web_search);
         }
         self.sandbox.under_team(&team.sandbox);
+        let servers = team.mcp.servers.iter();
+        self.mcp
+            .servers
+            .extend(servers.map(|(name, server)| (name.clone(), server.clone())));
         let secrets = team.secrets.iter();
         self.secrets
             .extend(secrets.map(|(name, secret)| (name.clone(), secret.clone())));

@@ -114,6 +114,7 @@ fn with(name: &str, backend: Fake) -> Tool {
         trust: Trust::Harmless,
         granted: Needs::default(),
         changes: None,
+        flags: Vec::new(),
         assessed: backend.assess.is_some(),
         backend: Arc::new(backend),
     }

@@ -2,7 +2,7 @@
 
 use crate::decision::{Basis, Decision, Evaluation, Layer, Reads, Reason};
 use crate::text;
-use crate::tool::{Tool, Trust};
+use crate::tool::{Source, Tool, Trust};
 
 /// What the tool itself says, as far as it is trusted. A person's word replaces it.
 pub(crate) fn own_word(tool: &Tool, assessed: Option<Decision>, evaluation: &mut Evaluation) {
@@ -31,6 +31,15 @@ pub(crate) fn own_word(tool: &Tool, assessed: Option<Decision>, evaluation: &mut
     evaluation.push_from(reason, Reads::nothing().into());
 }
 
+/// Whether a tool of somebody's server is not the one that a person has seen: then nobody calls it and no model reads
+/// of it, until a person has seen the difference.
+pub(crate) fn is_withdrawn(tool: &Tool) -> bool {
+    let changed = |changes: &crate::grants::Changes| !changes.lines.is_empty();
+    tool.source == Source::Mcp
+        && tool.trust == Trust::Untrusted
+        && tool.changes.as_ref().is_some_and(changed)
+}
+
 /// What is not granted is asked for, whatever was said about the tool's own word: a name in a config
 /// says nothing about which component answers to it.
 pub(crate) fn trust(tool: &Tool, evaluation: &mut Evaluation) {
@@ -49,6 +58,13 @@ pub(crate) fn trust(tool: &Tool, evaluation: &mut Evaluation) {
             "a plugin that was rebuilt since it was granted",
             format!("`{plugin}` was rebuilt since it was granted; it asks for the same as before"),
         ),
+        Some(_) if is_withdrawn(tool) => (
+            "a tool of a server that is not as it was when a person saw it",
+            format!(
+                "`{plugin}` says something else of `{}` than it did when a person saw it",
+                tool.name()
+            ),
+        ),
         Some(_) => (
             "a plugin that has changed since it was granted",
             format!("`{plugin}` has changed since it was granted"),
@@ -56,7 +72,10 @@ pub(crate) fn trust(tool: &Tool, evaluation: &mut Evaluation) {
     };
     let reason = Reason {
         layer: Layer::Trust,
-        decision: Decision::Ask,
+        decision: match is_withdrawn(tool) {
+            true => Decision::Deny,
+            false => Decision::Ask,
+        },
         rule: rule.to_owned(),
         source: source.to_owned(),
         text,

@@ -69,6 +69,7 @@ pub fn tool(name: &str, backend: Fake) -> Tool {
         trust: Trust::Trusted,
         granted: Needs::default(),
         changes: None,
+        flags: Vec::new(),
         assessed: false,
         backend: Arc::new(backend),
     }

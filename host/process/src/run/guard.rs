@@ -23,17 +23,17 @@ const SUFFIX: &str = ".refused-by-mimir";
 
 /// Something that a command made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Made {
+pub(crate) struct Made {
     /// What, below the workspace.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// Why it may not.
-    pub(super) rule: String,
+    pub(crate) rule: String,
     /// What it is called now.
-    pub(super) kept: String,
+    pub(crate) kept: String,
 }
 
 /// What was there at the beginning.
-pub(super) struct Guard {
+pub(crate) struct Guard {
     workspace: PathBuf,
     rules: PathRules,
     folders: Vec<Folder>,
@@ -46,7 +46,7 @@ struct Folder {
 }
 
 impl Guard {
-    pub(super) fn new(workspace: &Path, rules: &PathRules) -> Self {
+    pub(crate) fn new(workspace: &Path, rules: &PathRules) -> Self {
         let folders = FOLDERS.map(|below| {
             let mut folder = Folder {
                 below,
@@ -66,7 +66,7 @@ impl Guard {
     }
 
     /// One that looks at nothing.
-    pub(super) fn idle() -> Self {
+    pub(crate) fn idle() -> Self {
         Self {
             workspace: PathBuf::new(),
             rules: PathRules::none(),
@@ -75,7 +75,7 @@ impl Guard {
     }
 
     /// The first thing that has come since and may not be there. It is not there under its name any more.
-    pub(super) fn look(&mut self) -> Option<Made> {
+    pub(crate) fn look(&mut self) -> Option<Made> {
         for folder in &mut self.folders {
             let at = self.workspace.join(folder.below);
             let now = changed(&at);

@@ -9,4 +9,5 @@
 mod bare;
 mod escape;
 mod kit;
+mod launched;
 mod ordinary;

@@ -95,6 +95,7 @@ fn exec() -> Tool {
         trust: mimir_core::tool::Trust::Trusted,
         granted: Needs::default(),
         changes: None,
+        flags: Vec::new(),
         assessed: false,
         backend: Arc::new(Idle),
     }

@@ -71,6 +71,7 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
         risks: assessment
             .iter()
             .flat_map(|assessment| assessment.risks.iter().cloned())
+            .chain(tool.flags.iter().cloned())
             .chain(effects)
             .take(RISKS_MAX)
             .map(|risk| line(&risk))

@@ -1,0 +1,293 @@
+//! `mimir mcp`
+
+use mimir_core::config::McpServer;
+use mimir_core::text::visible;
+use mimir_core::{Code, Registry, ToolError};
+use mimir_mcp::client::Found;
+use serde_json::{Value, json};
+
+use crate::args::{Globals, McpAdd, McpWish};
+use crate::exit::{Exit, Failure};
+use crate::output::{BAD, FAINT, Printer, STRONG, WARN, note, styled};
+use crate::setup::Setup;
+use crate::terminal;
+
+mod agents;
+mod edit;
+mod import;
+
+/// Does what was asked for.
+pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<Exit, Failure> {
+    match wish {
+        McpWish::List => list(globals, printer),
+        McpWish::Test { name } => test(globals, printer, &name).await,
+        McpWish::Add(add) => add_one(globals, printer, &add),
+        McpWish::Remove { name, user } => remove(globals, printer, &name, user),
+        McpWish::Import {
+            from,
+            names,
+            user,
+            yes,
+        } => import_all(globals, printer, from, &names, user, yes),
+        McpWish::Config(agent) => agents::print(globals, printer, agent),
+    }
+}
+
+/// What a server is, in a line.
+fn way(server: &McpServer) -> String {
+    match (&server.command, &server.url) {
+        (Some(command), _) => {
+            let words = std::iter::once(command).chain(&server.args);
+            visible(&words.cloned().collect::<Vec<_>>().join(" "))
+        }
+        (None, Some(url)) => visible(url),
+        (None, None) => String::new(),
+    }
+}
+
+fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let found = setup.servers.all().known();
+    let tools = |name: &str| {
+        let location = format!("mcp:{name}");
+        let tools = found.tools.iter();
+        tools
+            .filter(|tool| tool.origin.location == location)
+            .count()
+    };
+    let servers = &setup.settings.config.mcp.servers;
+    let rows: Vec<Value> = servers
+        .iter()
+        .map(|(name, server)| {
+            let known = tools(name);
+            json!({
+                "name": name,
+                "command": server.command,
+                "args": server.args,
+                "url": server.url,
+                "enabled": server.is_enabled(),
+                "tools": (known > 0).then_some(known),
+            })
+        })
+        .collect();
+    printer.result(&json!({ "servers": rows }), |out| {
+        if servers.is_empty() {
+            writeln!(out, "There are no servers. `mimir mcp add NAME -- COMMAND` adds one, `mimir mcp import` takes over those of agents.")?;
+        }
+        for (name, server) in servers {
+            let state = match (server.is_enabled(), tools(name)) {
+                (false, _) => styled(FAINT, "off"),
+                (true, 0) => styled(FAINT, "not asked yet"),
+                (true, 1) => "1 tool".to_owned(),
+                (true, count) => format!("{count} tools"),
+            };
+            writeln!(out, "{:<16} {state:<14} {}", visible(name), styled(FAINT, way(server)))?;
+        }
+        Ok(())
+    })?;
+    let waiting = setup.settings.withheld().iter();
+    for key in waiting.filter(|key| key.starts_with("mcp.servers.")) {
+        note(styled(
+            WARN,
+            format_args!(
+                "{} does not count before you accept the project's settings: `mimir policy accept`",
+                visible(key)
+            ),
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let Some(tried) = setup.servers.all().test(name).await else {
+        let error = unknown(&setup, name);
+        return Err(match error.code {
+            // A slip of whoever typed it.
+            Code::NotFound => Failure::ending(error, Exit::Usage),
+            _ => error.into(),
+        });
+    };
+    let mut tried = tried?;
+    setup.grant(&mut tried.found.tools);
+    let Found {
+        tools, quarantined, ..
+    } = tried.found;
+    let registry = Registry::new(tools, quarantined);
+    let rows: Vec<Value> = registry
+        .tools()
+        .iter()
+        .map(|tool| {
+            json!({
+                "name": tool.name(),
+                "description": tool.definition.description,
+                "flags": tool.flags,
+                "trust": tool.trust,
+                "changes": tool.changes.as_ref().map(|changes| &changes.lines),
+            })
+        })
+        .collect();
+    let (own, version) = (visible(&tried.server.0), visible(&tried.server.1));
+    let value = json!({
+        "server": { "name": own, "version": version },
+        "tools": rows,
+        "quarantined": registry.quarantined(),
+        "tookMs": tried.took.as_millis(),
+    });
+    printer.result(&value, |out| {
+        let took = tried.took.as_secs_f32();
+        writeln!(
+            out,
+            "{} {own} {version}, ready after {took:.1} s",
+            styled(STRONG, name)
+        )?;
+        for tool in registry.tools() {
+            writeln!(out, "  {}", styled(STRONG, tool.name()))?;
+            for line in tool.definition.description.lines() {
+                writeln!(out, "    {}", styled(FAINT, visible(line)))?;
+            }
+            for flag in &tool.flags {
+                writeln!(
+                    out,
+                    "    {}",
+                    styled(WARN, format_args!("! {}", visible(flag)))
+                )?;
+            }
+            let changes = tool.changes.iter().flat_map(|changes| &changes.lines);
+            for line in changes {
+                writeln!(
+                    out,
+                    "    {}",
+                    styled(WARN, format_args!("changed: {}", visible(line)))
+                )?;
+            }
+        }
+        for left_out in registry.quarantined() {
+            let place = visible(&left_out.location);
+            writeln!(
+                out,
+                "  {} {place}: {}",
+                styled(BAD, "left out:"),
+                visible(&left_out.reason)
+            )?;
+        }
+        Ok(())
+    })?;
+    let untrusted = registry
+        .tools()
+        .iter()
+        .find(|tool| tool.trust == mimir_core::tool::Trust::Untrusted);
+    if let Some(tool) = untrusted {
+        note(format_args!(
+            "`mimir tools trust {}` lets these tools be called as the rules say, as long as they say the same; until then each call asks",
+            tool.name()
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn unknown(setup: &Setup, name: &str) -> ToolError {
+    let servers = &setup.settings.config.mcp.servers;
+    let shown = visible(mimir_core::text::prefix(name, 64));
+    if servers.get(name).is_some_and(|server| !server.is_enabled()) {
+        let message = format!("the server `{shown}` is switched off (mcp.servers.{shown}.enabled)");
+        return ToolError::new(Code::Unavailable, message);
+    }
+    let waits = setup.settings.withheld().iter();
+    let place = format!("mcp.servers.{name}");
+    if waits
+        .into_iter()
+        .any(|key| key.split(": ").next() == Some(place.as_str()))
+    {
+        let message =
+            format!("the server `{shown}` is in the project's settings, which nobody has accepted");
+        let way = "`mimir policy accept` shows them and puts them in force";
+        return ToolError::new(Code::PolicyDenied, message).with_way_out([way.to_owned()]);
+    }
+    let near = mimir_core::names::did_you_mean(name, servers.keys().map(String::as_str));
+    let message = format!("there is no server `{shown}`.{near} `mimir mcp list` shows all.");
+    ToolError::new(Code::NotFound, message)
+}
+
+fn add_one(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let file = edit::change(&setup, add.user, |text| {
+        edit::add(text, &[(add.name.clone(), add.block.clone())])
+    })?;
+    if printer.is_json() {
+        printer.value(&json!({ "added": add.name, "file": file }))?;
+    } else {
+        let name = visible(&add.name);
+        note(format_args!(
+            "{name} is in {file}; `mimir mcp test {name}` shows what its tools say"
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn remove(globals: &Globals, printer: Printer, name: &str, user: bool) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let file = edit::change(&setup, user, |text| edit::remove(text, name))?;
+    if printer.is_json() {
+        printer.value(&json!({ "removed": name, "file": file }))?;
+    } else {
+        note(format_args!("{} is not in {file} any more", visible(name)));
+    }
+    Ok(Exit::Done)
+}
+
+fn import_all(
+    globals: &Globals,
+    printer: Printer,
+    from: Option<crate::args::Agent>,
+    names: &[String],
+    user: bool,
+    yes: bool,
+) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let known = &setup.settings.config.mcp.servers;
+    let wanted = |name: &String| names.is_empty() || names.contains(name);
+    let mut servers: Vec<(String, Value)> = Vec::new();
+    let mut rows = Vec::new();
+    for found in import::find(setup.workspace.root(), from) {
+        let name = &found.name;
+        if !wanted(name) {
+            continue;
+        }
+        let taken = known.contains_key(name) || servers.iter().any(|(other, _)| other == name);
+        rows.push(
+            json!({ "name": name, "from": found.place, "taken": taken, "fault": found.fault }),
+        );
+        let line = format!(
+            "{:<16} {}",
+            visible(name),
+            styled(FAINT, visible(&found.place))
+        );
+        match (&found.fault, taken) {
+            (Some(fault), _) => note(format_args!("{line} {}", styled(BAD, visible(fault)))),
+            (None, true) => note(format_args!("{line} {}", styled(FAINT, "is there already"))),
+            (None, false) => {
+                note(line);
+                for hint in &found.hints {
+                    note(styled(WARN, format_args!("    {}", visible(hint))));
+                }
+                servers.push((name.clone(), found.block));
+            }
+        }
+    }
+    if !servers.is_empty() {
+        if !yes && !terminal::confirm("Put these into the settings?")? {
+            let message = "nothing was imported; `mimir mcp import --yes` needs no terminal";
+            return Err(ToolError::new(Code::ApprovalDenied, message).into());
+        }
+        let file = edit::change(&setup, user, |text| edit::add(text, &servers))?;
+        note(format_args!("{} of them are in {file} now", servers.len()));
+    } else if !printer.is_json() {
+        note("There is nothing to import.");
+    }
+    if printer.is_json() {
+        let imported: Vec<&String> = servers.iter().map(|(name, _)| name).collect();
+        printer.value(&json!({ "imported": imported, "found": rows }))?;
+    }
+    Ok(Exit::Done)
+}

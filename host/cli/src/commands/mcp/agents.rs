@@ -1,0 +1,134 @@
+//! What makes each agent use mimir: a command of its own, or a few lines in its settings.
+
+use serde_json::{Value, json};
+
+use crate::args::{Agent, Globals};
+use crate::exit::{Exit, Failure};
+use crate::output::{FAINT, Printer, note, styled};
+use crate::setup;
+
+/// What an agent needs to be told.
+struct Snippet {
+    /// The file that it goes into.
+    file: &'static str,
+    /// What goes in.
+    text: String,
+    /// A command that does the same.
+    command: Option<String>,
+}
+
+/// Prints it: the lines on stdout, where they go on stderr.
+pub fn print(globals: &Globals, printer: Printer, agent: Agent) -> Result<Exit, Failure> {
+    let workspace = setup::workspace(globals)?;
+    let root = workspace.root().display().to_string();
+    let snippet = snippet(agent, &root);
+    let value = json!({ "file": snippet.file, "text": snippet.text, "command": snippet.command });
+    if !printer.is_json() {
+        if let Some(command) = &snippet.command {
+            note(format_args!("By a command: {command}"));
+        }
+        note(styled(
+            FAINT,
+            format_args!("This goes into {}:", snippet.file),
+        ));
+    }
+    printer.result(&value, |out| writeln!(out, "{}", snippet.text))?;
+    Ok(Exit::Done)
+}
+
+fn snippet(agent: Agent, root: &str) -> Snippet {
+    let args = ["serve", "-C", root];
+    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    let server = json!({ "command": "mimir", "args": args });
+    match agent {
+        Agent::Claude => Snippet {
+            file: ".mcp.json of the project",
+            text: pretty(&json!({ "mcpServers": { "mimir": server } })),
+            command: Some(format!(
+                "claude mcp add mimir -- mimir serve -C {}",
+                quoted(root)
+            )),
+        },
+        Agent::Cursor => Snippet {
+            file: ".cursor/mcp.json of the project, or ~/.cursor/mcp.json",
+            text: pretty(&json!({ "mcpServers": { "mimir": server } })),
+            command: None,
+        },
+        Agent::Vscode => Snippet {
+            file: ".vscode/mcp.json of the project",
+            text: pretty(&json!({ "servers": {
+                "mimir": { "type": "stdio", "command": "mimir", "args": args },
+            } })),
+            command: None,
+        },
+        Agent::Codex => Snippet {
+            file: "~/.codex/config.toml",
+            // A JSON text is a basic string of TOML.
+            text: format!(
+                "[mcp_servers.mimir]\ncommand = \"mimir\"\nargs = [\"serve\", \"-C\", {}]",
+                Value::from(root)
+            ),
+            command: Some(format!(
+                "codex mcp add mimir -- mimir serve -C {}",
+                quoted(root)
+            )),
+        },
+        Agent::Opencode => Snippet {
+            file: "opencode.json of the project, or ~/.config/opencode/opencode.json",
+            text: pretty(&json!({ "mcp": { "mimir": {
+                "type": "local", "command": ["mimir", "serve", "-C", root], "enabled": true,
+            } } })),
+            command: None,
+        },
+        Agent::Zed => Snippet {
+            file: "~/.config/zed/settings.json",
+            text: pretty(&json!({ "context_servers": {
+                "mimir": { "source": "custom", "command": "mimir", "args": args, "env": {} },
+            } })),
+            command: None,
+        },
+    }
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    match path.chars().all(plain) {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_snippet_is_what_its_agent_reads() {
+        let root = "/work/it's \"here\"";
+        for agent in [
+            Agent::Claude,
+            Agent::Cursor,
+            Agent::Vscode,
+            Agent::Opencode,
+            Agent::Zed,
+        ] {
+            let text = snippet(agent, root).text;
+            let value: Value = serde_json::from_str(&text).unwrap();
+            assert!(
+                value.to_string().contains(&Value::from(root).to_string()),
+                "{text}"
+            );
+        }
+        let codex: toml::Value = toml::from_str(&snippet(Agent::Codex, root).text).unwrap();
+        assert_eq!(
+            codex["mcp_servers"]["mimir"]["args"][2].as_str(),
+            Some(root)
+        );
+        let command = snippet(Agent::Claude, root).command.unwrap();
+        assert!(
+            command.ends_with(r#"-C '/work/it'\''s "here"'"#),
+            "{command}"
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! Other people's MCP servers, joined with what they need: the sandbox, the secrets, the way out, and a place where it
+//! is kept what they have said.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mimir_core::ToolError;
+use mimir_core::backend::BoxFuture;
+use mimir_core::network::{Entry, NetworkPolicy, Target};
+use mimir_mcp::client::{Deps, Servers, Store};
+use mimir_net::{Ask, Authorize, Client, Error, Guard, Limits, Permit, Roots};
+use mimir_process::Programs;
+
+use crate::places::Places;
+use crate::private::{self, Closed, Readers};
+use crate::secrets::{Secrets, UserVault};
+use crate::settings::Settings;
+use crate::workspace::Workspace;
+
+/// A server may take a day over an answer, or send events for as long: calls have limits of their own.
+const LONG: Duration = Duration::from_secs(86_400);
+
+/// What one answer may carry: the result of a call, and a third more as base64.
+const BODY: u64 = 24 << 20;
+
+/// The servers of one workspace.
+pub struct OwnServers {
+    servers: Arc<Servers>,
+    settings: Arc<Mutex<Settings>>,
+}
+
+impl OwnServers {
+    /// The servers of these settings. Nothing is read or started.
+    pub fn new(places: &Places, workspace: &Workspace, settings: &Settings) -> Self {
+        let now = Arc::new(Mutex::new(settings.clone()));
+        let seen = Arc::clone(&now);
+        let root = workspace.root().to_owned();
+        let vault = UserVault::new(Secrets::new(places), settings.config.secrets.clone());
+        let folder = places.cache.as_ref().map(|cache| cache.join("mcp"));
+        let servers = Servers::new(Deps {
+            launcher: Arc::new(Programs::new(&root)),
+            vault: Arc::new(vault),
+            store: Arc::new(Kept { folder }),
+            client: Arc::new(move |url| {
+                let settings = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                client(&settings, &root, url)
+            }),
+        });
+        servers.set(&settings.config);
+        Self {
+            servers: Arc::new(servers),
+            settings: now,
+        }
+    }
+
+    /// Puts other settings in force.
+    pub fn set(&self, settings: &Settings) {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
+        self.servers.set(&settings.config);
+    }
+
+    /// The servers themselves.
+    pub fn all(&self) -> &Arc<Servers> {
+        &self.servers
+    }
+}
+
+/// A client that reaches the server of this URL. A person has named it in the settings: that puts this one origin on
+/// the list, also where it is on this machine. What the settings block stays blocked, and teams have the last word.
+fn client(settings: &Settings, root: &std::path::Path, url: &str) -> Result<Client, ToolError> {
+    let policy = settings.policy()?;
+    let target = Target::parse(url).map_err(|error| ToolError::from(Error::from(error)))?;
+    let origin = target.origin().to_string();
+    let pattern = origin.parse().map_err(|_| {
+        let message = format!("`{origin}` cannot be a server of `mcp.servers`");
+        ToolError::new(mimir_core::Code::InvalidInput, message)
+    })?;
+    let own = policy.own_network().with_allowed([Entry {
+        pattern,
+        methods: None,
+    }]);
+    let limits = Limits {
+        first_byte: LONG,
+        between_bytes: LONG,
+        whole: LONG,
+        body_bytes: BODY,
+        upload_bytes: BODY,
+        ..Limits::default()
+    };
+    let roots = Roots::below(root, &policy.roots(None))?;
+    let only = Arc::new(Only {
+        origin,
+        teams: policy.team_networks(None).collect(),
+    });
+    Ok(Client::new(
+        Arc::new(Guard::new(own)),
+        only,
+        roots,
+        limits,
+        None,
+    ))
+}
+
+/// Lets requests to one origin.
+struct Only {
+    origin: String,
+    teams: Vec<NetworkPolicy>,
+}
+
+impl Authorize for Only {
+    fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
+        let verdicts = self.teams.iter();
+        let mut verdicts = verdicts.map(|team| team.judge(ask.target, ask.method.as_str()));
+        let refusal = verdicts.find_map(|verdict| verdict.refusal().cloned());
+        let own = ask.target.origin().to_string() == self.origin;
+        Box::pin(std::future::ready(match refusal {
+            Some(refusal) => Err(Error::Blocked(refusal).into()),
+            None if own => Ok(Permit::Listed),
+            None => Err(ToolError::new(
+                mimir_core::Code::PolicyDenied,
+                format!(
+                    "a server at {} sends mimir to {}",
+                    self.origin,
+                    ask.target.origin()
+                ),
+            )),
+        }))
+    }
+}
+
+/// What servers said, in the user's own cache: what comes with a checkout has no say in it.
+struct Kept {
+    folder: Option<PathBuf>,
+}
+
+impl Store for Kept {
+    fn read(&self, key: &str) -> Option<String> {
+        let path = self.folder.as_ref()?.join(format!("{key}.json"));
+        match private::read(&path, Closed::Writing) {
+            Ok(text) => text,
+            Err(error) => {
+                tracing::debug!(%error, "what a server said is not read");
+                None
+            }
+        }
+    }
+
+    fn write(&self, key: &str, text: &str) {
+        let Some(folder) = &self.folder else { return };
+        let path = folder.join(format!("{key}.json"));
+        let written = private::private_folder(folder)
+            .and_then(|()| private::replace(&path, text.as_bytes(), Readers::Owner));
+        if let Err(error) = written {
+            tracing::debug!(%error, "what a server said is not kept");
+        }
+    }
+}

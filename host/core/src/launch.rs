@@ -1,0 +1,63 @@
+//! The port to programs that go on beside the calls: a server of other people's, started in the sandbox of commands.
+//!
+//! Never here: which server is started, and what is said to it.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::backend::BoxFuture;
+use crate::config::SandboxSettings;
+use crate::error::{Code, ToolError};
+
+/// What is to be started. A person's settings say so, and nothing that a model can reach.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Launch {
+    /// The program and its arguments. No shell is involved.
+    pub words: Vec<String>,
+    /// Where, from the workspace root; the root itself where none is named.
+    pub directory: Option<String>,
+    /// Variables beside the few that every command gets.
+    pub environment: Vec<(String, String)>,
+    /// The sandbox that it runs in.
+    pub sandbox: SandboxSettings,
+}
+
+/// A program that runs. Dropping it kills it with all that it started.
+pub struct Launched {
+    /// Its standard input.
+    pub stdin: Box<dyn AsyncWrite + Send + Sync + Unpin>,
+    /// Its standard output.
+    pub stdout: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    /// Its standard error.
+    pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    /// The hold on it. Dropping it kills the program.
+    pub hold: Box<dyn Hold>,
+}
+
+/// The hold on a program.
+pub trait Hold: Send + Sync {
+    /// Waits until all of it is gone, and says what it ended with, or why it was ended. May be dropped and called
+    /// again.
+    fn wait(&mut self) -> BoxFuture<'_, Result<i32, ToolError>>;
+
+    /// Asks it to end.
+    fn terminate(&mut self) -> BoxFuture<'_, ()>;
+
+    /// Kills it.
+    fn kill(&mut self) -> BoxFuture<'_, ()>;
+}
+
+/// Starts programs.
+pub trait Launcher: Send + Sync {
+    /// Starts one. When this is done, the program itself is running.
+    fn launch(&self, launch: Launch) -> BoxFuture<'_, Result<Launched, ToolError>>;
+}
+
+/// Starts nothing.
+pub struct NoLauncher;
+
+impl Launcher for NoLauncher {
+    fn launch(&self, _: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
+        let error = ToolError::new(Code::Unavailable, "no native programs can be run here");
+        Box::pin(std::future::ready(Err(error)))
+    }
+}

@@ -1,0 +1,249 @@
+//! What a server says that its tools are: read leniently, tool by tool, made safe to show, and kept for the next time.
+
+use std::sync::Arc;
+
+use mimir_core::backend::Backend;
+use mimir_core::needs::Needs;
+use mimir_core::registry::Quarantined;
+use mimir_core::text;
+use mimir_core::tool::{Origin, Source, Trust};
+use mimir_core::{Code, Decision, Definition, Group, Hints, Risk, Schema, Tool};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::flags::{flags, show_value, shown};
+use super::names;
+use super::spec::ServerSpec;
+
+/// What a server said when it was asked last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Described {
+    /// The form of this.
+    pub form: u32,
+    /// The server's own name and version.
+    pub server: (String, String),
+    /// Its tools, as it wrote them.
+    pub tools: Vec<Value>,
+}
+
+/// The form that this version writes and reads.
+const FORM: u32 = 1;
+
+/// Where it is kept what servers have said. What is lost is asked for again.
+pub trait Store: Send + Sync {
+    /// What was kept under this name.
+    fn read(&self, key: &str) -> Option<String>;
+    /// Keeps a text under this name.
+    fn write(&self, key: &str, text: &str);
+}
+
+/// Tools of one server that are looked at. No model chooses among more.
+const TOOLS_MOST: usize = 1_000;
+
+/// Bytes of a name of theirs, of a description and of a schema. Longer ones are no help to a model.
+const NAME_MOST: usize = 256;
+const WORDS_MOST: usize = 32 << 10;
+const SCHEMA_MOST: usize = 256 << 10;
+
+/// A tool of theirs, and what it becomes here.
+pub(super) struct Theirs {
+    /// What the server calls it.
+    pub(super) name: String,
+    pub(super) definition: Definition,
+    flags: Vec<String>,
+}
+
+impl Described {
+    /// What a server says now.
+    pub(super) fn new(server: (String, String), tools: Vec<Value>) -> Self {
+        Self {
+            form: FORM,
+            server,
+            tools,
+        }
+    }
+
+    /// What was kept, if it can be read.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let described: Self = serde_json::from_str(text).ok()?;
+        (described.form == FORM).then_some(described)
+    }
+
+    /// The tools that can be called, and those that are left out. One that is broken harms no other.
+    pub(super) fn theirs(&self, spec: &ServerSpec) -> (Vec<Theirs>, Vec<Quarantined>) {
+        let mut left_out = Vec::new();
+        let mut quarantine = |name: &str, code, reason: String| {
+            let name = text::visible(text::prefix(name, NAME_MOST));
+            left_out.push(Quarantined {
+                location: format!("{} ({name})", spec.location()),
+                code,
+                reason,
+            });
+        };
+        let mut named: Vec<(&str, &Value)> = Vec::new();
+        for tool in self.tools.iter().take(TOOLS_MOST) {
+            match tool["name"].as_str() {
+                Some(name) if name.is_empty() || name.len() > NAME_MOST => {
+                    let reason = format!("a tool's name has 1 to {NAME_MOST} bytes");
+                    quarantine(name, Code::InvalidInput, reason);
+                }
+                Some(name) if named.iter().any(|(known, _)| *known == name) => quarantine(
+                    name,
+                    Code::AlreadyExists,
+                    "the server has two tools of this name; the first one counts".to_owned(),
+                ),
+                Some(name) => named.push((name, tool)),
+                None => quarantine("?", Code::InvalidInput, "a tool has no name".to_owned()),
+            }
+        }
+        if self.tools.len() > TOOLS_MOST {
+            let more = self.tools.len() - TOOLS_MOST;
+            let reason =
+                format!("{more} more tools are left out: {TOOLS_MOST} of a server are looked at");
+            quarantine("…", Code::LimitExceeded, reason);
+        }
+        let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
+        let fitted = names::fit(&spec.prefix, &names);
+        let mut theirs = Vec::new();
+        for ((name, tool), fitted) in named.into_iter().zip(fitted) {
+            let Some(ours) = fitted else {
+                quarantine(
+                    name,
+                    Code::InvalidInput,
+                    "no name can be made of it".to_owned(),
+                );
+                continue;
+            };
+            match read(name, ours, tool) {
+                Ok(tool) => theirs.push(tool),
+                Err(reason) => quarantine(name, Code::InvalidInput, reason),
+            }
+        }
+        (theirs, left_out)
+    }
+
+    /// The tools as the registry has them; `backend` runs the one that the server calls so.
+    pub(super) fn tools(
+        &self,
+        spec: &ServerSpec,
+        backend: impl Fn(&Theirs) -> Arc<dyn Backend>,
+    ) -> (Vec<Tool>, Vec<Quarantined>) {
+        let (theirs, left_out) = self.theirs(spec);
+        let imports = spec.identity();
+        let mut hash = Sha256::new();
+        let parts = imports.iter().map(String::as_bytes);
+        parts.for_each(|part| update(&mut hash, part));
+        let mut prints: Vec<String> = theirs.iter().map(|tool| print(&tool.definition)).collect();
+        prints.sort();
+        prints
+            .iter()
+            .for_each(|print| update(&mut hash, print.as_bytes()));
+        let origin = Arc::new(Origin {
+            plugin: spec.name.clone(),
+            version: text::visible(text::prefix(&self.server.1, NAME_MOST)),
+            location: spec.location(),
+            digest: format!("{:x}", hash.finalize()),
+            speaks: true,
+            imports,
+            proofs: Vec::new(),
+        });
+        let tools = theirs.into_iter().map(|theirs| Tool {
+            backend: backend(&theirs),
+            definition: theirs.definition,
+            aliases: Vec::new(),
+            source: Source::Mcp,
+            origin: Arc::clone(&origin),
+            trust: Trust::Untrusted,
+            granted: Needs::default(),
+            changes: None,
+            flags: theirs.flags,
+            assessed: false,
+        });
+        (tools.collect(), left_out)
+    }
+}
+
+fn update(hash: &mut Sha256, part: &[u8]) {
+    hash.update((part.len() as u64).to_le_bytes());
+    hash.update(part);
+}
+
+/// What a definition is, in one word: two that differ in anything that anybody reads differ in this.
+pub(super) fn print(definition: &Definition) -> String {
+    let text = serde_json::to_vec(definition).unwrap_or_default();
+    format!("{:x}", Sha256::digest(text))
+}
+
+/// One tool of theirs, or why it cannot be used.
+fn read(name: &str, ours: mimir_core::ToolName, tool: &Value) -> Result<Theirs, String> {
+    let words = |key: &str| tool[key].as_str().unwrap_or_default();
+    let description = words("description");
+    if description.len() > WORDS_MOST {
+        let most = text::bytes(WORDS_MOST as u64);
+        return Err(format!("its description is longer than {most}"));
+    }
+    let hints = &tool["annotations"];
+    let title = match words("title") {
+        "" => hints["title"].as_str().unwrap_or_default(),
+        title => title,
+    };
+    let mut odd = shown(description) != description || shown(title) != title || shown(name) != name;
+    let input_schema = match &tool["inputSchema"] {
+        Value::Null => return Err("it has no input schema".to_owned()),
+        schema => self::schema("input", schema, &mut odd)?,
+    };
+    let output_schema = match &tool["outputSchema"] {
+        Value::Null => None,
+        schema => Some(self::schema("output", schema, &mut odd)?),
+    };
+    let all = format!("{title}\n{}\n{}", shown(description), input_schema.as_str());
+    let flags = flags(&all, odd);
+    let hint = |key: &str| hints[key].as_bool();
+    let destructive = hint("destructiveHint") == Some(true);
+    Ok(Theirs {
+        name: name.to_owned(),
+        definition: Definition {
+            name: ours,
+            title: (!title.is_empty())
+                .then(|| text::visible(text::prefix(&shown(title), NAME_MOST))),
+            description: shown(description),
+            group: Group::System,
+            input_schema,
+            output_schema,
+            // Whatever it says of itself: only a person makes this less.
+            approval: Decision::Ask,
+            risk: match destructive || !flags.is_empty() {
+                true => Risk::High,
+                false => Risk::Medium,
+            },
+            hints: Hints {
+                read_only: hint("readOnlyHint") == Some(true) && !destructive,
+                destructive,
+                idempotent: hint("idempotentHint") == Some(true),
+                // Nobody knows where a server is connected to, whatever it says.
+                open_world: true,
+            },
+            needs: Needs::default(),
+        },
+        flags,
+    })
+}
+
+fn schema(which: &str, theirs: &Value, odd: &mut bool) -> Result<Schema, String> {
+    let mut theirs = theirs.clone();
+    *odd |= show_value(&mut theirs);
+    let text = theirs.to_string();
+    if text.len() > SCHEMA_MOST {
+        let most = text::bytes(SCHEMA_MOST as u64);
+        return Err(format!("its {which} schema is longer than {most}"));
+    }
+    Schema::parse(&text).map_err(|error| {
+        let error = error.to_string();
+        format!(
+            "its {which} schema is none: {}",
+            text::visible(text::prefix(&error, NAME_MOST))
+        )
+    })
+}

@@ -1,0 +1,134 @@
+//! A server's answer as a result of ours.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mimir_core::backend::Raw;
+use mimir_core::limits::Limits;
+use mimir_core::outcome::Output;
+use mimir_core::{Code, Content, ToolError};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
+
+/// What a call that was answered comes to, within its limits.
+pub(super) fn raw(result: ServerResult, limits: &Limits) -> Raw {
+    let fault = |message: &str| Raw::failed(ToolError::new(Code::ExecutionError, message));
+    match result {
+        ServerResult::CallToolResult(result) => of_tool(result, limits),
+        ServerResult::InputRequiredResult(_) => Raw::failed(ToolError::new(
+            Code::Unavailable,
+            "the server wants to ask a person or a model before it answers, which mimir does not let servers do",
+        )),
+        ServerResult::CreateTaskResult(_) => {
+            fault("the server made a task of the call that nobody asked for")
+        }
+        // A result without content and structure.
+        ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => {
+            of_tool(CallToolResult::success(Vec::new()), limits)
+        }
+        _ => fault("the server's answer is no result of a tool"),
+    }
+}
+
+fn of_tool(result: CallToolResult, limits: &Limits) -> Raw {
+    let failed = result.is_error == Some(true);
+    let mut room = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
+    let mut truncated = false;
+    let mut content = Vec::new();
+    for block in result.content {
+        let part = match part(block) {
+            Ok(part) => part,
+            Err(error) => return Raw::failed(error),
+        };
+        if part.len() > room {
+            truncated = true;
+            // Half a picture is none; half a text is.
+            if let Content::Text { text } = part {
+                let text = mimir_core::text::prefix_bytes(&text, room);
+                content.push(Content::text(text));
+            }
+            break;
+        }
+        room -= part.len();
+        content.push(part);
+    }
+    let result = match failed {
+        true => Err(ToolError::new(Code::ExecutionError, words(&content))),
+        false => Ok(Output {
+            content,
+            structured: result.structured_content,
+            exit_code: None,
+        }),
+    };
+    Raw {
+        truncated,
+        ..result.into()
+    }
+}
+
+fn words(content: &[Content]) -> String {
+    let texts = content.iter().filter_map(|part| match part {
+        Content::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    let texts: Vec<&str> = texts.collect();
+    match texts.is_empty() {
+        true => "the server's tool failed and does not say why".to_owned(),
+        false => texts.join("\n"),
+    }
+}
+
+fn part(block: ContentBlock) -> Result<Content, ToolError> {
+    let bytes = |data: &str| {
+        STANDARD.decode(data.trim()).map_err(|_| {
+            let message = "the server's answer has data that is no base64";
+            ToolError::new(Code::ExecutionError, message)
+        })
+    };
+    Ok(match block {
+        ContentBlock::Text(text) => Content::text(text.text),
+        ContentBlock::Image(image) => Content::Image {
+            data: bytes(&image.data)?,
+            mime_type: image.mime_type,
+        },
+        ContentBlock::Audio(audio) => Content::Audio {
+            data: bytes(&audio.data)?,
+            mime_type: audio.mime_type,
+        },
+        ContentBlock::Resource(resource) => match resource.resource {
+            ResourceContents::TextResourceContents {
+                uri,
+                mime_type,
+                text,
+                ..
+            } => Content::File {
+                data: text.into_bytes(),
+                mime_type: mime_type.unwrap_or_else(|| "text/plain".to_owned()),
+                name: last(&uri),
+            },
+            ResourceContents::BlobResourceContents {
+                uri,
+                mime_type,
+                blob,
+                ..
+            } => Content::File {
+                data: bytes(&blob)?,
+                mime_type: mime_type.unwrap_or_else(|| "application/octet-stream".to_owned()),
+                name: last(&uri),
+            },
+            _ => return Err(strange()),
+        },
+        ContentBlock::ResourceLink(link) => Content::text(format!("{}: {}", link.name, link.uri)),
+        _ => return Err(strange()),
+    })
+}
+
+fn strange() -> ToolError {
+    let message = "the server's answer has a part of a kind that is not known here";
+    ToolError::new(Code::ExecutionError, message)
+}
+
+/// The name of what an address leads to, without its path.
+fn last(uri: &str) -> String {
+    let name = uri.rsplit(['/', '\\']).find(|part| !part.is_empty());
+    let name = name.unwrap_or("resource");
+    mimir_core::text::visible(mimir_core::text::prefix(name, 128))
+}

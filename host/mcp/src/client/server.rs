@@ -1,0 +1,371 @@
+//! One server through its life: started when it is needed, started again after it fell, stopped when nobody asks.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as Lock, PoisonError, Weak};
+use std::time::Duration;
+
+use mimir_core::call::Observer;
+use mimir_core::launch::Launcher;
+use mimir_core::redact::Vault;
+use mimir_core::{Code, ToolError};
+use mimir_net::Client;
+use rmcp::model::{JsonObject, ServerResult};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::described::{Described, Store, print};
+use super::link::{Era, Link, Unbegun};
+use super::spec::{ServerSpec, Way};
+use super::{program, web};
+
+/// What servers need from outside.
+#[derive(Clone)]
+pub struct Deps {
+    /// Starts programs in the sandbox.
+    pub launcher: Arc<dyn Launcher>,
+    /// Has the secrets that servers are given.
+    pub vault: Arc<dyn Vault>,
+    /// Keeps what servers have said.
+    pub store: Arc<dyn Store>,
+    /// A client that reaches this URL and no other, or why it may not be reached.
+    pub client: Arc<dyn Fn(&str) -> Result<Client, ToolError> + Send + Sync>,
+}
+
+/// The longest time between two tries to start a server that fails.
+const BACKOFF_MOST: Duration = Duration::from_secs(60);
+
+/// The first of these times; each is twice the one before.
+const BACKOFF: Duration = Duration::from_secs(1);
+
+/// A server that ends sooner after its start has failed to start.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// A server's tools are asked for at most this often, however often it says that they have changed.
+const RELIST: Duration = Duration::from_secs(1);
+
+/// A server that is used.
+pub(super) struct Server {
+    pub(super) spec: ServerSpec,
+    deps: Deps,
+    state: Mutex<State>,
+    /// What it said last, and what each of its tools is by that.
+    said: Lock<Option<Said>>,
+    calls: AtomicUsize,
+    used: Lock<Instant>,
+    /// Counts how often its tools were others than before.
+    pub(super) changes: Arc<AtomicUsize>,
+}
+
+#[derive(Clone)]
+struct Said {
+    described: Arc<Described>,
+    prints: Arc<HashMap<String, String>>,
+}
+
+#[derive(Default)]
+struct State {
+    link: Option<(Arc<Link>, Instant)>,
+    failures: u32,
+    not_before: Option<Instant>,
+    era: Option<Era>,
+}
+
+impl Server {
+    pub(super) fn new(spec: ServerSpec, deps: Deps, changes: Arc<AtomicUsize>) -> Arc<Self> {
+        Arc::new(Self {
+            spec,
+            deps,
+            state: Mutex::default(),
+            said: Lock::default(),
+            calls: AtomicUsize::new(0),
+            used: Lock::new(Instant::now()),
+            changes,
+        })
+    }
+
+    /// What it said last, now or in an earlier run.
+    pub(super) fn known(&self) -> Option<Arc<Described>> {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_none() {
+            let kept = self.deps.store.read(&self.spec.key());
+            let described = kept.as_deref().and_then(Described::read);
+            *said = described.map(|described| self.said(described));
+        }
+        said.as_ref().map(|said| Arc::clone(&said.described))
+    }
+
+    /// What it says now.
+    pub(super) async fn describe(self: &Arc<Self>) -> Result<Arc<Described>, ToolError> {
+        let link = self.link().await?;
+        self.follow(&link).await?;
+        self.known()
+            .ok_or_else(|| ToolError::new(Code::Internal, "what a server has said is not there"))
+    }
+
+    /// Calls a tool, if it is still the one that was approved.
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        theirs: &str,
+        approved: &str,
+        arguments: JsonObject,
+        observer: Arc<dyn Observer>,
+    ) -> Result<ServerResult, ToolError> {
+        let _call = Call::begin(self);
+        let link = self.link().await?;
+        self.follow(&link).await?;
+        let said = self
+            .said
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let now = said.as_ref().and_then(|said| said.prints.get(theirs));
+        match now {
+            Some(now) if now == approved => {}
+            Some(_) => {
+                let message = format!(
+                    "the server `{}` says something else of this tool than it did; it cannot be called before a person has seen the difference",
+                    self.spec.name
+                );
+                let way_out = "`mimir tools list` shows its tools as they are now; `mimir tools trust NAME` shows the difference";
+                return Err(ToolError::new(Code::PermissionDenied, message)
+                    .with_way_out([way_out.to_owned()]));
+            }
+            None => {
+                let message = format!(
+                    "the server `{}` does not have this tool any more",
+                    self.spec.name
+                );
+                return Err(ToolError::new(Code::Unavailable, message));
+            }
+        }
+        link.call(theirs, arguments, observer, self.spec.call).await
+    }
+
+    /// A connection, made if there is none.
+    async fn link(self: &Arc<Self>) -> Result<Arc<Link>, ToolError> {
+        let mut state = self.state.lock().await;
+        if let Some((link, since)) = &state.link {
+            if !link.is_closed() {
+                return Ok(Arc::clone(link));
+            }
+            let fell = since.elapsed() < STEADY;
+            state.link = None;
+            match fell {
+                true => state.failed(),
+                false => state.failures = 0,
+            }
+        }
+        if let Some(until) = state.not_before
+            && let Some(left) = until.checked_duration_since(Instant::now())
+        {
+            let message = format!(
+                "the server `{}` has failed {}; it is not started again for another {:.1} s",
+                self.spec.name,
+                match state.failures {
+                    1 => "once".to_owned(),
+                    times => format!("{times} times in a row"),
+                },
+                left.as_secs_f32()
+            );
+            return Err(
+                ToolError::new(Code::Unavailable, message).with_way_out([format!(
+                    "`mimir mcp test {}` shows what is wrong",
+                    self.spec.name
+                )]),
+            );
+        }
+        let begun = match timeout(self.spec.start, self.begin(&mut state)).await {
+            Ok(begun) => begun,
+            Err(_) => {
+                let millis = self.spec.start.as_millis();
+                let message = format!(
+                    "the server `{}` was not ready within {millis} ms",
+                    self.spec.name
+                );
+                Err(ToolError::new(Code::Timeout, message))
+            }
+        };
+        match begun {
+            Ok(link) => {
+                let link = Arc::new(link);
+                state.link = Some((Arc::clone(&link), Instant::now()));
+                state.not_before = None;
+                drop(state);
+                *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&link)));
+                Ok(link)
+            }
+            Err(error) => {
+                state.failed();
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts it, or reaches it, and asks for its tools.
+    async fn begin(&self, state: &mut State) -> Result<Link, ToolError> {
+        let link = match self.begin_as(state.era.unwrap_or(Era::Handshake)).await {
+            Ok(link) => link,
+            Err(Unbegun::Failed(error)) => return Err(error),
+            // It answered, and does not know how: it may be of the other era.
+            Err(Unbegun::Refused(error)) => match self.begin_as(Era::Discovery).await {
+                Ok(link) => {
+                    state.era = Some(Era::Discovery);
+                    link
+                }
+                Err(_) => return Err(error),
+            },
+        };
+        // What it is now is what counts from here on.
+        link.take_stale();
+        self.ask(&link).await?;
+        Ok(link)
+    }
+
+    async fn begin_as(&self, era: Era) -> Result<Link, Unbegun> {
+        let Deps {
+            launcher, vault, ..
+        } = &self.deps;
+        let name = &self.spec.name;
+        match &self.spec.way {
+            Way::Program(launch) => program::begin(name, launch, era, &**launcher, &**vault).await,
+            Way::Web { url, headers } => {
+                let client = (self.deps.client)(url).map_err(Unbegun::Failed)?;
+                web::begin(name, url, headers, era, client, &**vault).await
+            }
+        }
+    }
+
+    /// Asks again what its tools are, if it has said that they have changed.
+    pub(super) async fn follow(&self, link: &Link) -> Result<(), ToolError> {
+        if !link.take_stale() {
+            return Ok(());
+        }
+        let mut asking = Asking(Some(link));
+        self.ask(link).await?;
+        asking.0 = None;
+        Ok(())
+    }
+
+    async fn ask(&self, link: &Link) -> Result<(), ToolError> {
+        let tools = link.tools(self.spec.start).await?;
+        let described = Described::new(link.server(), tools);
+        let text = serde_json::to_string(&described).unwrap_or_default();
+        let now = self.said(described);
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = said
+            .as_ref()
+            .is_some_and(|said| said.described == now.described);
+        if !same {
+            self.deps.store.write(&self.spec.key(), &text);
+            *said = Some(now);
+            drop(said);
+            self.changes.fetch_add(1, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    fn said(&self, described: Described) -> Said {
+        let (theirs, _) = described.theirs(&self.spec);
+        let prints = theirs.into_iter();
+        let prints = prints
+            .map(|tool| (tool.name, print(&tool.definition)))
+            .collect();
+        Said {
+            described: Arc::new(described),
+            prints: Arc::new(prints),
+        }
+    }
+
+    /// Whether it runs, or is reached, at the moment.
+    pub(super) async fn runs(&self) -> bool {
+        let state = self.state.lock().await;
+        state
+            .link
+            .as_ref()
+            .is_some_and(|(link, _)| !link.is_closed())
+    }
+
+    /// Stops it, unless it is in the middle of a call.
+    async fn rest(&self) {
+        let mut state = self.state.lock().await;
+        if self.calls.load(Ordering::Acquire) == 0 {
+            state.link = None;
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.load(Ordering::Acquire) == 0 && used.elapsed() >= self.spec.idle
+    }
+}
+
+impl State {
+    fn failed(&mut self) {
+        let doubled = BACKOFF.saturating_mul(1 << self.failures.min(16));
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = Some(Instant::now() + doubled.min(BACKOFF_MOST));
+    }
+}
+
+/// A question that was not answered yet: if it never is, it has to be asked again.
+struct Asking<'a>(Option<&'a Link>);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if let Some(link) = self.0.take() {
+            link.ears.still_stale();
+        }
+    }
+}
+
+/// A call that is under way.
+struct Call<'a>(&'a Server);
+
+impl<'a> Call<'a> {
+    fn begin(server: &'a Server) -> Self {
+        server.calls.fetch_add(1, Ordering::AcqRel);
+        Self(server)
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.0.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Looks after a connection: asks again when the tools have changed, and ends it when nobody uses it.
+async fn watch(server: Weak<Server>, link: Weak<Link>) {
+    let Some(idle) = server.upgrade().map(|server| server.spec.idle) else {
+        return;
+    };
+    // Often enough that nobody waits twice as long as was set, and not so often that it costs anything.
+    let pace = (idle / 4).clamp(Duration::from_millis(20), Duration::from_secs(10));
+    loop {
+        let Some(ears) = link.upgrade().map(|link| Arc::clone(&link.ears)) else {
+            return;
+        };
+        let changed = timeout(pace, ears.changed()).await.is_ok();
+        let (Some(server), Some(there)) = (server.upgrade(), link.upgrade()) else {
+            return;
+        };
+        if there.is_closed() {
+            return;
+        }
+        if changed {
+            if let Err(error) = server.follow(&there).await {
+                tracing::warn!(server = server.spec.name, %error, "it is not known what its tools are now");
+            }
+            drop((server, there));
+            sleep(RELIST).await;
+            continue;
+        }
+        if server.is_idle() {
+            drop(there);
+            server.rest().await;
+        }
+    }
+}

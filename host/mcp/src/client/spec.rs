@@ -1,0 +1,184 @@
+//! One server as the settings describe it: how it is started or reached, and in what bounds.
+
+use std::time::Duration;
+
+use mimir_core::config::{McpServer, SandboxSettings};
+use mimir_core::launch::Launch;
+use mimir_core::redact::Vault;
+use mimir_core::text::visible;
+use mimir_core::{Code, ToolError};
+use sha2::{Digest as _, Sha256};
+
+use super::names;
+
+/// A server that the settings describe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerSpec {
+    /// What a person calls it.
+    pub name: String,
+    /// What stands before the names of its tools.
+    pub prefix: String,
+    /// How it is started or reached.
+    pub way: Way,
+    /// Longest time of one call; those of the pipeline hold all the same.
+    pub call: Option<Duration>,
+    /// Longest time until it is ready.
+    pub start: Duration,
+    /// After how long without a call it is stopped.
+    pub idle: Duration,
+}
+
+/// How a server is started or reached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Way {
+    /// It is a program.
+    Program(Launch),
+    /// It is reached over HTTP.
+    Web {
+        /// Where.
+        url: String,
+        /// Headers of each request.
+        headers: Vec<(String, String)>,
+    },
+}
+
+/// The first start of a server by `npx` or `uvx` fetches it; nobody waits longer than this for an answer.
+const START: Duration = Duration::from_secs(30);
+
+/// A server that nobody has asked for that long is not part of what is being done.
+const IDLE: Duration = Duration::from_secs(300);
+
+impl ServerSpec {
+    /// The server of these settings, if it may be used; `sandbox` is that of commands.
+    pub fn new(name: &str, settings: &McpServer, sandbox: &SandboxSettings) -> Option<Self> {
+        if !settings.is_enabled() {
+            return None;
+        }
+        let pairs = |map: &std::collections::BTreeMap<String, String>| {
+            let pairs = map.iter();
+            pairs
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect()
+        };
+        let way = match (&settings.command, &settings.url) {
+            (Some(command), _) => Way::Program(Launch {
+                words: std::iter::once(command)
+                    .chain(&settings.args)
+                    .cloned()
+                    .collect(),
+                directory: settings.cwd.clone(),
+                environment: pairs(&settings.env),
+                sandbox: settings.sandbox_over(sandbox),
+            }),
+            (None, Some(url)) => Way::Web {
+                url: url.clone(),
+                headers: pairs(&settings.headers),
+            },
+            (None, None) => return None,
+        };
+        let time = |millis: Option<u64>| millis.map(Duration::from_millis);
+        Some(Self {
+            name: name.to_owned(),
+            prefix: match &settings.prefix {
+                Some(prefix) => prefix.clone(),
+                None => format!("mcp_{}_", names::word(name)),
+            },
+            way,
+            call: time(settings.timeout_ms),
+            start: time(settings.start_timeout_ms).unwrap_or(START),
+            idle: time(settings.idle_ms).unwrap_or(IDLE),
+        })
+    }
+
+    /// Where its tools say that they come from.
+    pub fn location(&self) -> String {
+        format!("mcp:{}", self.name)
+    }
+
+    /// What it is, in lines that a grant is bound to. Values of variables and headers are not among them: the lock is
+    /// there for all to read.
+    pub fn identity(&self) -> Vec<String> {
+        let names = |pairs: &[(String, String)]| {
+            let names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
+            names.join(", ")
+        };
+        let mut lines = Vec::new();
+        match &self.way {
+            Way::Program(launch) => {
+                let words = launch.words.iter().map(|word| match word.contains(' ') {
+                    true => format!("'{word}'"),
+                    false => word.clone(),
+                });
+                let words: Vec<String> = words.collect();
+                lines.push(format!("started as `{}`", words.join(" ")));
+                if let Some(directory) = &launch.directory {
+                    lines.push(format!("started in {directory}"));
+                }
+                if !launch.environment.is_empty() {
+                    lines.push(format!(
+                        "given the variables {}",
+                        names(&launch.environment)
+                    ));
+                }
+                if launch.sandbox.network_access == Some(true) {
+                    lines.push("given the network".to_owned());
+                }
+                if launch.sandbox.mode == Some(mimir_core::config::SandboxMode::None) {
+                    lines.push("in no sandbox".to_owned());
+                }
+            }
+            Way::Web { url, headers } => {
+                lines.push(format!("reached at {url}"));
+                if !headers.is_empty() {
+                    lines.push(format!("sent the headers {}", names(headers)));
+                }
+            }
+        }
+        lines.sort();
+        lines.iter().map(|line| visible(line)).collect()
+    }
+
+    /// Under which name it is remembered what its tools are.
+    pub fn key(&self) -> String {
+        let mut hash = Sha256::new();
+        for line in std::iter::once(&self.name).chain(&self.identity()) {
+            hash.update((line.len() as u64).to_le_bytes());
+            hash.update(line);
+        }
+        format!("{:x}", hash.finalize())
+    }
+}
+
+/// The pairs with `${NAME}` replaced by the secret of that name.
+pub(super) fn filled(
+    pairs: &[(String, String)],
+    vault: &dyn Vault,
+) -> Result<Vec<(String, String)>, ToolError> {
+    let each = pairs.iter();
+    let each = each.map(|(name, value)| Ok((name.clone(), fill(value, vault)?)));
+    each.collect()
+}
+
+fn fill(text: &str, vault: &dyn Vault) -> Result<String, ToolError> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, after)) = after.split_once('}') else {
+            break;
+        };
+        out.push_str(before);
+        let value = vault
+            .secret(name)
+            .map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?;
+        let Some(value) = value else {
+            let name = visible(mimir_core::text::prefix(name, 64));
+            let message = format!("the server needs the secret `{name}`, which is not kept here");
+            return Err(ToolError::new(Code::Unavailable, message)
+                .with_way_out([format!("`mimir secrets set {name}` keeps it")]));
+        };
+        out.push_str(&value);
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}

@@ -1,0 +1,286 @@
+//! A server that is reached over HTTP: rmcp's transport over the one way out.
+//!
+//! Never here: which hosts may be reached. The client that is handed in reaches this server's and no other, and
+//! redirects are not followed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use mimir_core::redact::Vault;
+use mimir_core::text::{prefix, visible};
+use mimir_core::{Code, ToolError};
+use mimir_net::{Body, Client, Error};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpClientTransportConfig,
+    StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+
+use super::ears::Ears;
+use super::link::{End, Era, Link, Unbegun};
+use super::spec::filled;
+
+/// What both forms of an answer are called.
+const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+
+/// Headers of the protocol's own.
+const SESSION: &str = "mcp-session-id";
+const LAST_EVENT: &str = "last-event-id";
+
+/// Bytes of an answer that is one message: what a call may hand back is 16 MiB, and a third more as base64.
+const MESSAGE_MOST: usize = 24 << 20;
+
+/// Bytes of an answer that says what is wrong.
+const FAULT_MOST: usize = 64 << 10;
+
+/// Characters of that which are told.
+const FAULT_SHOWN: usize = 300;
+
+type Fault = StreamableHttpError<Error>;
+type Events = futures::stream::BoxStream<'static, Result<Sse, SseError>>;
+
+/// Reaches a server and begins to speak with it.
+pub(super) async fn begin(
+    server: &str,
+    url: &str,
+    headers: &[(String, String)],
+    era: Era,
+    client: Client,
+    vault: &dyn Vault,
+) -> Result<Link, Unbegun> {
+    let headers = custom(server, &filled(headers, vault).map_err(Unbegun::Failed)?);
+    let config = StreamableHttpClientTransportConfig::with_uri(url)
+        .custom_headers(headers.map_err(Unbegun::Failed)?);
+    let transport = StreamableHttpClientTransport::with_client(Guarded(client), config);
+    let end = End::new(server);
+    Link::begin(transport, era, Ears::new(server), end, Box::new(())).await
+}
+
+/// The headers that the settings have for a server.
+fn custom(
+    server: &str,
+    pairs: &[(String, String)],
+) -> Result<HashMap<HeaderName, HeaderValue>, ToolError> {
+    let each = pairs.iter().map(|(name, value)| {
+        let fault = || {
+            let name = visible(prefix(name, FAULT_SHOWN));
+            let message = format!("mcp.servers.{server}.headers.{name} is no header");
+            ToolError::new(Code::InvalidInput, message)
+        };
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| fault())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| fault())?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    });
+    each.collect()
+}
+
+/// The guarded client, as rmcp wants one.
+#[derive(Clone)]
+struct Guarded(Client);
+
+impl Guarded {
+    async fn send(
+        &self,
+        method: Method,
+        uri: &str,
+        headers: Headers,
+        body: Bytes,
+    ) -> Result<Response<Body>, Fault> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = mimir_net::uri(uri).map_err(StreamableHttpError::Client)?;
+        *request.headers_mut() = headers.0;
+        self.0
+            .send(request)
+            .await
+            .map_err(StreamableHttpError::Client)
+    }
+}
+
+/// The headers of one request.
+struct Headers(HeaderMap);
+
+impl Headers {
+    fn new(
+        accept: &'static str,
+        session: Option<&str>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Self {
+        let mut headers: HeaderMap = custom.into_iter().collect();
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        let mut put = |name: &'static str, value: Option<String>| {
+            // What cannot be a header is no session that a server gave out.
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+                headers.insert(name, value);
+            }
+        };
+        put(SESSION, session.map(str::to_owned));
+        put(
+            AUTHORIZATION.as_str(),
+            token.map(|token| format!("Bearer {token}")),
+        );
+        Self(headers)
+    }
+
+    fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.0.insert(name, value);
+        self
+    }
+}
+
+fn kind(response: &Response<Body>) -> String {
+    let kind = response.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
+}
+
+async fn text(response: Response<Body>, most: usize) -> Result<Bytes, Fault> {
+    let body = Limited::new(response.into_body(), most).collect().await;
+    let body = body.map_err(|_| StreamableHttpError::ResponseBodyTooLarge { max_size: most })?;
+    Ok(body.to_bytes())
+}
+
+fn events(response: Response<Body>) -> Events {
+    Box::pin(SseStream::new(response.into_body()))
+}
+
+/// The answer to a server that does not know how a conversation of the newer era begins, so that it can be begun in
+/// the older one.
+fn unknown_era(message: &ClientJsonRpcMessage, status: StatusCode) -> Option<ServerJsonRpcMessage> {
+    let refuses = status.is_client_error()
+        && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    let ClientJsonRpcMessage::Request(request) = message else {
+        return None;
+    };
+    let discovers = matches!(request.request, ClientRequest::DiscoverRequest(_));
+    (refuses && discovers).then(|| {
+        let error = ErrorData::invalid_request(format!("refused with HTTP {status}"), None);
+        ServerJsonRpcMessage::error(error, Some(request.id.clone()))
+    })
+}
+
+impl StreamableHttpClient for Guarded {
+    type Error = Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Fault> {
+        let body = serde_json::to_vec(&message)?;
+        let headers = Headers::new(
+            "application/json, text/event-stream",
+            session.as_deref(),
+            token,
+            custom,
+        );
+        let headers = headers.with(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        let response = self.send(Method::POST, &uri, headers, body.into()).await?;
+        let status = response.status();
+        if status == StatusCode::UNAUTHORIZED {
+            let asks = response.headers().get(WWW_AUTHENTICATE);
+            let asks = asks.and_then(|asks| asks.to_str().ok()).unwrap_or_default();
+            let asks = visible(prefix(asks, FAULT_SHOWN));
+            return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(
+                asks,
+            )));
+        }
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        if !status.is_success() {
+            let words = text(response, FAULT_MOST).await.unwrap_or_default();
+            if let Ok(error @ ServerJsonRpcMessage::Error(_)) = serde_json::from_slice(&words) {
+                return Ok(StreamableHttpPostResponse::Json(error, None));
+            }
+            if let Some(error) = unknown_era(&message, status) {
+                return Ok(StreamableHttpPostResponse::Json(error, None));
+            }
+            let words = String::from_utf8_lossy(&words).into_owned();
+            let words = visible(prefix(&words, FAULT_SHOWN));
+            let fault = format!("HTTP {status}: {words}");
+            return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
+        }
+        let id = response.headers().get(SESSION);
+        let id = id.and_then(|id| id.to_str().ok()).map(str::to_owned);
+        match kind(&response).as_str() {
+            EVENTS => Ok(StreamableHttpPostResponse::Sse(events(response), id)),
+            JSON => {
+                let body = text(response, MESSAGE_MOST).await?;
+                // A notification needs no answer, whatever a server sends for one.
+                if body.trim_ascii().is_empty() {
+                    return Ok(StreamableHttpPostResponse::Accepted);
+                }
+                let message = serde_json::from_slice(&body)?;
+                Ok(StreamableHttpPostResponse::Json(message, id))
+            }
+            other => {
+                let kind = visible(prefix(other, FAULT_SHOWN));
+                Err(StreamableHttpError::UnexpectedContentType(Some(kind)))
+            }
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Fault> {
+        let headers = Headers::new(JSON, Some(&session), token, custom);
+        let response = self
+            .send(Method::DELETE, &uri, headers, Bytes::new())
+            .await?;
+        match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED => {
+                Err(StreamableHttpError::ServerDoesNotSupportDeleteSession)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last: Option<String>,
+        token: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Events, Fault> {
+        let mut headers = Headers::new(EVENTS, session.as_deref(), token, custom);
+        if let Some(last) = last.and_then(|last| HeaderValue::from_str(&last).ok()) {
+            headers = headers.with(HeaderName::from_static(LAST_EVENT), last);
+        }
+        let response = self.send(Method::GET, &uri, headers, Bytes::new()).await?;
+        match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            StatusCode::NOT_FOUND if session.is_some() => Err(StreamableHttpError::SessionExpired),
+            status if !status.is_success() => {
+                let fault = format!("HTTP {status}");
+                Err(StreamableHttpError::UnexpectedServerResponse(fault.into()))
+            }
+            _ if kind(&response) == EVENTS => Ok(events(response)),
+            _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What a server can do badly. None of it brings anything else down.
+
+use std::time::{Duration, Instant};
+
+use mimir_core::Code;
+use serde_json::json;
+
+use super::{Behind, Does, Script, said, text, tool};
+
+#[tokio::test]
+async fn one_that_never_answers_is_not_waited_for_and_is_told() {
+    let script = Script::new(Does::Nothing);
+    let servers = json!({"s": {"command": "s", "timeoutMs": 100}});
+    let behind = Behind::on(Default::default(), servers, &[("s", &script)])
+        .open()
+        .await;
+    let begun = Instant::now();
+    let outcome = behind.call("mcp_s_go", json!({})).await;
+    assert_eq!(
+        outcome.result().unwrap_err().code,
+        Code::Timeout,
+        "{}",
+        said(&outcome)
+    );
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    told(&script, 1).await;
+}
+
+/// Waits until a server has heard that so many calls were cancelled.
+async fn told(script: &Script, count: usize) {
+    for _ in 0..500 {
+        if script.heard("notifications/cancelled").len() == count {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{:?}", script.heard.lock().unwrap());
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
+    let script = Script::new(Does::Nothing);
+    let behind = Behind::one(&script).open().await;
+    let call = behind.call("mcp_s_go", json!({}));
+    assert!(
+        tokio::time::timeout(Duration::from_millis(200), call)
+            .await
+            .is_err()
+    );
+    told(&script, 1).await;
+    let heard = script.heard("tools/call");
+    let cancelled = script.heard("notifications/cancelled");
+    assert_eq!(cancelled[0]["params"]["requestId"], heard[0]["id"]);
+}
+
+#[tokio::test]
+async fn one_that_answers_late_or_twice_answers_nobody_else() {
+    let script = Script::new(Does::Late(Duration::from_millis(300)));
+    let servers = json!({"s": {"command": "s", "timeoutMs": 100}});
+    let behind = Behind::on(Default::default(), servers, &[("s", &script)])
+        .open()
+        .await;
+    let late = behind.call("mcp_s_go", json!({})).await;
+    assert_eq!(late.result().unwrap_err().code, Code::Timeout);
+    // Its answer comes while nobody waits for it, and the connection goes on.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let again = behind.call("mcp_s_go", json!({})).await;
+    assert_eq!(again.result().unwrap_err().code, Code::Timeout);
+    assert_eq!(script.started.load(std::sync::atomic::Ordering::SeqCst), 1);
+
+    let behind = Behind::one(&Script::new(Does::Twice)).open().await;
+    for _ in 0..3 {
+        assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "first");
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_notifications_is_not_heard_to_its_end() {
+    let script = Script::new(Does::Floods(50_000));
+    let behind = Behind::one(&script).open().await;
+    let outcome = behind.call("mcp_s_go", json!({})).await;
+    assert_eq!(said(&outcome), "after the flood");
+}
+
+#[tokio::test]
+async fn one_that_crashes_is_started_again() {
+    let script = Script::new(Does::Crashes);
+    let behind = Behind::one(&script).open().await;
+    let outcome = behind.call("mcp_s_go", json!({})).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::ExecutionError, "{error}");
+    assert!(error.message.contains("ended"), "{error}");
+    // It ended right after its start, so it is not started again at once.
+    let at_once = behind.call("mcp_s_go", json!({})).await;
+    let error = at_once.result().unwrap_err();
+    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert!(error.message.contains("not started again"), "{error}");
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    behind.call("mcp_s_go", json!({})).await;
+    assert_eq!(script.started.load(std::sync::atomic::Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn one_that_does_not_start_says_why_and_takes_no_other_along() {
+    let dead = Script::new(Does::Answers(text("never")));
+    dead.stillborn
+        .store(true, std::sync::atomic::Ordering::SeqCst);
+    let slow = Script {
+        slow_start: Duration::from_secs(60),
+        ..Script::new(Does::Answers(text("never")))
+    };
+    let good = Script::new(Does::Answers(text("hello")));
+    let servers = json!({
+        "dead": {"command": "dead"},
+        "slow": {"command": "slow", "startTimeoutMs": 200},
+        "good": {"command": "good"},
+    });
+    let scripts = [("dead", &dead), ("slow", &slow), ("good", &good)];
+    let behind = Behind::on(Default::default(), servers, &scripts);
+    let found = behind.servers.load().await;
+    let left_out: Vec<_> = found.quarantined.iter().collect();
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    assert!(left_out[0].reason.contains("left-pad"), "{left_out:?}");
+    assert!(!left_out[0].reason.contains('\u{1b}'), "{left_out:?}");
+    assert_eq!(left_out[1].code, Code::Timeout, "{left_out:?}");
+    assert_eq!(found.tools.len(), 1);
+    let behind = behind.open().await;
+    assert_eq!(said(&behind.call("mcp_good_go", json!({})).await), "hello");
+}
+
+#[tokio::test]
+async fn one_that_hangs_at_its_end_is_killed() {
+    let script = Script {
+        stubborn: true,
+        ..Script::new(Does::Answers(text("hello")))
+    };
+    let servers = json!({"s": {"command": "s", "idleMs": 50}});
+    let behind = Behind::on(Default::default(), servers, &[("s", &script)])
+        .open()
+        .await;
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "hello");
+    for _ in 0..100 {
+        if script.killed.load(std::sync::atomic::Ordering::SeqCst) == 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("it was not killed");
+}
+
+#[tokio::test]
+async fn a_hundred_megabytes_are_a_limit_and_a_few_are_cut() {
+    let behind = Behind::one(&Script::new(Does::Huge(100 << 20)))
+        .open()
+        .await;
+    let outcome = behind.call("mcp_s_go", json!({})).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    let behind = Behind::one(&Script::new(Does::Huge(2 << 20))).open().await;
+    let outcome = behind.call("mcp_s_go", json!({})).await;
+    assert!(outcome.result().is_ok() && outcome.truncated());
+    assert!(said(&outcome).len() < 110_000);
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_message_is_passed_over() {
+    let behind = Behind::one(&Script::new(Does::Prints)).open().await;
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "said");
+}
+
+#[tokio::test]
+async fn an_error_of_the_protocol_is_a_failure_that_can_be_shown() {
+    let behind = Behind::one(&Script::new(Does::Refuses)).open().await;
+    let outcome = behind.call("mcp_s_go", json!({})).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::ExecutionError);
+    assert!(error.message.contains("way (-32602)"), "{error}");
+    assert!(!error.message.contains('\u{1b}'), "{error}");
+}
+
+#[tokio::test]
+async fn names_that_collide_and_schemas_that_are_none_are_left_out_alone() {
+    let script = Script::new(Does::Answers(text("hello")));
+    let mut bad = tool("bad");
+    bad["inputSchema"] = json!({"type": "nonsense"});
+    let mut list = tool("list");
+    list["inputSchema"] = json!([1]);
+    let mut out = tool("out");
+    out["outputSchema"] = json!({"type": "object", "properties": 5});
+    *script.tools.lock().unwrap() = vec![
+        tool("go"),
+        tool("go"),
+        tool("re-read"),
+        tool("re_read"),
+        bad,
+        list,
+        out,
+        json!({"description": "no name"}),
+        json!(5),
+    ];
+    let behind = Behind::one(&script);
+    let found = behind.servers.load().await;
+    let names: Vec<_> = found
+        .tools
+        .iter()
+        .map(|tool| tool.name().to_string())
+        .collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    assert!(names.contains(&"mcp_s_go".to_owned()) && names.contains(&"mcp_s_re_read".to_owned()));
+    let reasons: Vec<_> = found
+        .quarantined
+        .iter()
+        .map(|one| one.reason.as_str())
+        .collect();
+    assert_eq!(reasons.len(), 6, "{reasons:#?}");
+    let behind = behind.open().await;
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "hello");
+}
+
+#[tokio::test]
+async fn a_result_that_is_not_what_was_promised_is_a_failure() {
+    let script = Script::new(Does::Answers(json!({
+        "content": [], "structuredContent": {"sum": "three"},
+    })));
+    script.tools.lock().unwrap()[0]["outputSchema"] =
+        json!({"type": "object", "properties": {"sum": {"type": "integer"}}});
+    let behind = Behind::one(&script).open().await;
+    let outcome = behind.call("mcp_s_go", json!({})).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::ExecutionError);
+    assert!(error.message.contains("/sum"), "{error}");
+}

@@ -1,0 +1,130 @@
+//! When servers are started and stopped, and what they are given.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use mimir_core::Code;
+use mimir_core::config::SandboxMode;
+use serde_json::json;
+
+use super::{Behind, Does, Script, Shelf, said, text};
+
+#[tokio::test]
+async fn nothing_starts_for_those_who_use_nothing() {
+    let script = Script::new(Does::Answers(text("hello")));
+    let shelf: Arc<Shelf> = Arc::default();
+    let servers = json!({"s": {"command": "s"}});
+    let first = Behind::on(Arc::clone(&shelf), servers.clone(), &[("s", &script)]);
+    assert_eq!(first.servers.known().unseen, 1);
+    assert_eq!(
+        script.started.load(Ordering::SeqCst),
+        0,
+        "to look is not to start"
+    );
+    assert_eq!(first.servers.load().await.tools.len(), 1);
+    assert_eq!(script.started.load(Ordering::SeqCst), 1);
+    // Another process knows what this one has seen.
+    let second = Behind::on(Arc::clone(&shelf), servers, &[("s", &script)]);
+    let found = second.servers.known();
+    assert_eq!((found.tools.len(), found.unseen), (1, 0));
+    let second = second.open().await;
+    assert_eq!(script.started.load(Ordering::SeqCst), 1);
+    assert_eq!(said(&second.call("mcp_s_go", json!({})).await), "hello");
+    assert_eq!(script.started.load(Ordering::SeqCst), 2);
+    // What is another server is not known by that.
+    let other = json!({"s": {"command": "s", "args": ["--other"]}});
+    let third = Behind::on(shelf, other, &[("s", &script)]);
+    assert_eq!(third.servers.known().unseen, 1);
+}
+
+#[tokio::test]
+async fn an_idle_server_is_stopped_and_comes_back() {
+    let script = Script::new(Does::Answers(text("hello")));
+    let servers = json!({"s": {"command": "s", "idleMs": 100}});
+    let behind = Behind::on(Arc::default(), servers, &[("s", &script)])
+        .open()
+        .await;
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "hello");
+    for _ in 0..200 {
+        if script.ended.load(Ordering::SeqCst) > 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!behind.servers.runs("s").await);
+    assert_eq!(
+        script.killed.load(Ordering::SeqCst),
+        0,
+        "it ended by itself"
+    );
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "hello");
+}
+
+#[tokio::test]
+async fn a_call_keeps_its_server_however_long_it_takes() {
+    let script = Script::new(Does::Late(Duration::from_millis(600)));
+    let servers = json!({"s": {"command": "s", "idleMs": 50}});
+    let behind = Behind::on(Arc::default(), servers, &[("s", &script)])
+        .open()
+        .await;
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "late");
+}
+
+#[tokio::test]
+async fn a_server_gets_what_the_settings_say() {
+    let script = Script::new(Does::Answers(text("hello")));
+    let servers = json!({"s": {
+        "command": "s", "args": ["-a", "b"], "cwd": "sub", "env": {"PLAIN": "x", "TOKEN": "a${KEY}b"},
+        "sandbox": "none", "networkAccess": true, "bindMounts": ["/data"], "prefix": "mine_",
+    }});
+    let behind = Behind::on(Arc::default(), servers, &[("s", &script)]);
+    let found = behind.servers.load().await;
+    assert_eq!(found.tools[0].name().as_str(), "mine_go");
+    let launch = script.launch.lock().unwrap().clone().unwrap();
+    assert_eq!(launch.words, ["s", "-a", "b"]);
+    assert_eq!(launch.directory.as_deref(), Some("sub"));
+    let token = ("TOKEN".to_owned(), "as3cr3t-value-of-the-keyb".to_owned());
+    assert!(launch.environment.contains(&token), "{launch:?}");
+    assert_eq!(launch.sandbox.mode, Some(SandboxMode::None));
+    assert_eq!(launch.sandbox.network_access, Some(true));
+    assert_eq!(launch.sandbox.bind_mounts[0].at, "/data");
+    // What a grant is bound to names it and has no value of it.
+    let identity = found.tools[0].origin.imports.join("\n");
+    assert!(
+        identity.contains("TOKEN") && !identity.contains("s3cr3t"),
+        "{identity}"
+    );
+}
+
+#[tokio::test]
+async fn a_secret_that_is_not_kept_starts_nothing_and_says_what_keeps_it() {
+    let script = Script::new(Does::Answers(text("hello")));
+    let servers = json!({"s": {"command": "s", "env": {"TOKEN": "${OTHER}"}}});
+    let behind = Behind::on(Arc::default(), servers, &[("s", &script)]);
+    let error = behind.servers.test("s").await.unwrap().unwrap_err();
+    assert_eq!(error.code, Code::Unavailable);
+    assert!(
+        error.way_out[0].contains("mimir secrets set OTHER"),
+        "{error:?}"
+    );
+    assert_eq!(script.started.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn one_that_is_switched_off_is_not_there() {
+    let script = Script::new(Does::Answers(text("hello")));
+    let servers = json!({"s": {"command": "s", "enabled": false}});
+    let behind = Behind::on(Arc::default(), servers, &[("s", &script)]);
+    assert!(behind.servers.is_empty() && behind.servers.load().await.tools.is_empty());
+}
+
+#[tokio::test]
+async fn a_prefix_of_nothing_is_a_name_of_their_own() {
+    let script = Script::new(Does::Answers(text("hello")));
+    let servers = json!({"s": {"command": "s", "prefix": ""}});
+    let behind = Behind::on(Arc::default(), servers, &[("s", &script)])
+        .open()
+        .await;
+    assert_eq!(said(&behind.call("go", json!({})).await), "hello");
+}

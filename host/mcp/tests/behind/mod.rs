@@ -1,0 +1,396 @@
+//! Servers behind mimir: what they do well, and everything that they can do badly. They are tasks of the test at the
+//! other end of a pipe, started where a program would be.
+
+mod faults;
+mod life;
+mod pins;
+mod theirs;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mimir_core::backend::BoxFuture;
+use mimir_core::config::Config;
+use mimir_core::launch::{Hold, Launch, Launched, Launcher};
+use mimir_core::{Outcome, Redactor, Tool, ToolError};
+use mimir_mcp::client::{Deps, Servers, Store};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
+use tokio::sync::Notify;
+
+use super::kit::Room;
+
+/// What a server does with a call of one of its tools.
+#[derive(Debug, Clone)]
+pub enum Does {
+    /// Answers with a result.
+    Answers(Value),
+    /// Answers with an error of the protocol.
+    Refuses,
+    /// Says nothing, ever.
+    Nothing,
+    /// Answers after a while.
+    Late(Duration),
+    /// Answers two times.
+    Twice,
+    /// Sends so many notifications, and answers.
+    Floods(usize),
+    /// Ends.
+    Crashes,
+    /// Answers with a text of so many bytes.
+    Huge(usize),
+    /// Reports progress, and answers.
+    Reports(usize),
+    /// Asks for this itself, and answers with what it was told.
+    Asks(&'static str),
+    /// Writes what is no message, and answers.
+    Prints,
+}
+
+/// A server as a test wants it.
+#[derive(Clone)]
+pub struct Script {
+    pub tools: Arc<Mutex<Vec<Value>>>,
+    pub does: Does,
+    /// Ends before it has said anything.
+    pub stillborn: Arc<AtomicBool>,
+    /// Does not answer before this.
+    pub slow_start: Duration,
+    /// Goes on when its input has ended, and when it is asked to end.
+    pub stubborn: bool,
+    /// What it heard, by method.
+    pub heard: Arc<Mutex<Vec<Value>>>,
+    /// How often it was started, and how often it was killed.
+    pub started: Arc<AtomicUsize>,
+    pub killed: Arc<AtomicUsize>,
+    pub ended: Arc<AtomicUsize>,
+    /// What it was started with.
+    pub launch: Arc<Mutex<Option<Launch>>>,
+    /// Told to say that its tools have changed.
+    pub news: Arc<Notify>,
+}
+
+/// A tool of theirs.
+pub fn tool(name: &str) -> Value {
+    json!({"name": name, "description": format!("the tool {name}"), "inputSchema": {"type": "object"}})
+}
+
+/// A result of one text.
+pub fn text(words: &str) -> Value {
+    json!({"content": [{"type": "text", "text": words}]})
+}
+
+impl Script {
+    pub fn new(does: Does) -> Self {
+        Self {
+            tools: Arc::new(Mutex::new(vec![tool("go")])),
+            does,
+            stillborn: Arc::default(),
+            slow_start: Duration::ZERO,
+            stubborn: false,
+            heard: Arc::default(),
+            started: Arc::default(),
+            killed: Arc::default(),
+            ended: Arc::default(),
+            launch: Arc::default(),
+            news: Arc::default(),
+        }
+    }
+
+    pub fn heard(&self, method: &str) -> Vec<Value> {
+        let heard = self.heard.lock().unwrap();
+        heard
+            .iter()
+            .filter(|one| one["method"] == method)
+            .cloned()
+            .collect()
+    }
+
+    async fn serve(self, from: DuplexStream, mut to: DuplexStream, mut err: DuplexStream) {
+        if self.stillborn.load(Ordering::SeqCst) {
+            let _ = err.write_all(b"no such module: \x1b[31mleft-pad\n").await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            return;
+        }
+        let mut lines = BufReader::new(from).lines();
+        loop {
+            let line = tokio::select! {
+                line = lines.next_line() => line,
+                () = self.news.notified() => {
+                    let news = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                    say(&mut to, &news).await;
+                    continue;
+                }
+            };
+            let Ok(Some(line)) = line else { break };
+            let message: Value = serde_json::from_str(&line).unwrap();
+            self.heard.lock().unwrap().push(message.clone());
+            let id = message["id"].clone();
+            let answer = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+            match message["method"].as_str() {
+                Some("initialize") => {
+                    tokio::time::sleep(self.slow_start).await;
+                    let result = json!({
+                        "protocolVersion": message["params"]["protocolVersion"],
+                        "capabilities": {"tools": {"listChanged": true}},
+                        "serverInfo": {"name": "script", "version": "1.2.3"},
+                    });
+                    say(&mut to, &answer(result)).await;
+                }
+                Some("tools/list") => {
+                    let tools = self.tools.lock().unwrap().clone();
+                    say(&mut to, &answer(json!({ "tools": tools }))).await;
+                }
+                Some("tools/call") => {
+                    if self.call(&message, &mut to, &mut lines).await {
+                        return;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if self.stubborn {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Answers a call. Says whether it is the end.
+    async fn call(
+        &self,
+        message: &Value,
+        to: &mut DuplexStream,
+        lines: &mut tokio::io::Lines<BufReader<DuplexStream>>,
+    ) -> bool {
+        let id = message["id"].clone();
+        let answer = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+        match &self.does {
+            Does::Answers(result) => say(to, &answer(result.clone())).await,
+            Does::Refuses => {
+                let error = json!({"code": -32602, "message": "no \u{1b}[8mway"});
+                say(to, &json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
+            }
+            Does::Nothing => {}
+            Does::Late(after) => {
+                tokio::time::sleep(*after).await;
+                say(to, &answer(text("late"))).await;
+            }
+            Does::Twice => {
+                say(to, &answer(text("first"))).await;
+                say(to, &answer(text("second"))).await;
+            }
+            Does::Floods(count) => {
+                for at in 0..*count {
+                    let log = json!({"level": "info", "data": format!("line {at}")});
+                    let note =
+                        json!({"jsonrpc": "2.0", "method": "notifications/message", "params": log});
+                    say(to, &note).await;
+                }
+                say(to, &answer(text("after the flood"))).await;
+            }
+            Does::Crashes => return true,
+            Does::Huge(bytes) => say(to, &answer(text(&"x".repeat(*bytes)))).await,
+            Does::Reports(count) => {
+                let token = &message["params"]["_meta"]["progressToken"];
+                for at in 1..=*count {
+                    let params = json!({"progressToken": token, "progress": at, "total": count, "message": "on\u{1b}[2J it"});
+                    let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+                    say(to, &note).await;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                say(to, &answer(text("done"))).await;
+            }
+            Does::Asks(method) => {
+                let params = json!({"messages": [], "maxTokens": 1, "message": "password?", "requestedSchema": {"type": "object", "properties": {}}});
+                say(
+                    to,
+                    &json!({"jsonrpc": "2.0", "id": "mine", "method": method, "params": params}),
+                )
+                .await;
+                let told = lines.next_line().await.unwrap().unwrap();
+                say(to, &answer(text(&told))).await;
+            }
+            Does::Prints => {
+                to.write_all(b"Server listening...\n\n{\"oops\": \n")
+                    .await
+                    .unwrap();
+                say(to, &answer(text("said"))).await;
+            }
+        }
+        false
+    }
+}
+
+async fn say(to: &mut DuplexStream, message: &Value) {
+    // Nobody may read any more.
+    let _ = to.write_all(format!("{message}\n").as_bytes()).await;
+}
+
+/// The hold on a script.
+struct Held {
+    task: tokio::task::JoinHandle<()>,
+    script: Script,
+}
+
+impl Hold for Held {
+    fn wait(&mut self) -> BoxFuture<'_, Result<i32, ToolError>> {
+        Box::pin(async {
+            let _ = (&mut self.task).await;
+            self.script.ended.fetch_add(1, Ordering::SeqCst);
+            // It is gone: whoever asks again waits for nothing.
+            self.task = tokio::spawn(async {});
+            Ok(7)
+        })
+    }
+    fn terminate(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if !self.script.stubborn {
+                self.task.abort();
+            }
+        })
+    }
+    fn kill(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.script.killed.fetch_add(1, Ordering::SeqCst);
+            self.task.abort();
+        })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Starts scripts, by the first word of what is to be started.
+struct Scripts(HashMap<String, Script>);
+
+impl Launcher for Scripts {
+    fn launch(&self, launch: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
+        let script = self.0[&launch.words[0]].clone();
+        script.started.fetch_add(1, Ordering::SeqCst);
+        *script.launch.lock().unwrap() = Some(launch);
+        let (stdin, from) = tokio::io::duplex(64 << 10);
+        let (to, stdout) = tokio::io::duplex(64 << 10);
+        let (err, stderr) = tokio::io::duplex(64 << 10);
+        let task = tokio::spawn(script.clone().serve(from, to, err));
+        Box::pin(std::future::ready(Ok(Launched {
+            stdin: Box::new(stdin),
+            stdout: Box::new(stdout),
+            stderr: Box::new(stderr),
+            hold: Box::new(Held { task, script }),
+        })))
+    }
+}
+
+/// What servers said, in memory.
+#[derive(Default)]
+pub struct Shelf(Mutex<HashMap<String, String>>);
+
+impl Store for Shelf {
+    fn read(&self, key: &str) -> Option<String> {
+        self.0.lock().unwrap().get(key).cloned()
+    }
+    fn write(&self, key: &str, text: &str) {
+        self.0
+            .lock()
+            .unwrap()
+            .insert(key.to_owned(), text.to_owned());
+    }
+}
+
+/// Servers, and the pipeline before them.
+pub struct Behind {
+    pub servers: Servers,
+    pub room: Room,
+}
+
+impl Behind {
+    /// Servers with these settings; `scripts` are what their commands start.
+    pub fn on(shelf: Arc<Shelf>, servers: Value, scripts: &[(&str, &Script)]) -> Self {
+        let scripts = scripts.iter();
+        let scripts = scripts.map(|(name, script)| ((*name).to_owned(), (*script).clone()));
+        let secret = [("KEY".to_owned(), "s3cr3t-value-of-the-key".to_owned())];
+        let servers_of = Servers::new(Deps {
+            launcher: Arc::new(Scripts(scripts.collect())),
+            vault: Arc::new(Keeps(secret)),
+            store: shelf,
+            client: Arc::new(|_| panic!("nothing is reached over HTTP")),
+        });
+        let config: Config = serde_json::from_value(json!({"mcp": {"servers": servers}})).unwrap();
+        servers_of.set(&config);
+        Self {
+            servers: servers_of,
+            room: Room::new(Vec::new()),
+        }
+    }
+
+    /// One server `s`, started by `s`.
+    pub fn one(script: &Script) -> Self {
+        Self::on(
+            Arc::default(),
+            json!({"s": {"command": "s"}}),
+            &[("s", script)],
+        )
+    }
+
+    /// Its tools, as a person allows them: what is tested here is not whether it is asked.
+    pub async fn tools(&self) -> Vec<Tool> {
+        let mut tools = self.servers.load().await.tools;
+        for tool in &mut tools {
+            tool.trust = mimir_core::tool::Trust::Trusted;
+            tool.definition.approval = mimir_core::Decision::Allow;
+        }
+        tools
+    }
+
+    /// Puts its tools in place.
+    pub async fn open(self) -> Self {
+        self.room.replace(self.tools().await);
+        self
+    }
+
+    pub async fn call(&self, tool: &str, arguments: Value) -> Outcome {
+        self.room.pipeline.call(call(tool, arguments)).await
+    }
+}
+
+pub fn call(tool: &str, arguments: Value) -> mimir_core::Call {
+    let id = mimir_core::RequestId::new(std::time::SystemTime::now());
+    let context = mimir_core::CallContext {
+        // What a stranger has said in one call is not what the next one is tested for.
+        session_id: id.to_string(),
+        request_id: id,
+        conversation_id: None,
+        user: None,
+    };
+    mimir_core::Call::new(tool, arguments, context)
+}
+
+/// Knows one secret.
+struct Keeps([(String, String); 1]);
+
+impl mimir_core::redact::Vault for Keeps {
+    fn redactor(&self) -> Result<Redactor, mimir_core::redact::VaultError> {
+        Ok(Redactor::new())
+    }
+    fn secret(&self, name: &str) -> Result<Option<String>, mimir_core::redact::VaultError> {
+        let mut known = self.0.iter();
+        Ok(known
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.clone()))
+    }
+}
+
+/// The first text of a result, or the code and message of a failure.
+pub fn said(outcome: &Outcome) -> String {
+    match outcome.result() {
+        Ok(output) => match output.content.first() {
+            Some(mimir_core::Content::Text { text }) => text.clone(),
+            other => format!("{other:?}"),
+        },
+        Err(error) => error.to_string(),
+    }
+}

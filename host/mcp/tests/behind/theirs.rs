@@ -1,0 +1,107 @@
+//! What servers say and ask by themselves, and how their results arrive.
+
+use std::sync::{Arc, Mutex};
+
+use mimir_core::call::{LogLine, Observer, Progress};
+use mimir_core::outcome::TrustLevel;
+use mimir_core::{Code, Content};
+use serde_json::{Value, json};
+
+use super::{Behind, Does, Script, call, said, text};
+
+#[derive(Default)]
+struct Seen(Mutex<Vec<Progress>>);
+
+impl Observer for Seen {
+    fn progress(&self, progress: Progress) {
+        self.0.lock().unwrap().push(progress);
+    }
+    fn log(&self, _: LogLine) {}
+}
+
+#[tokio::test]
+async fn progress_is_passed_on_to_whoever_watches() {
+    let behind = Behind::one(&Script::new(Does::Reports(50))).open().await;
+    let seen = Arc::new(Seen::default());
+    let mut call = call("mcp_s_go", json!({}));
+    call.observer = seen.clone();
+    let outcome = behind.room.pipeline.call(call).await;
+    assert_eq!(said(&outcome), "done");
+    let seen = seen.0.lock().unwrap();
+    assert!(seen.len() > 10, "{}", seen.len());
+    assert!(seen.iter().all(|one| one.total == Some(50)));
+    let message = seen[0].message.as_deref().unwrap();
+    assert!(!message.contains('\u{1b}'), "{message:?}");
+}
+
+#[tokio::test]
+async fn what_was_not_declared_is_not_served() {
+    for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
+        let script = Script::new(Does::Asks(method));
+        let behind = Behind::one(&script).open().await;
+        let told = said(&behind.call("mcp_s_go", json!({})).await);
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["error"]["code"], -32601, "{method}: {told}");
+        let hello = &script.heard("initialize")[0];
+        assert_eq!(hello["params"]["capabilities"], json!({}));
+    }
+}
+
+#[tokio::test]
+async fn a_result_arrives_whole_labelled_and_on_record() {
+    let script = Script::new(Does::Answers(json!({
+        "content": [
+            {"type": "text", "text": "words"},
+            {"type": "image", "data": "AAEC", "mimeType": "image/png"},
+            {"type": "resource", "resource": {"uri": "file:///a/b.txt", "text": "file"}},
+            {"type": "resource_link", "uri": "https://example.com/x", "name": "x"},
+        ],
+        "structuredContent": {"a": 1},
+    })));
+    let behind = Behind::one(&script).open().await;
+    let outcome = behind.call("mcp_s_go", json!({"n": 1})).await;
+    let output = outcome.result().unwrap();
+    assert_eq!(output.content.len(), 4);
+    let image = Content::Image {
+        data: vec![0, 1, 2],
+        mime_type: "image/png".into(),
+    };
+    assert_eq!(output.content[1], image);
+    assert!(matches!(&output.content[2], Content::File { name, .. } if name == "b.txt"));
+    assert_eq!(output.structured, Some(json!({"a": 1})));
+    assert_eq!(outcome.label().trust, TrustLevel::Untrusted);
+    assert_eq!(outcome.label().origin, "mcp:mcp_s_go");
+    assert_eq!(behind.room.audit.codes(), [Value::Null]);
+    let heard = &script.heard("tools/call")[0]["params"];
+    assert_eq!(
+        (&heard["name"], &heard["arguments"]),
+        (&json!("go"), &json!({"n": 1}))
+    );
+}
+
+#[tokio::test]
+async fn a_failure_and_data_that_is_none_are_failures() {
+    let mut failed = text("it broke");
+    failed["isError"] = json!(true);
+    let none = json!({"content": [{"type": "image", "data": "%%%", "mimeType": "image/png"}]});
+    for (result, words) in [(failed, "it broke"), (none, "base64")] {
+        let behind = Behind::one(&Script::new(Does::Answers(result)))
+            .open()
+            .await;
+        let outcome = behind.call("mcp_s_go", json!({})).await;
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::ExecutionError);
+        assert!(error.message.contains(words), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_never_reach_it() {
+    let script = Script::new(Does::Answers(text("hello")));
+    script.tools.lock().unwrap()[0]["inputSchema"] =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let behind = Behind::one(&script).open().await;
+    let outcome = behind.call("mcp_s_go", json!({"n": "x"})).await;
+    assert_eq!(outcome.result().unwrap_err().code, Code::InvalidInput);
+    assert!(script.heard("tools/call").is_empty());
+}
