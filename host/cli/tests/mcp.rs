@@ -7,12 +7,17 @@
 
 mod kit;
 
+#[path = "kit/agent.rs"]
+#[expect(dead_code, reason = "an agent can do more than is tested here")]
+mod agent;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use kit::run;
+use agent::Agent;
+use kit::{mimir, run};
 use serde_json::{Value, json};
 
 /// A server in the shell's own words: it greets whom it is told to, and says what it was given.
@@ -166,6 +171,54 @@ fn a_server_that_came_with_a_checkout_starts_after_it_was_accepted() {
     assert_eq!(code, 0, "{err}");
     let (code, _, err) = run(home, &["mcp", "test", "greeter"]);
     assert_eq!((code, starts(home)), (0, 1), "{err}");
+}
+
+#[test]
+fn an_agent_has_the_tools_of_servers_and_hears_of_new_ones() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let add = [
+        "mcp",
+        "add",
+        "greeter",
+        "--env",
+        "WHO=me",
+        "--",
+        "sh",
+        "server.sh",
+    ];
+    assert_eq!(run(home, &add).0, 0);
+    let mut agent = Agent::start(home);
+    agent.hello(json!({}));
+    // Its tools are asked for while others are served.
+    let listed =
+        |agent: &mut Agent| agent.request("tools/list", json!({}))["result"]["tools"].to_string();
+    let begun = std::time::Instant::now();
+    while !listed(&mut agent).contains("mcp_greeter_greet") {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(30));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // Nobody can be asked: the answer is no.
+    let refused = agent.call("mcp_greeter_greet", json!({"name": "x"}));
+    assert_eq!(refused["isError"], true, "{refused}");
+    assert_eq!(run(home, &["mcp", "remove", "greeter"]).0, 0);
+    while listed(&mut agent).contains("mcp_greeter_greet") {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_block_that_is_no_server_is_refused_with_its_line() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let config = "mcp:\n  servers:\n    both: {command: sh, url: 'http://localhost'}\n";
+    std::fs::write(home.join(".mimir/config.yml"), config).unwrap();
+    let (code, out, err) = run(home, &["config", "check"]);
+    assert_eq!(code, 2, "{out}{err}");
+    assert!(format!("{out}{err}").contains("config.yml:3"), "{out}{err}");
+    let bad = ["mcp", "add", "x", "--url", "http://localhost", "--", "sh"];
+    assert_eq!(run(home, &bad).0, 2);
 }
 
 #[test]

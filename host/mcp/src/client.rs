@@ -22,6 +22,6 @@ mod spec;
 mod web;
 
 pub use described::{Described, Store};
-pub use server::Deps;
+pub use server::{Clients, Deps};
 pub use servers::{Found, Servers, Tried};
 pub use spec::{ServerSpec, Way};

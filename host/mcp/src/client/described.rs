@@ -1,13 +1,14 @@
 //! What a server says that its tools are: read leniently, tool by tool, made safe to show, and kept for the next time.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use mimir_core::backend::Backend;
 use mimir_core::needs::Needs;
 use mimir_core::registry::Quarantined;
 use mimir_core::text;
 use mimir_core::tool::{Origin, Source, Trust};
-use mimir_core::{Code, Decision, Definition, Group, Hints, Risk, Schema, Tool};
+use mimir_core::{Code, Decision, Definition, Group, Hints, Risk, Schema, Tool, ToolError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -37,6 +38,43 @@ pub trait Store: Send + Sync {
     fn read(&self, key: &str) -> Option<String>;
     /// Keeps a text under this name.
     fn write(&self, key: &str, text: &str);
+}
+
+/// That a server could not be asked, and when.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Failed {
+    /// Seconds since 1970.
+    at: u64,
+    pub(super) code: Code,
+    pub(super) reason: String,
+}
+
+/// How long those who only look leave a server alone that failed: to try costs as long as it may take to start.
+const ALONE: u64 = 300;
+
+impl Failed {
+    /// It failed now.
+    pub(super) fn now(error: &ToolError) -> Self {
+        Self {
+            at: seconds(),
+            code: error.code,
+            reason: error.message.clone(),
+        }
+    }
+
+    /// What was kept, if it is not too long ago.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let failed: Self = serde_json::from_str(text).ok()?;
+        // A clock that was set back makes no failure last for ever.
+        let since = seconds().checked_sub(failed.at)?;
+        (since < ALONE).then_some(failed)
+    }
+}
+
+fn seconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
 }
 
 /// Tools of one server that are looked at. No model chooses among more.

@@ -29,10 +29,16 @@ const MESSAGE_MOST: usize = 500;
 const LOG_MOST: u32 = 1_000;
 const LINE_MOST: usize = 4_096;
 
+/// Who watches a call, and how much was told already.
+struct Watcher {
+    observer: Arc<dyn Observer>,
+    told: u32,
+}
+
 /// Hears one server.
 pub(super) struct Ears {
     server: String,
-    watching: Mutex<HashMap<ProgressToken, (Arc<dyn Observer>, u32)>>,
+    watching: Mutex<HashMap<ProgressToken, Watcher>>,
     logged: Mutex<u32>,
     /// Whether its tools may be others than when it was asked last.
     stale: AtomicBool,
@@ -54,7 +60,7 @@ impl Ears {
     /// Hands the progress of a call to whoever watches it.
     pub(super) fn watch(&self, token: ProgressToken, observer: Arc<dyn Observer>) {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        watching.insert(token, (observer, 0));
+        watching.insert(token, Watcher { observer, told: 0 });
     }
 
     /// The call has ended: what comes later is nobody's.
@@ -133,14 +139,14 @@ impl ClientHandler for Hearing {
                 .watching
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let Some((observer, told)) = watching.get_mut(&progress.progress_token) else {
+            let Some(watcher) = watching.get_mut(&progress.progress_token) else {
                 return;
             };
-            *told += 1;
-            if *told > PROGRESS_MOST {
+            watcher.told += 1;
+            if watcher.told > PROGRESS_MOST {
                 return;
             }
-            Arc::clone(observer)
+            Arc::clone(&watcher.observer)
         };
         // What is no number of steps is none at all.
         let steps = |number: f64| number.max(0.0) as u64;

@@ -14,7 +14,7 @@ use rmcp::model::{JsonObject, ServerResult};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::described::{Described, Store, print};
+use super::described::{Described, Failed, Store, print};
 use super::link::{Era, Link, Unbegun};
 use super::spec::{ServerSpec, Way};
 use super::{program, web};
@@ -29,8 +29,11 @@ pub struct Deps {
     /// Keeps what servers have said.
     pub store: Arc<dyn Store>,
     /// A client that reaches this URL and no other, or why it may not be reached.
-    pub client: Arc<dyn Fn(&str) -> Result<Client, ToolError> + Send + Sync>,
+    pub client: Arc<Clients>,
 }
+
+/// Gives the client that reaches a URL.
+pub type Clients = dyn Fn(&str) -> Result<Client, ToolError> + Send + Sync;
 
 /// The longest time between two tries to start a server that fails.
 const BACKOFF_MOST: Duration = Duration::from_secs(60);
@@ -101,6 +104,21 @@ impl Server {
         self.follow(&link).await?;
         self.known()
             .ok_or_else(|| ToolError::new(Code::Internal, "what a server has said is not there"))
+    }
+
+    /// The same for those who only look: one that failed a moment ago is left alone.
+    pub(super) async fn look(self: &Arc<Self>) -> Result<Arc<Described>, ToolError> {
+        let key = format!("{}-failed", self.spec.key());
+        let failed = self.deps.store.read(&key);
+        if let Some(failed) = failed.as_deref().and_then(Failed::read) {
+            return Err(ToolError::new(failed.code, failed.reason));
+        }
+        let described = self.describe().await;
+        if let Err(error) = &described {
+            let failed = serde_json::to_string(&Failed::now(error)).unwrap_or_default();
+            self.deps.store.write(&key, &failed);
+        }
+        described
     }
 
     /// Calls a tool, if it is still the one that was approved.

@@ -103,7 +103,7 @@ impl Servers {
                 Some(described) => Err(described),
                 None => {
                     let server = Arc::clone(&server);
-                    Ok(tokio::spawn(async move { server.describe().await }))
+                    Ok(tokio::spawn(async move { server.look().await }))
                 }
             };
             asked.push((server, task));

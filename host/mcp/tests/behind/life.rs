@@ -39,6 +39,25 @@ async fn nothing_starts_for_those_who_use_nothing() {
 }
 
 #[tokio::test]
+async fn one_that_failed_is_left_alone_by_those_who_only_look() {
+    let script = Script::new(Does::Answers(text("hello")));
+    script.stillborn.store(true, Ordering::SeqCst);
+    let shelf: Arc<Shelf> = Arc::default();
+    let servers = json!({"s": {"command": "s"}});
+    for _ in 0..3 {
+        // Each time as another process does.
+        let behind = Behind::on(Arc::clone(&shelf), servers.clone(), &[("s", &script)]);
+        let found = behind.servers.load().await;
+        assert!(found.quarantined[0].reason.contains("mimir mcp test s"));
+    }
+    assert_eq!(script.started.load(Ordering::SeqCst), 1);
+    script.stillborn.store(false, Ordering::SeqCst);
+    let behind = Behind::on(shelf, servers, &[("s", &script)]);
+    assert!(behind.servers.test("s").await.unwrap().is_ok());
+    assert_eq!(behind.servers.load().await.tools.len(), 1);
+}
+
+#[tokio::test]
 async fn an_idle_server_is_stopped_and_comes_back() {
     let script = Script::new(Does::Answers(text("hello")));
     let servers = json!({"s": {"command": "s", "idleMs": 100}});
