@@ -100,7 +100,7 @@ Examples:
     /// Use other people's MCP servers, and have agents use this one
     #[command(after_help = "\
 Examples:
-  mimir mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  mimir mcp add files --sandbox none -- npx -y @modelcontextprotocol/server-filesystem .
   mimir mcp add search --url https://example.com/mcp --header 'Authorization=Bearer ${SEARCH_KEY}'
   mimir mcp test files           start it, and show what its tools say
   mimir mcp import               take over the servers of Claude, Codex, Cursor and VS Code

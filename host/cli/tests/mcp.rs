@@ -306,16 +306,25 @@ fn answer(mut stream: std::net::TcpStream, seen: &Mutex<Vec<String>>) {
             Some("tools/call") => json!({"content": [{"type": "text", "text": "over http"}]}),
             _ => Value::Null,
         };
+        let called = message["method"] == "tools/call";
         let (status, body) = match result {
             Value::Null if head.starts_with("post") => ("202 Accepted", String::new()),
             Value::Null => ("405 Method Not Allowed", String::new()),
-            result => (
-                "200 OK",
-                json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string(),
+            result => {
+                let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+                ("200 OK", body.to_string())
+            }
+        };
+        // Both forms of an answer: a call is answered by an event.
+        let (kind, body) = match called {
+            true => (
+                "text/event-stream",
+                format!("event: message\ndata: {body}\n\n"),
             ),
+            false => ("application/json", body),
         };
         let answer = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nmcp-session-id: abc\r\ncontent-length: {}\r\n\r\n{body}",
+            "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nmcp-session-id: abc\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
         if stream.write_all(answer.as_bytes()).is_err() {

@@ -144,7 +144,8 @@ impl Script {
                     say(&mut to, &answer(json!({ "tools": tools }))).await;
                 }
                 Some("tools/call") => {
-                    if self.call(&message, &mut to, &mut lines).await {
+                    let ended = self.call(&message, &mut to, &mut lines).await;
+                    if ended {
                         return;
                     }
                 }

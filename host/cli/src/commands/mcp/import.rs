@@ -183,6 +183,14 @@ fn ours(theirs: &Value, hints: &mut Vec<String>) -> (Value, Option<String>) {
     let is = theirs["type"].as_str().unwrap_or_default();
     put("command", &theirs["command"]);
     put("args", &theirs["args"]);
+    if let Some(program) = theirs["command"]
+        .as_str()
+        .filter(|program| fetches(program))
+    {
+        hints.push(format!(
+            "`{program}` fetches the server from the network, which the sandbox does not have: `sandbox: none` in its block lets it"
+        ));
+    }
     put("env", &variables(&theirs["env"], hints));
     put("cwd", &theirs["cwd"]);
     put("url", &theirs["url"]);
@@ -205,6 +213,16 @@ fn ours(theirs: &Value, hints: &mut Vec<String>) -> (Value, Option<String>) {
     let fault =
         (is == "sse").then(|| "it is of a form of HTTP (SSE) that is not used any more".to_owned());
     (block.into(), fault)
+}
+
+/// Whether a program is one that fetches what it runs.
+fn fetches(program: &str) -> bool {
+    let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
+    let name = name.split('.').next().unwrap_or(name);
+    matches!(
+        name,
+        "npx" | "bunx" | "pnpx" | "uvx" | "pipx" | "docker" | "podman"
+    )
 }
 
 /// Values with the names of secrets in the way that our settings write them; those in plain text are told.
@@ -287,10 +305,10 @@ mod tests {
             .collect();
         let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c", "d", "e-f", "g"]);
+        let hints = found[0].hints.join("\n");
         assert!(
-            found[0].hints[0].contains("API_KEY"),
-            "{:?}",
-            found[0].hints
+            hints.contains("`npx` fetches") && hints.contains("`API_KEY`"),
+            "{hints}"
         );
         assert_eq!(found[1].block, json!({"command": "b", "args": ["1"]}));
         assert_eq!(
