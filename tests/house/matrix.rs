@@ -56,8 +56,10 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("wasmtime", &["mimir-wasm"]),
     ("cap-", &["mimir-wasm"]),
     ("wasmparser", &["mimir-wasm"]),
-    ("wit-component", &["mimir-wasm"]),
-    ("wit-parser", &["mimir-wasm"]),
+    // In the build script that links the engines of scripts, too; the program does not carry them.
+    ("wit-component", &["mimir-wasm", "mimir-builtins"]),
+    ("wit-parser", &["mimir-wasm", "mimir-builtins"]),
+    ("wit-dylib", &["mimir-builtins"]),
     ("wit-bindgen", &["mimir-sdk", "mimir-guests"]),
     (
         "wasip2",

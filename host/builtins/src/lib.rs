@@ -22,6 +22,31 @@ pub struct Builtin {
     pub description: &'static str,
 }
 
+/// The engine that runs JavaScript: QuickJS-ng, as `componentize-qjs` ships it.
+pub const JAVASCRIPT: Engine = Engine {
+    name: "the JavaScript engine",
+    component: built::JAVASCRIPT,
+    // One module in parts: an engine loads no others.
+    prelude: concat!(
+        include_str!("../javascript/prelude/promise.js"),
+        include_str!("../javascript/prelude/generators.js"),
+        include_str!("../javascript/prelude/turns.js"),
+        include_str!("../javascript/prelude/context.js"),
+        include_str!("../javascript/prelude/others.js"),
+    ),
+};
+
+/// An engine for scripts, not yet in the state that calls start in: `mimir-wasm` brings it there.
+#[derive(Debug, Clone, Copy)]
+pub struct Engine {
+    /// What people call it.
+    pub name: &'static str,
+    /// The component.
+    pub component: &'static [u8],
+    /// What it runs before any script.
+    pub prelude: &'static str,
+}
+
 /// All of them, in the order in which their names win.
 pub const ALL: &[Builtin] = &[
     Builtin {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mimir_core::pipeline::World;
 use mimir_core::{Policy, Registry, ToolError};
+use mimir_script::Scripts;
 use mimir_wasm::{Loaded, Toolbox, WasmHost};
 
 use crate::exit::Failure;
@@ -26,6 +27,7 @@ pub struct Live {
     setup: Setup,
     policy: Policy,
     host: Arc<WasmHost>,
+    scripts: Scripts,
     watched: Watched,
     loaded: Loaded,
     /// How often the tools of servers had changed when they were looked at last.
@@ -49,9 +51,11 @@ impl Live {
     /// What there is when the command begins.
     pub async fn new(setup: Setup) -> Result<Self, ToolError> {
         stay_small();
+        let host = setup.host();
         let mut live = Self {
             policy: setup.settings.policy()?,
-            host: setup.host(),
+            scripts: setup.scripts(Arc::clone(&host)),
+            host,
             // Before the grants are read, so that none is missed.
             watched: Watched::new(&setup.places, &setup.workspace, &setup.settings),
             loaded: Loaded::default(),
@@ -59,6 +63,7 @@ impl Live {
             setup,
         };
         live.loaded = live.toolbox().load().await;
+        live.scripts.join(&mut live.loaded);
         live.ask_servers();
         Ok(live)
     }
@@ -96,7 +101,7 @@ impl Live {
             }));
             let mut watching = true;
             // The watcher has its first look before this: nothing falls between the two.
-            let loaded = tokio::select! {
+            let mut loaded = tokio::select! {
                 biased;
                 () = &mut watch => {
                     watching = false;
@@ -104,6 +109,7 @@ impl Live {
                 }
                 loaded = toolbox.load() => loaded,
             };
+            self.scripts.join(&mut loaded);
             if !is_same(&loaded, &self.loaded) {
                 for news in self.take_up(None, Some(loaded)) {
                     on(&self.setup, news)?;
@@ -114,7 +120,10 @@ impl Live {
                     () = &mut watch, if watching => watching = false,
                     () = tokio::time::sleep(every) => {}
                 }
-                let (change, tools) = (self.watched.look(), take());
+                let (change, mut tools) = (self.watched.look(), take());
+                tools
+                    .iter_mut()
+                    .for_each(|loaded| self.scripts.join(loaded));
                 for news in self.take_up(change, tools) {
                     on(&self.setup, news)?;
                 }

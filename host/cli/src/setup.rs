@@ -12,6 +12,8 @@ use mimir_core::pipeline::{Ports, World};
 use mimir_core::tool::{Source, Trust};
 use mimir_core::{Approver, Clock, Code, Pipeline, Policy, Registry, Tool, ToolError};
 use mimir_process::Commands;
+use mimir_script::Scripts;
+use mimir_wasm::script::EngineParts;
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 
 use crate::args::Globals;
@@ -83,9 +85,22 @@ impl Setup {
         Toolbox::new(host, bundled(), folder)
     }
 
+    /// The reader of the scripts that a toolbox finds.
+    pub fn scripts(&self, host: Arc<WasmHost>) -> Scripts {
+        let engine = mimir_builtins::JAVASCRIPT;
+        let parts = EngineParts {
+            name: engine.name,
+            component: engine.component,
+            prelude: engine.prelude,
+        };
+        Scripts::new(host, parts, self.workspace.tools())
+    }
+
     /// The tools as they are now, with what was granted to them.
     pub async fn registry(&self) -> Registry {
-        let mut loaded = self.toolbox(self.host()).load().await;
+        let host = self.host();
+        let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
+        self.scripts(host).join(&mut loaded);
         let found = self.servers.all().load().await;
         loaded.tools.extend(found.tools);
         loaded.quarantined.extend(found.quarantined);
@@ -96,7 +111,10 @@ impl Setup {
     /// The tools that a call of this name needs, and whether they are all. One of the binary needs no other: what was
     /// never asked what it is, and may take its time to say it, does not hold it up.
     pub async fn registry_for(&self, name: &str) -> (Registry, bool) {
-        let mut known = self.toolbox(self.host()).known_only().load().await;
+        let host = self.host();
+        let toolbox = self.toolbox(Arc::clone(&host)).known_only();
+        let mut known = toolbox.load().await;
+        self.scripts(host).join(&mut known);
         let found = self.servers.all().known();
         known.tools.extend(found.tools);
         known.quarantined.extend(found.quarantined);

@@ -18,6 +18,7 @@ use crate::describe::Kind;
 use crate::faults::fault;
 use crate::fs::{GuardedFs, Mount, real_path};
 use crate::guest::{Command, Start};
+use crate::host::WasmHost;
 use crate::http::Network;
 use crate::lift::command;
 use crate::pipes::Capture;
@@ -45,49 +46,14 @@ impl WasmBackend {
         rules: &PathRules,
         limits: &Limits,
     ) -> Result<GuardedFs, ToolError> {
-        let workspace = self.0.host.workspace();
-        let mut mounts = Vec::new();
-        for need in &needs.files {
-            let root = need.path == ".";
-            mounts.push(Mount {
-                host: if root {
-                    workspace.to_owned()
-                } else {
-                    workspace.join(&need.path)
-                },
-                guest: if root {
-                    convert::GUEST_ROOT.to_owned()
-                } else {
-                    format!("/{}", need.path)
-                },
-                prefix: if root {
-                    String::new()
-                } else {
-                    need.path.clone()
-                },
-                access: need.access.min(most),
-                rules: rules.clone(),
-            });
-        }
-        if self.0.keeps_backups && mounts.iter().any(|mount| mount.access == Access::ReadWrite) {
-            let host = workspace.join(BACKUPS);
-            make_backups(workspace, &host).map_err(|error| {
-                let message = format!(
-                    "the backups folder {} cannot be made: {error}",
-                    host.display()
-                );
-                ToolError::new(Code::PermissionDenied, message)
-            })?;
-            mounts.push(Mount {
-                host,
-                guest: format!("/{BACKUPS}"),
-                prefix: BACKUPS.to_owned(),
-                access: Access::ReadWrite,
-                rules: PathRules::none(),
-            });
-        }
-        GuardedFs::open(mounts, limits.open_files)
-            .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
+        files(
+            &self.0.host,
+            self.0.keeps_backups,
+            needs,
+            most,
+            rules,
+            limits,
+        )
     }
 
     /// The component, compiled if need be.
@@ -135,7 +101,7 @@ impl WasmBackend {
     fn network(&self, call: &Approved) -> Network {
         let mut imports = call.tool().origin.imports.iter();
         match imports.any(|import| import.starts_with(HTTP)) {
-            true => Network::of(Arc::clone(&self.0), call),
+            true => Network::of(Arc::clone(&self.0.clients), Arc::clone(&self.0.host), call),
             false => Network::none(),
         }
     }
@@ -191,6 +157,60 @@ impl WasmBackend {
             )),
         }
     }
+}
+
+/// The files of a call that was granted these.
+pub(crate) fn files(
+    host: &WasmHost,
+    keeps_backups: bool,
+    needs: &Needs,
+    most: Access,
+    rules: &PathRules,
+    limits: &Limits,
+) -> Result<GuardedFs, ToolError> {
+    let workspace = host.workspace();
+    let mut mounts = Vec::new();
+    for need in &needs.files {
+        let root = need.path == ".";
+        mounts.push(Mount {
+            host: if root {
+                workspace.to_owned()
+            } else {
+                workspace.join(&need.path)
+            },
+            guest: if root {
+                convert::GUEST_ROOT.to_owned()
+            } else {
+                format!("/{}", need.path)
+            },
+            prefix: if root {
+                String::new()
+            } else {
+                need.path.clone()
+            },
+            access: need.access.min(most),
+            rules: rules.clone(),
+        });
+    }
+    if keeps_backups && mounts.iter().any(|mount| mount.access == Access::ReadWrite) {
+        let host = workspace.join(BACKUPS);
+        make_backups(workspace, &host).map_err(|error| {
+            let message = format!(
+                "the backups folder {} cannot be made: {error}",
+                host.display()
+            );
+            ToolError::new(Code::PermissionDenied, message)
+        })?;
+        mounts.push(Mount {
+            host,
+            guest: format!("/{BACKUPS}"),
+            prefix: BACKUPS.to_owned(),
+            access: Access::ReadWrite,
+            rules: PathRules::none(),
+        });
+    }
+    GuardedFs::open(mounts, limits.open_files)
+        .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
 }
 
 fn internal(error: wasmtime::Error) -> ToolError {

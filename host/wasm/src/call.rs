@@ -3,12 +3,13 @@
 use std::pin::pin;
 
 use serde_json::Value;
-use wasmtime::Store;
 use wasmtime::component::{ComponentExportIndex, InstancePre, Val};
+use wasmtime::{Engine, Store};
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi::p2::bindings::CommandPre;
 
 use mimir_core::backend::{Raw, Usage};
+use mimir_core::clock::Elapsed;
 use mimir_core::outcome::{Content, Output};
 use mimir_core::{Approved, CallContext, Code, Limits, ToolError};
 
@@ -89,16 +90,8 @@ impl Callee {
 
     /// A store with the bounds of one call.
     pub(crate) fn store(&self, start: Start) -> wasmtime::Result<Store<Guest>> {
-        let limits = start.limits;
-        let mut store = Store::new(self.pre().engine(), Guest::new(start));
-        store.limiter(|guest| &mut guest.limiter);
-        store.call_hook_async(GiveWay);
-        store.set_fuel(limits.fuel)?;
-        store.fuel_async_yield_interval(Some(YIELD_EVERY))?;
-        let (most, limit) = self.handed_over(&limits);
-        store.set_hostcall_fuel(most.saturating_add(OUTPUT_FRAME));
-        store.data_mut().handed_over = limit;
-        Ok(store)
+        let (most, limit) = self.handed_over(&start.limits);
+        store(self.pre().engine(), start, most, limit)
     }
 
     /// Bytes of the host's memory that what a guest hands over at once may take, and the setting that says
@@ -121,6 +114,24 @@ impl Callee {
     }
 }
 
+/// A store with the bounds of one call. A guest may hand over `most` bytes at once, which the setting `limit` says.
+pub(crate) fn store(
+    engine: &Engine,
+    start: Start,
+    most: usize,
+    limit: &'static str,
+) -> wasmtime::Result<Store<Guest>> {
+    let fuel = start.limits.fuel;
+    let mut store = Store::new(engine, Guest::new(start));
+    store.limiter(|guest| &mut guest.limiter);
+    store.call_hook_async(GiveWay);
+    store.set_fuel(fuel)?;
+    store.fuel_async_yield_interval(Some(YIELD_EVERY))?;
+    store.set_hostcall_fuel(most.saturating_add(OUTPUT_FRAME));
+    store.data_mut().handed_over = limit;
+    Ok(store)
+}
+
 /// Runs a call to its end or to its bounds. What a command prints is in `capture`.
 pub(crate) async fn run(
     mut store: Store<Guest>,
@@ -128,7 +139,6 @@ pub(crate) async fn run(
     call: &Approved,
     capture: Option<Capture>,
 ) -> Raw {
-    let limits = call.limits();
     let tool = call.tool().name().as_str();
     let ended = {
         let (arguments, context) = (call.arguments(), call.context());
@@ -142,6 +152,17 @@ pub(crate) async fn run(
         ));
         call.deadline().bound(work).await
     };
+    close(store, call, ended)
+}
+
+/// What a call that has ended, or run out of time, came to.
+pub(crate) fn close(
+    store: Store<Guest>,
+    call: &Approved,
+    ended: Result<wasmtime::Result<Ended>, Elapsed>,
+) -> Raw {
+    let limits = call.limits();
+    let tool = call.tool().name().as_str();
     let usage = Usage {
         fuel: store
             .get_fuel()
@@ -169,7 +190,8 @@ pub(crate) async fn run(
     }
 }
 
-type Ended = (Result<Output, ToolError>, bool);
+/// A result, and whether it was cut.
+pub(crate) type Ended = (Result<Output, ToolError>, bool);
 
 async fn invoke(
     store: &mut Store<Guest>,
@@ -324,7 +346,8 @@ fn bounded(output: Output, limits: &Limits) -> Result<Output, ToolError> {
     Ok(output)
 }
 
-fn too_large(most: u64) -> ToolError {
+/// The failure of a result that is larger than it may be.
+pub(crate) fn too_large(most: u64) -> ToolError {
     let most = mimir_core::text::bytes(most);
     let message = format!("the result is larger than {most} ({OUTPUT_LIMIT})");
     ToolError::new(Code::LimitExceeded, message)

@@ -56,6 +56,8 @@ impl Stamp {
 pub(crate) struct Scan {
     /// The components by their names.
     pub(crate) files: BTreeMap<String, Stamp>,
+    /// The scripts by their names: not read here, and watched like the others.
+    pub(crate) scripts: BTreeMap<String, Stamp>,
     /// The names that are not Unicode, as far as they can be shown, in their order.
     pub(crate) unnamed: Vec<String>,
     /// The names of links that lead nowhere.
@@ -80,7 +82,7 @@ pub(crate) fn scan_known(cache: &Cache, folder: &Path) -> io::Result<(Scan, Inde
     })
 }
 
-/// The names in a folder that may be components.
+/// The names in a folder that may be components or scripts.
 #[derive(Default)]
 struct Names {
     entries: Vec<(String, DirEntry)>,
@@ -98,7 +100,7 @@ fn names(folder: &Path) -> io::Result<Names> {
         let name = entry.file_name().into_string();
         let exact = name.is_ok();
         let name = name.unwrap_or_else(|odd| odd.to_string_lossy().into_owned());
-        if !name.ends_with(".wasm") || name.starts_with('.') {
+        if !(name.ends_with(".wasm") || is_script(&name)) || name.starts_with('.') {
             continue;
         }
         if exact {
@@ -108,6 +110,11 @@ fn names(folder: &Path) -> io::Result<Names> {
         }
     }
     Ok(found)
+}
+
+/// Whether a file of this name is a script.
+fn is_script(name: &str) -> bool {
+    name.ends_with(".yml") || name.ends_with(".yaml")
 }
 
 /// What is at a name.
@@ -144,6 +151,9 @@ impl Names {
         };
         for ((name, _), look) in entries.into_iter().zip(stamps) {
             match look {
+                Look::File(stamp) if is_script(&name) => {
+                    scan.scripts.insert(name, stamp);
+                }
                 Look::File(stamp) => {
                     scan.files.insert(name, stamp);
                 }

@@ -32,7 +32,7 @@ mod tests;
 pub use disk::Exhausted;
 pub use refusal::{Cause, Refusal};
 
-pub(crate) use real::real_path;
+pub use real::real_path;
 
 use disk::Disk;
 use mimir_core::Access;

@@ -16,7 +16,7 @@ use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::Target;
 use mimir_core::pipeline::{Approved, Consent, Effects, Egress};
-use mimir_net::{Ask, Authorize, Error, Permit};
+use mimir_net::{Ask, Authorize, Error, Fetched, Permit};
 use wasmtime_wasi_http::{Error as Code, RequestOptions, WasiBody, WasiHttpHooks};
 
 mod clients;
@@ -27,10 +27,17 @@ mod upload;
 pub(crate) use clients::Clients;
 pub(crate) use codes::{TYPES, error_code};
 
-use crate::plugin::Plugin;
+use crate::host::WasmHost;
 use clients::{Link, limits};
 use secrets::Secrets;
 use upload::Upload;
+
+/// Redirects that are followed for who does not follow them itself, as the built-in `web_fetch` does.
+const REDIRECTS: usize = 5;
+
+/// How many times its size a packed body may unpack to. Text packs to a tenth at best, what is made to harm to a
+/// thousandth.
+const RATIO: u64 = 100;
 
 /// The way of one call to the network.
 pub(crate) struct Network(Option<Way>);
@@ -38,7 +45,8 @@ pub(crate) struct Network(Option<Way>);
 #[derive(Clone)]
 struct Way {
     effects: Effects,
-    plugin: Arc<Plugin>,
+    clients: Arc<Clients>,
+    host: Arc<WasmHost>,
     tool: Arc<str>,
     limits: mimir_net::Limits,
     failure: Failure,
@@ -57,14 +65,20 @@ impl Failure {
     /// Notes the cause and says it in the guest's terms.
     fn note(&self, error: Error) -> Code {
         let code = codes::of(&error);
-        let setting = setting(&error);
-        let mut cause = ToolError::from(error);
-        if let Some(setting) = setting {
-            cause.message = format!("{} ({setting})", cause.message);
-        }
+        let cause = told(error);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
         code
     }
+}
+
+/// The failure as people read it.
+fn told(error: Error) -> ToolError {
+    let setting = setting(&error);
+    let mut cause = ToolError::from(error);
+    if let Some(setting) = setting {
+        cause.message = format!("{} ({setting})", cause.message);
+    }
+    cause
 }
 
 /// The setting behind a bound, as messages name it.
@@ -82,10 +96,11 @@ impl Network {
     }
 
     /// The way that this call has.
-    pub(crate) fn of(plugin: Arc<Plugin>, call: &Approved) -> Self {
+    pub(crate) fn of(clients: Arc<Clients>, host: Arc<WasmHost>, call: &Approved) -> Self {
         Self(Some(Way {
             effects: call.effects(),
-            plugin,
+            clients,
+            host,
             tool: call.tool().name().as_str().into(),
             limits: limits(call.limits()),
             failure: Failure::default(),
@@ -96,6 +111,15 @@ impl Network {
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
         let effects = self.0.iter().map(|way| &way.effects);
         effects.flat_map(Effects::placeholders)
+    }
+
+    /// A whole exchange, for a guest that does not speak `wasi:http`.
+    pub(crate) async fn fetch(&self, request: http::Request<Bytes>) -> Result<Fetched, ToolError> {
+        let Some(way) = &self.0 else {
+            let message = "the tool was not granted the network";
+            return Err(ToolError::new(mimir_core::Code::PermissionDenied, message));
+        };
+        way.fetch(request).await.map_err(told)
     }
 
     /// Why the last request of the call failed, if one did.
@@ -141,21 +165,7 @@ impl Way {
         request: http::Request<WasiBody>,
         options: Option<RequestOptions>,
     ) -> Result<http::Response<WasiBody>, Error> {
-        let reach = self.effects.reach();
-        let link = self
-            .plugin
-            .clients
-            .link(&self.tool, &reach, &self.plugin.host)?;
-        let secrets = Secrets::held(&self.effects, request.headers()).map(Arc::new);
-        let gate = Gate {
-            effects: self.effects.clone(),
-            link: link.clone(),
-            secrets: secrets.clone(),
-        };
-        let mut client = link.client.clone().authorized_by(Arc::new(gate));
-        if let Some(secrets) = secrets {
-            client = client.with_secrets(secrets);
-        }
+        let (client, link) = self.client(request.headers())?;
         let client = client.within(clients::within(self.limits, options));
         let request = request.map(|body| Upload::new(body, &self.effects, &link));
         let (url, method) = (request.uri().to_string(), request.method().clone());
@@ -172,6 +182,38 @@ impl Way {
             };
             answer.boxed_unsync()
         }))
+    }
+
+    /// A client that asks the gate of the call about each request.
+    fn client(&self, headers: &http::HeaderMap) -> Result<(mimir_net::Client, Link), Error> {
+        let reach = self.effects.reach();
+        let link = self.clients.link(&self.tool, &reach, &self.host)?;
+        let secrets = Secrets::held(&self.effects, headers).map(Arc::new);
+        let gate = Gate {
+            effects: self.effects.clone(),
+            link: link.clone(),
+            secrets: secrets.clone(),
+        };
+        let mut client = link.client.clone().authorized_by(Arc::new(gate));
+        if let Some(secrets) = secrets {
+            client = client.with_secrets(secrets);
+        }
+        Ok((client, link))
+    }
+
+    /// A whole exchange, with its redirects, each judged like the first.
+    async fn fetch(&self, request: http::Request<Bytes>) -> Result<Fetched, Error> {
+        let (client, _) = self.client(request.headers())?;
+        let client = client.within(mimir_net::Limits {
+            redirects: REDIRECTS,
+            ratio: RATIO,
+            ..self.limits
+        });
+        let (url, method) = (request.uri().to_string(), request.method().clone());
+        match client.fetch(request).await {
+            Ok(fetched) => Ok(fetched),
+            Err(error) => Err(self.refused(error, &url, &method).await),
+        }
     }
 
     /// Has the gate say why, where the policy has refused a request before it came there.

@@ -35,6 +35,7 @@ mod logs;
 mod pace;
 mod pipes;
 mod plugin;
+pub mod script;
 mod toolbox;
 
 pub use cache::CacheState;

@@ -38,7 +38,7 @@ pub(crate) struct Plugin {
     /// Whether it may write to the backups of the workspace.
     pub(crate) keeps_backups: bool,
     /// The connections of its tools.
-    pub(crate) clients: Clients,
+    pub(crate) clients: Arc<Clients>,
     code: OnceCell<Arc<Callee>>,
 }
 
@@ -87,7 +87,7 @@ impl Plugin {
             digest,
             kind,
             keeps_backups: false,
-            clients: Clients::default(),
+            clients: Arc::default(),
             code: OnceCell::new(),
         }
     }

@@ -58,6 +58,8 @@ pub struct Loaded {
     pub quarantined: Vec<Quarantined>,
     /// How many components were not looked at.
     pub unseen: usize,
+    /// The names of the scripts in the folder, which are read elsewhere.
+    pub scripts: Vec<String>,
 }
 
 /// Components that are described at a time: most wait for a compiler, and a few for their own end.
@@ -165,9 +167,11 @@ impl Toolbox {
         };
         let Scan {
             files,
+            scripts,
             unnamed,
             dangling,
         } = scan;
+        loaded.scripts = scripts.into_keys().collect();
         for name in dangling {
             loaded.quarantined.push(Quarantined {
                 location: self.shown(path, &name),

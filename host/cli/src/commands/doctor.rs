@@ -1,6 +1,8 @@
 //! `mimir doctor`: looks at everything that a call depends on. It changes nothing, except that it makes
 //! an engine, as a call would.
 
+use std::sync::Arc;
+
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
 use crate::output::Printer;
@@ -28,7 +30,9 @@ pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     findings.push(checks::engine(&facts));
     findings.push(checks::cache(&facts));
     findings.push(checks::ledger(&setup));
-    let mut loaded = setup.toolbox(host).asking_again().load().await;
+    let toolbox = setup.toolbox(Arc::clone(&host)).asking_again();
+    let mut loaded = toolbox.load().await;
+    setup.scripts(host).join(&mut loaded);
     setup.grant(&mut loaded.tools);
     let registry = mimir_core::Registry::new(loaded.tools, loaded.quarantined);
     findings.push(checks::tools(&setup, &registry));

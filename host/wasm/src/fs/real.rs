@@ -12,7 +12,7 @@ use super::resolve::{MAX_LINKS, Written};
 const MAX_STEPS: usize = 1000;
 
 /// The path below `root` to which `path` leads. From the first component on that is not there, it is as written.
-pub(crate) fn real_path(root: &Path, path: &str) -> RealPath {
+pub fn real_path(root: &Path, path: &str) -> RealPath {
     let Ok(written) = Written::parse(path) else {
         return RealPath::AsWritten;
     };

@@ -1,4 +1,7 @@
-//! Builds `plugins/*` for `wasm32-wasip2` with a cargo of its own, and writes what the crate includes.
+//! Builds `plugins/*` for `wasm32-wasip2` with a cargo of its own, links the engines of scripts, and writes what the
+//! crate includes.
+
+mod javascript;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +29,9 @@ fn main() -> Result<()> {
     for input in ["Cargo.lock", "Cargo.toml", "plugins", "sdk/rust", "wit"] {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
-    println!("cargo::rerun-if-changed=build.rs");
+    for input in ["build", "javascript"] {
+        println!("cargo::rerun-if-changed={}", here.join(input).display());
+    }
 
     have_target()?;
     build(root, &out)?;
@@ -43,6 +48,10 @@ fn main() -> Result<()> {
         source += &format!("pub const {name}: &[u8] = include_bytes!({file:?});\n");
         source += &format!("pub const {name}_SHA256: [u8; 32] = {digest:?};\n");
     }
+    let engine = javascript::link(root, &here)?;
+    let file = out.join("javascript.wasm");
+    fs::write(&file, &engine)?;
+    source += &format!("pub const JAVASCRIPT: &[u8] = include_bytes!({file:?});\n");
     fs::write(out.join("built.rs"), source)?;
     Ok(())
 }

@@ -1,0 +1,114 @@
+// Wishes: what a script wants of the outside. The host answers each once.
+let wishes = [];
+let count = 0;
+const open = new Map();
+const SLOW = new Set(["execute", "fetch", "call", "sleep"]);
+
+class HostError extends Error {
+  constructor(answer, wish) {
+    super(answer.message);
+    this.code = answer.code;
+    if (answer.details !== undefined) this.details = answer.details;
+    Object.defineProperty(this, "wish", { value: wish });
+  }
+
+  get name() {
+    return "Error";
+  }
+}
+
+function wish(kind, fields, take = (answer) => answer) {
+  return new Promise((resolve, reject) => {
+    const id = ++count;
+    open.set(id, { resolve, reject, take });
+    wishes.push({ id, of: SLOW.has(kind) ? "other" : "files", kind, ...fields });
+  });
+}
+
+function well(_, value) {
+  return typeof value === "string" ? value.toWellFormed() : value;
+}
+
+// JSON that is also Unicode: halves of surrogate pairs become U+FFFD.
+function text(value) {
+  const plain = stringify(value);
+  return plain !== undefined && plain.includes("\\ud") ? stringify(value, well) : plain;
+}
+
+let outcome;
+
+// What goes wrong here is mostly that there is no memory left, so little is asked for then.
+function turn() {
+  try {
+    drain();
+    if (outcome !== undefined) return text({ done: outcome });
+    const wanted = wishes;
+    wishes = [];
+    return text({ wishes: wanted });
+  } catch (error) {
+    outcome = undefined;
+    wishes = [];
+    jobs = [];
+    return text({ done: { error: { name: error?.name, message: `${error?.message}` } } });
+  }
+}
+
+function failed(error) {
+  const told = { message: "" };
+  try {
+    const real = error instanceof Error;
+    told.message = String(real ? error.message : error);
+    if (real) {
+      told.name = String(error.name);
+      told.stack = String(error.stack ?? "");
+      if (error instanceof HostError) told.wish = error.wish;
+    } else {
+      told.thrown = error === null ? "null" : typeof error;
+    }
+  } catch {
+    told.message = "it threw something that cannot be shown";
+  }
+  outcome = { error: told };
+}
+
+let most = Infinity;
+
+function returned(value) {
+  let result = value;
+  if (value === undefined) result = "";
+  else if (typeof value !== "string") result = stringify(value);
+  if (result === undefined) throw new TypeError(`execute returned a ${typeof value}, which is no text and no JSON`);
+  // A letter is a byte at least, and to write a long result down takes several times its memory.
+  outcome = result.length > most ? { tooLarge: {} } : { text: result };
+}
+
+export function start(code, input) {
+  try {
+    const given = parse(input);
+    const { args, context } = given;
+    reseed(given.seed);
+    most = given.most;
+    const exported = evaluate(code)();
+    if (typeof exported?.execute !== "function") {
+      throw new TypeError("the code exports no function `execute`");
+    }
+    Promise.resolve(exported.execute(args, around(context))).then(returned).catch(failed);
+  } catch (error) {
+    failed(error);
+  }
+  return turn();
+}
+
+export function resume(id, isFailed, answer, bytes) {
+  const waiting = open.get(id);
+  open.delete(id);
+  try {
+    const told = answer === "" ? undefined : parse(answer);
+    if (isFailed) waiting.reject(new HostError(told, id));
+    else waiting.resolve(waiting.take(told, bytes));
+  } catch (error) {
+    waiting?.reject(error);
+  }
+  return turn();
+}
+

@@ -1,0 +1,155 @@
+//! TypeScript and JavaScript to what the engine evaluates: types removed, async functions turned into generators (see
+//! the prelude of the engine), the exports handed over, and a map back.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use oxc::allocator::Allocator;
+use oxc::ast::ast::{Program, Statement};
+use oxc::codegen::{Codegen, CodegenOptions};
+use oxc::diagnostics::OxcDiagnostic;
+use oxc::parser::Parser;
+use oxc::semantic::SemanticBuilder;
+use oxc::span::SourceType;
+use oxc::transformer::{HelperLoaderMode, TransformOptions, Transformer};
+
+mod exports;
+mod mentions;
+
+pub(crate) use mentions::Mentions;
+
+/// A fault of the code, and where: line and column count from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What is wrong.
+    pub message: String,
+    /// The line in the code.
+    pub line: usize,
+    /// The column in it, in characters.
+    pub column: usize,
+}
+
+/// Code that the engine takes.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) code: String,
+    pub(crate) mentions: Mentions,
+    /// From places in what the engine evaluates to places in the code: line and column there, line and column here, all
+    /// from 1, in the order of the former.
+    pub(crate) map: Vec<[u32; 4]>,
+}
+
+/// What stands before the code in what the engine evaluates: all in its first line.
+const BEFORE: &str = "(function () { \"use strict\";\n";
+
+/// Lines of [`BEFORE`].
+const LINES_BEFORE: u32 = 1;
+
+/// The longest code, in bytes. What is longer is a bundle, and bundles are plugins.
+const LONGEST: usize = 512 << 10;
+
+/// Compiles code that exports `execute`.
+pub(crate) fn compile(source: &str, typed: bool) -> Result<Compiled, Fault> {
+    let at = |offset: u32, message: String| place(source, offset as usize, message);
+    if source.len() > LONGEST {
+        let message = format!("the code is longer than {} KiB", LONGEST >> 10);
+        return Err(at(0, message));
+    }
+    let kind = SourceType::mjs().with_typescript(typed);
+    let first = |faults: Vec<OxcDiagnostic>| {
+        let fault = faults.into_iter().next()?;
+        let label = fault.labels.iter().next();
+        let offset = label.map_or(0, |label| label.offset());
+        Some(at(offset, fault.message.to_string()))
+    };
+    // What is exported is looked at in the code as it was written.
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, source, kind).parse();
+    if let Some(fault) = first(parsed.diagnostics.into_iter().collect()) {
+        return Err(fault);
+    }
+    let mentions = Mentions::of(&parsed.program);
+    let plain = exports::remove(source, &parsed.program)
+        .map_err(|(offset, message)| at(offset, message))?;
+
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, &plain.source, kind).parse();
+    if let Some(fault) = first(parsed.diagnostics.into_iter().collect()) {
+        return Err(fault);
+    }
+    let mut program = parsed.program;
+    let semantic = SemanticBuilder::new()
+        .with_check_syntax_error(true)
+        .with_enum_eval(true)
+        .build(&program);
+    if let Some(fault) = first(semantic.diagnostics.into_iter().collect()) {
+        return Err(fault);
+    }
+    let scoping = semantic.semantic.into_scoping();
+    let mut options = TransformOptions::default();
+    options.env.es2017.async_to_generator = true;
+    options.env.es2018.async_generator_functions = true;
+    options.helper_loader.mode = HelperLoaderMode::External;
+    let done = Transformer::new(&allocator, Path::new("tool.ts"), &options)
+        .build_with_scoping(scoping, &mut program);
+    if let Some(fault) = first(done.diagnostics.into_iter().collect()) {
+        return Err(fault);
+    }
+    if let Some(offset) = import_in(&program) {
+        let message =
+            "the code needs an import after compiling (decorators, perhaps); scripts have none";
+        return Err(at(offset, message.to_owned()));
+    }
+    let options = CodegenOptions {
+        source_map_path: Some("tool.ts".into()),
+        ..CodegenOptions::default()
+    };
+    let written = Codegen::new().with_options(options).build(&program);
+    let map = written.map.iter().flat_map(|map| map.get_tokens());
+    let map = map.map(|token| {
+        [
+            token.get_dst_line() + 1 + LINES_BEFORE,
+            token.get_dst_col() + 1,
+            token.get_src_line() + 1,
+            token.get_src_col() + 1,
+        ]
+    });
+    let code = format!(
+        "{BEFORE}{}\nreturn {{ execute: {} }};\n}})",
+        written.code, plain.execute
+    );
+    Ok(Compiled {
+        code,
+        mentions,
+        map: map.collect(),
+    })
+}
+
+/// Where an import is left.
+fn import_in(program: &Program<'_>) -> Option<u32> {
+    program.body.iter().find_map(|statement| match statement {
+        Statement::ImportDeclaration(import) => Some(import.span.start),
+        _ => None,
+    })
+}
+
+fn place(source: &str, offset: usize, message: String) -> Fault {
+    let mut offset = offset.min(source.len());
+    while !source.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    let before = &source[..offset];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default();
+    Fault {
+        message,
+        line,
+        column: column.chars().count() + 1,
+    }
+}
+
+/// The names of tools and words that a script mentions.
+pub(crate) type Words = BTreeSet<String>;
+
+#[cfg(test)]
+mod tests;

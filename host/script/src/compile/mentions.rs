@@ -1,0 +1,52 @@
+//! The words of a script that say what it reaches.
+
+use oxc::ast::ast::{
+    Argument, CallExpression, Expression, IdentifierName, IdentifierReference, Program,
+    StringLiteral,
+};
+use oxc::ast_visit::{Visit, walk};
+
+use super::Words;
+
+/// What a script mentions.
+#[derive(Debug, Default)]
+pub(crate) struct Mentions {
+    /// Names of variables and members, and texts: `fs` as well as `context["fs"]`.
+    pub(crate) words: Words,
+    /// Tools that it calls by their names: `tools.call("read_file", …)`.
+    pub(crate) called: Words,
+}
+
+impl Mentions {
+    pub(super) fn of(program: &Program<'_>) -> Self {
+        let mut mentions = Self::default();
+        mentions.visit_program(program);
+        mentions
+    }
+}
+
+impl<'a> Visit<'a> for Mentions {
+    fn visit_identifier_name(&mut self, name: &IdentifierName<'a>) {
+        self.words.insert(name.name.to_string());
+    }
+
+    fn visit_identifier_reference(&mut self, name: &IdentifierReference<'a>) {
+        self.words.insert(name.name.to_string());
+    }
+
+    fn visit_string_literal(&mut self, text: &StringLiteral<'a>) {
+        self.words.insert(text.value.to_string());
+    }
+
+    fn visit_call_expression(&mut self, call: &CallExpression<'a>) {
+        let calls = match &call.callee {
+            Expression::StaticMemberExpression(member) => member.property.name == "call",
+            Expression::Identifier(name) => name.name == "call",
+            _ => false,
+        };
+        if calls && let Some(Argument::StringLiteral(name)) = call.arguments.first() {
+            self.called.insert(name.value.to_string());
+        }
+        walk::walk_call_expression(self, call);
+    }
+}

@@ -1,0 +1,142 @@
+use mimir_core::Access;
+
+use super::*;
+
+/// The tool of the seeds, unchanged.
+const SEED: &str = include_str!("../../../cli/tests/seed/run_tests.yml");
+
+const SMALL: &str = "\
+name: small
+description: Does little.
+schema: {type: object}
+code: |
+  export function execute() { return 1; }
+";
+
+fn needs(code: &str, more: &str) -> mimir_core::Needs {
+    let text = format!(
+        "name: a\ndescription: b\nschema: {{type: object}}\n{more}\ncode: |\n  export async function execute(args, {{ platform, tools, fetch }}) {{ {code} }}\n"
+    );
+    check("a.yml", &text).unwrap().definition.needs
+}
+
+fn refusal(text: &str) -> String {
+    check("a.yml", text).unwrap_err().message
+}
+
+#[test]
+fn the_seeds_tool_is_read_as_it_is() {
+    let checked = check("run_tests.yml", SEED).unwrap();
+    let definition = &checked.definition;
+    assert_eq!(definition.name.as_str(), "run_tests");
+    assert_eq!((checked.enabled, checked.token_cost), (true, Some(450)));
+    assert_eq!(definition.risk, Risk::Medium);
+    assert_eq!(definition.approval, Decision::Ask);
+    assert_eq!(definition.group, Group::Runtime);
+    let commands = definition.needs.commands.iter();
+    let commands: Vec<_> = commands.map(|need| need.pattern.as_str()).collect();
+    assert_eq!(commands, ["yarn test* *", "npm test* *", "vitest *"]);
+    assert!(definition.needs.hosts.is_empty() && definition.needs.tools.is_empty());
+    assert!(
+        definition
+            .input_schema
+            .validate("it", &serde_json::json!({}))
+            .is_err()
+    );
+}
+
+#[test]
+fn needs_follow_from_what_the_code_mentions() {
+    assert!(needs("return 1", "").is_empty());
+    let reads = needs("return platform.fs.readFile('a')", "");
+    assert_eq!(reads.files[0].access, Access::Read);
+    let writes = needs("await platform['fs'].writeFile('a', '')", "");
+    assert_eq!(writes.files[0].access, Access::ReadWrite);
+    let sends = needs("return fetch('https://example.com')", "");
+    assert!(sends.hosts[0].is_any() && sends.files.is_empty());
+    let calls = needs("return tools.call('read_file', {})", "");
+    assert_eq!(calls.tools, ["read_file"]);
+    let runs = needs("return platform.executor.execute({command: 'ls'})", "");
+    assert_eq!(runs.commands[0].pattern, "*");
+    // An allowlist narrows what is mentioned and grants nothing by itself.
+    let allow = "permissions: {allowlist: ['git status']}";
+    assert!(needs("return 1", allow).is_empty());
+    let narrow = needs("return platform.executor.execute({command: 'ls'})", allow);
+    assert_eq!(narrow.commands[0].pattern, "git status");
+    let none = needs(
+        "return platform.executor.execute({command: 'ls'})",
+        "permissions: {allowlist: []}",
+    );
+    assert!(none.commands.is_empty());
+}
+
+#[test]
+fn what_the_file_says_of_approval_counts() {
+    let approval = |permissions: &str, code: &str| {
+        let text = format!("{SMALL}permissions: {{{permissions}}}\n").replace("return 1", code);
+        check("a.yml", &text).unwrap().definition.approval
+    };
+    assert_eq!(approval("", "return 1"), Decision::Allow);
+    assert_eq!(approval("", "return fetch('x')"), Decision::Ask);
+    assert_eq!(approval("autoAccept: false", "return 1"), Decision::Ask);
+    assert_eq!(
+        approval("autoAccept: true", "return fetch('x')"),
+        Decision::Allow
+    );
+}
+
+#[test]
+fn faults_name_their_line() {
+    let cases = [
+        ("name: small", "name: Small", "a.yml:1: "),
+        ("description: Does little.", "description: ''", "a.yml:2: "),
+        (
+            "schema: {type: object}",
+            "schema: {type: string}",
+            "a.yml:3: ",
+        ),
+        ("schema: {type: object}", "schema: [", "a.yml:"),
+        (
+            "schema: {type: object}",
+            "schema: {type: object}\nsurprise: 1",
+            "a.yml:4:1: ",
+        ),
+        ("code: |", "runtime: perl\ncode: |", "a.yml:4:10: "),
+        ("code: |", "runtime: bash\ncode: |", "a.yml:4: "),
+        (
+            "code: |",
+            "permissions:\n  allowlist: ['g*t status']\ncode: |",
+            "a.yml:5: ",
+        ),
+        ("code: |", "tokenCost: -1\ncode: |", "a.yml:4:"),
+        ("code: |", "tokenCost: 1000001\ncode: |", "a.yml:4: "),
+        ("return 1;", "return (;", "a.yml:5:39: "),
+        (
+            "  export",
+            "\n  const a = 1;\n  const a = 2;\n  export",
+            "a.yml:7:9: ",
+        ),
+        (
+            "  export",
+            "  import fs from 'fs';\n  export",
+            "a.yml:5:3: ",
+        ),
+        ("export function execute", "function other", "a.yml:5:3: "),
+    ];
+    for (from, to, begin) in cases {
+        let message = refusal(&SMALL.replacen(from, to, 1));
+        assert!(message.starts_with(begin), "{to}: {message}");
+    }
+    assert!(refusal("name: [").starts_with("a.yml:"));
+    assert!(refusal("").starts_with("a.yml"));
+}
+
+#[test]
+fn lines_are_found_only_where_they_are_lines() {
+    let folded = SMALL.replace(
+        "code: |\n  export function execute() { return 1; }\n",
+        "code: \"export function execute() {\\n\\n return (; }\"\n",
+    );
+    let message = refusal(&folded);
+    assert!(message.starts_with("a.yml:4: "), "{message}");
+}

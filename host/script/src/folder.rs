@@ -1,0 +1,177 @@
+//! The scripts in a folder of tools.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mimir_core::files::{self, Links};
+use mimir_core::registry::Quarantined;
+use mimir_core::tool::{Origin, Source, Tool, Trust};
+use mimir_core::{Backend, Code, Needs, ToolError};
+use mimir_wasm::family::proofs;
+use mimir_wasm::script::{EngineParts, Script, ScriptEngine, ScriptState};
+use mimir_wasm::{Hash, Loaded, WasmHost};
+
+use crate::backend::ScriptBackend;
+use crate::definition::{self, Checked};
+
+/// The largest file that is taken for a tool: code and what is said about it.
+const FILE_MAX: u64 = 1 << 20;
+
+/// Finds scripts, and keeps what was read.
+pub struct Scripts {
+    engine: Arc<ScriptEngine>,
+    folder: PathBuf,
+    known: Mutex<HashMap<(String, Hash), Arc<Kept>>>,
+}
+
+/// What is kept of a file that has not changed.
+struct Kept {
+    tool: Result<Tool, ToolError>,
+    enabled: bool,
+}
+
+impl Scripts {
+    /// The scripts in `folder`, on an engine of these parts.
+    pub fn new(host: Arc<WasmHost>, parts: EngineParts, folder: PathBuf) -> Self {
+        Self {
+            engine: ScriptEngine::new(host, parts),
+            folder,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The engine, to make it ready before the first call.
+    pub fn engine(&self) -> &Arc<ScriptEngine> {
+        &self.engine
+    }
+
+    /// Adds the scripts whose names were found in the folder.
+    pub fn join(&self, loaded: &mut Loaded) {
+        let mut kept = HashMap::new();
+        for name in &loaded.scripts {
+            let place = self.shown(name);
+            let quarantine = |error: ToolError| Quarantined {
+                location: place.clone(),
+                code: error.code,
+                reason: error.message,
+            };
+            let content = match read(&self.folder.join(name)) {
+                Ok(Some(content)) => content,
+                Ok(None) => continue,
+                Err(error) => {
+                    loaded.quarantined.push(quarantine(error));
+                    continue;
+                }
+            };
+            let key = (place.clone(), Hash::of(&content));
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = known.get(&key).cloned();
+            drop(known);
+            let file = before.unwrap_or_else(|| Arc::new(self.tool(&place, &content, key.1)));
+            match &file.tool {
+                Ok(tool) if file.enabled => loaded.tools.push(tool.clone()),
+                Ok(_) => {}
+                Err(error) => loaded.quarantined.push(quarantine(error.clone())),
+            }
+            kept.insert(key, file);
+        }
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+    }
+
+    fn tool(&self, place: &str, content: &[u8], digest: Hash) -> Kept {
+        let text = std::str::from_utf8(content).map_err(|_| {
+            let message = format!("{place} is not UTF-8");
+            ToolError::new(Code::InvalidInput, message)
+        });
+        let checked = text.and_then(|text| definition::check(place, text));
+        Kept {
+            enabled: checked.as_ref().is_ok_and(|checked| checked.enabled),
+            tool: checked.map(|checked| self.of(place, checked, digest)),
+        }
+    }
+
+    fn of(&self, place: &str, checked: Checked, digest: Hash) -> Tool {
+        let definition = checked.definition.clone();
+        let imports = imports(&definition.needs);
+        let trust = match definition.needs.is_empty() {
+            true => Trust::Harmless,
+            false => Trust::Untrusted,
+        };
+        let origin = Origin {
+            plugin: definition.name.to_string(),
+            version: String::new(),
+            location: place.to_owned(),
+            digest: digest.to_string(),
+            speaks: true,
+            proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
+            imports,
+        };
+        let backend = ScriptBackend {
+            engine: Arc::clone(&self.engine),
+            script: Script {
+                code: checked.compiled.code.clone(),
+            },
+            state: ScriptState::default(),
+            place: place.to_owned(),
+            checked,
+        };
+        Tool {
+            definition,
+            aliases: Vec::new(),
+            source: Source::Custom,
+            origin: Arc::new(origin),
+            trust,
+            granted: Needs::default(),
+            changes: None,
+            assessed: false,
+            backend: Arc::new(backend) as Arc<dyn Backend>,
+        }
+    }
+
+    /// The file as people know it: relative to the workspace where it is inside.
+    fn shown(&self, name: &str) -> String {
+        let path = self.folder.join(name);
+        let workspace = self.engine.host().workspace();
+        let below = path.strip_prefix(workspace).unwrap_or(&path);
+        below.to_string_lossy().replace('\\', "/")
+    }
+}
+
+/// What a script is given of the host, as a component would import it. What it does not ask for is not there for it.
+fn imports(needs: &Needs) -> Vec<String> {
+    let given = [
+        (true, "mimir:tool/log@1.0.0"),
+        (true, "mimir:tool/progress@1.0.0"),
+        (!needs.files.is_empty(), "wasi:filesystem/types@0.2.6"),
+        (!needs.hosts.is_empty(), "wasi:http/outgoing-handler@0.2.6"),
+        (!needs.commands.is_empty(), "mimir:tool/commands@1.0.0"),
+        (!needs.tools.is_empty(), "mimir:tool/tools@1.0.0"),
+    ];
+    let given = given.into_iter().filter(|(is_given, _)| *is_given);
+    given.map(|(_, name)| name.to_owned()).collect()
+}
+
+/// The content of a file; nothing if it is gone.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
+    match files::read(path, Links::Followed, FILE_MAX) {
+        Ok(content) => Ok(Some(content)),
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() =>
+        {
+            Ok(None)
+        }
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            let message = format!(
+                "it is larger than {} KiB, the most that a script may have",
+                FILE_MAX >> 10
+            );
+            Err(ToolError::new(Code::LimitExceeded, message))
+        }
+        Err(error) => {
+            let message = format!("it cannot be read: {error}");
+            Err(ToolError::new(Code::Unavailable, message))
+        }
+    }
+}

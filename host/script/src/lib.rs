@@ -1,0 +1,18 @@
+//! Scripts as tools: `.mimir/tools/*.yml`, read once, compiled to JavaScript, and run on an engine that is a component.
+//!
+//! [`Scripts`] finds the files and makes [`mimir_core::Tool`]s of them. What a script may reach follows from what its
+//! code mentions and what a person granted of that; every command, request and file goes through the gates that the
+//! plugins' go through.
+//!
+//! Never here: what wasm can do, what a person is asked, what is printed.
+
+mod backend;
+mod compile;
+mod definition;
+mod folder;
+mod needs;
+mod trace;
+
+pub use compile::Fault;
+pub use definition::{Checked, check};
+pub use folder::Scripts;

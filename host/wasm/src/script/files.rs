@@ -1,0 +1,359 @@
+//! Wishes about files, fulfilled by the same filesystem that components see: the same mounts, shields and bounds.
+
+use mimir_core::{Code, Limits, ToolError, text};
+use serde_json::{Value, json};
+use wasmtime::component::Resource;
+use wasmtime_wasi::p2::FsError;
+use wasmtime_wasi::p2::bindings::filesystem::preopens::Host as _;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, ErrorCode, HostDescriptor,
+    HostDirectoryEntryStream, OpenFlags, PathFlags,
+};
+
+use super::outside::{Answer, missing};
+use super::turn::Files;
+use crate::fs::{FsCtxView, FsView};
+use crate::guest::Guest;
+
+/// Bytes read at once.
+const PART: u64 = 1 << 20;
+
+/// Folders within folders that are removed: a tree that is deeper is not an honest one.
+const DEEPEST: usize = 256;
+
+/// Fulfils a wish.
+pub(super) async fn fulfil(guest: &mut Guest, wish: Files, limits: &Limits) -> Answer {
+    let known = guest.fs.refusals().len();
+    let mut view = View {
+        view: guest.fs(),
+        most: limits.output_bytes,
+    };
+    let done = view.fulfil(wish).await;
+    done.map_err(|fault| match fault {
+        Fault::Told(error) => error,
+        Fault::Code(path, code) => {
+            let mut error = failure(&path, code);
+            // The filesystem keeps the reason of a refusal, and gives a guest only a code.
+            let refusals = guest.fs.refusals();
+            if code == ErrorCode::NotPermitted
+                && refusals.len() > known.min(refusals.len().saturating_sub(1))
+                && let Some(refusal) = refusals.last()
+            {
+                error.message = format!("{} ({refusal})", error.message);
+            }
+            error
+        }
+    })
+}
+
+enum Fault {
+    Told(ToolError),
+    Code(String, ErrorCode),
+}
+
+struct View<'a> {
+    view: FsCtxView<'a>,
+    most: u64,
+}
+
+/// The path as the filesystem takes it: relative to the workspace.
+fn relative(path: &str) -> String {
+    let mut rest = path;
+    while let Some(shorter) = rest.strip_prefix("./").or_else(|| rest.strip_prefix('/')) {
+        rest = shorter;
+    }
+    let rest = rest.trim_end_matches('/');
+    if rest.is_empty() { "." } else { rest }.to_owned()
+}
+
+fn failure(path: &str, code: ErrorCode) -> ToolError {
+    let path = text::visible(path);
+    let (code, what) = match code {
+        ErrorCode::NoEntry => (Code::FileNotFound, "does not exist".to_owned()),
+        ErrorCode::Exist => (Code::AlreadyExists, "exists already".to_owned()),
+        ErrorCode::NotPermitted | ErrorCode::Access => {
+            let what = "is not there for this tool, or not to be changed";
+            (Code::PermissionDenied, what.to_owned())
+        }
+        ErrorCode::ReadOnly => (Code::PermissionDenied, "can only be read".to_owned()),
+        ErrorCode::IsDirectory => (Code::InvalidPath, "is a directory".to_owned()),
+        ErrorCode::NotDirectory => (Code::InvalidPath, "is not a directory".to_owned()),
+        ErrorCode::NotEmpty => {
+            let what = "is not empty; `{recursive: true}` removes what is in it too";
+            (Code::InvalidInput, what.to_owned())
+        }
+        ErrorCode::Invalid | ErrorCode::NameTooLong | ErrorCode::Loop => (
+            Code::InvalidPath,
+            "is not a path that can be used".to_owned(),
+        ),
+        ErrorCode::InsufficientSpace | ErrorCode::Quota => (
+            Code::LimitExceeded,
+            "cannot be written: the disk is full".to_owned(),
+        ),
+        other => (Code::ExecutionError, format!("cannot be used ({other:?})")),
+    };
+    ToolError::new(code, format!("`{path}` {what}"))
+}
+
+fn empty(value: Value) -> (Value, Vec<u8>) {
+    (value, Vec::new())
+}
+
+fn kind(of: DescriptorType) -> &'static str {
+    match of {
+        DescriptorType::RegularFile => "file",
+        DescriptorType::Directory => "directory",
+        DescriptorType::SymbolicLink => "link",
+        _ => "other",
+    }
+}
+
+impl View<'_> {
+    async fn fulfil(&mut self, wish: Files) -> Result<(Value, Vec<u8>), Fault> {
+        match wish {
+            Files::Read { path, text } => {
+                let bytes = self.read(&path).await?;
+                Ok(match text {
+                    true => empty(String::from_utf8_lossy(&bytes).into()),
+                    false => (Value::Null, bytes),
+                })
+            }
+            Files::Write { path, data } => {
+                let bytes = data.bytes().map_err(Fault::Told)?;
+                self.write(&path, bytes).await?;
+                Ok(empty(Value::Null))
+            }
+            Files::Exists { path } => match self.look(&path, true).await {
+                Ok(_) => Ok(empty(true.into())),
+                Err(Fault::Code(_, ErrorCode::NoEntry | ErrorCode::NotDirectory)) => {
+                    Ok(empty(false.into()))
+                }
+                Err(fault) => Err(fault),
+            },
+            Files::List { path } => {
+                let mut entries = self.list(&path).await?;
+                entries.sort_by(|one, other| one.0.cmp(&other.0));
+                let entries = entries.into_iter();
+                let entries = entries.map(|(name, of)| json!({ "name": name, "type": kind(of) }));
+                Ok(empty(entries.collect()))
+            }
+            Files::Stat { path } => {
+                let stat = self.look(&path, true).await?;
+                let modified = stat.data_modification_timestamp;
+                Ok(empty(json!({
+                    "type": kind(stat.type_),
+                    "size": stat.size,
+                    "modified": modified.map_or(0, |time| time.seconds * 1000),
+                })))
+            }
+            Files::Remove { path, recursive } => {
+                self.remove(&path, recursive).await?;
+                Ok(empty(Value::Null))
+            }
+            Files::Mkdir { path } => {
+                self.make(&path).await?;
+                Ok(empty(Value::Null))
+            }
+        }
+    }
+
+    /// The root of the workspace.
+    fn root(&mut self) -> Result<Resource<Descriptor>, Fault> {
+        let roots = self.view.get_directories();
+        let mut roots = roots.map_err(internal)?.into_iter();
+        let root = roots.find(|(_, guest)| guest == "/");
+        let (root, _) = root.ok_or_else(|| Fault::Told(missing("files")))?;
+        Ok(root)
+    }
+
+    fn fault(&mut self, path: &str, error: FsError) -> Fault {
+        match error.downcast() {
+            Ok(code) => Fault::Code(path.to_owned(), code),
+            Err(error) => internal(error),
+        }
+    }
+
+    async fn open(
+        &mut self,
+        path: &str,
+        how: OpenFlags,
+        access: DescriptorFlags,
+    ) -> Result<Resource<Descriptor>, Fault> {
+        let root = self.root()?;
+        let (follow, name) = (PathFlags::SYMLINK_FOLLOW, relative(path));
+        let handle = borrowed(&root);
+        let opened = self.view.open_at(handle, follow, name, how, access).await;
+        self.close(root)?;
+        opened.map_err(|error| self.fault(path, error))
+    }
+
+    fn close(&mut self, handle: Resource<Descriptor>) -> Result<(), Fault> {
+        HostDescriptor::drop(&mut self.view, handle).map_err(internal)
+    }
+
+    async fn look(&mut self, path: &str, follow: bool) -> Result<DescriptorStat, Fault> {
+        let root = self.root()?;
+        let flags = match follow {
+            true => PathFlags::SYMLINK_FOLLOW,
+            false => PathFlags::empty(),
+        };
+        let (handle, name) = (borrowed(&root), relative(path));
+        let stat = self.view.stat_at(handle, flags, name).await;
+        self.close(root)?;
+        stat.map_err(|error| self.fault(path, error))
+    }
+
+    async fn read(&mut self, path: &str) -> Result<Vec<u8>, Fault> {
+        let (how, access) = (OpenFlags::empty(), DescriptorFlags::READ);
+        let file = self.open(path, how, access).await?;
+        let read = self.contents(path, &file).await;
+        self.close(file)?;
+        read
+    }
+
+    async fn contents(
+        &mut self,
+        path: &str,
+        file: &Resource<Descriptor>,
+    ) -> Result<Vec<u8>, Fault> {
+        let mut all = Vec::new();
+        loop {
+            let at = all.len() as u64;
+            let read = self.view.read(borrowed(file), PART, at).await;
+            let (part, end) = read.map_err(|error| self.fault(path, error))?;
+            if at + part.len() as u64 > self.most {
+                let most = text::bytes(self.most);
+                let path = text::visible(path);
+                let message = format!(
+                    "`{path}` is larger than {most}, the most that a script reads at once (limits.outputBytes)"
+                );
+                return Err(Fault::Told(ToolError::new(Code::LimitExceeded, message)));
+            }
+            let done = end || part.is_empty();
+            all.extend(part);
+            if done {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn write(&mut self, path: &str, bytes: Vec<u8>) -> Result<(), Fault> {
+        let how = OpenFlags::CREATE | OpenFlags::TRUNCATE;
+        let file = self.open(path, how, DescriptorFlags::WRITE).await?;
+        let mut at = 0;
+        let written = loop {
+            let part = &bytes[at..bytes.len().min(at + PART as usize)];
+            if part.is_empty() {
+                break Ok(());
+            }
+            let wrote = self.view.write(borrowed(&file), part.to_vec(), at as u64);
+            match wrote.await {
+                Ok(0) => break Err(Fault::Code(path.to_owned(), ErrorCode::Io)),
+                Ok(count) => at += usize::try_from(count).unwrap_or(part.len()).min(part.len()),
+                Err(error) => break Err(self.fault(path, error)),
+            }
+        };
+        self.close(file)?;
+        written
+    }
+
+    async fn list(&mut self, path: &str) -> Result<Vec<(String, DescriptorType)>, Fault> {
+        let (how, access) = (OpenFlags::DIRECTORY, DescriptorFlags::READ);
+        let folder = self.open(path, how, access).await?;
+        let opened = self.view.read_directory(borrowed(&folder)).await;
+        let mut found = Vec::new();
+        let read = match opened {
+            Err(error) => Err(self.fault(path, error)),
+            Ok(stream) => {
+                let read = loop {
+                    let handle = Resource::new_borrow(stream.rep());
+                    match self.view.read_directory_entry(handle).await {
+                        Ok(Some(entry)) => found.push((entry.name, entry.type_)),
+                        Ok(None) => break Ok(()),
+                        Err(error) => break Err(self.fault(path, error)),
+                    }
+                };
+                HostDirectoryEntryStream::drop(&mut self.view, stream).map_err(internal)?;
+                read
+            }
+        };
+        self.close(folder)?;
+        read.map(|()| found)
+    }
+
+    /// Makes a folder, and the ones on the way to it.
+    async fn make(&mut self, path: &str) -> Result<(), Fault> {
+        let whole = relative(path);
+        let mut made = String::new();
+        for part in whole.split('/').filter(|part| !part.is_empty()) {
+            if !made.is_empty() {
+                made.push('/');
+            }
+            made.push_str(part);
+            let root = self.root()?;
+            let done = self
+                .view
+                .create_directory_at(borrowed(&root), made.clone())
+                .await;
+            self.close(root)?;
+            match done.map_err(|error| self.fault(&made, error)) {
+                Ok(()) => {}
+                Err(Fault::Code(_, ErrorCode::Exist))
+                    if self.look(&made, true).await?.type_ == DescriptorType::Directory => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove(&mut self, path: &str, recursive: bool) -> Result<(), Fault> {
+        let whole = relative(path);
+        if self.look(&whole, false).await?.type_ != DescriptorType::Directory {
+            return self.remove_one(&whole, false).await;
+        }
+        if !recursive {
+            return self.remove_one(&whole, true).await;
+        }
+        let depth = |path: &str| path.split('/').count();
+        let top = depth(&whole);
+        let mut folders = vec![whole];
+        let mut emptied = Vec::new();
+        while let Some(folder) = folders.pop() {
+            if depth(&folder) - top > DEEPEST {
+                return Err(Fault::Code(folder, ErrorCode::NameTooLong));
+            }
+            for (name, of) in self.list(&folder).await? {
+                let path = format!("{folder}/{name}");
+                match of {
+                    DescriptorType::Directory => folders.push(path),
+                    _ => self.remove_one(&path, false).await?,
+                }
+            }
+            emptied.push(folder);
+        }
+        // What was found first holds what was found later.
+        for folder in emptied.iter().rev() {
+            self.remove_one(folder, true).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_one(&mut self, path: &str, folder: bool) -> Result<(), Fault> {
+        let root = self.root()?;
+        let (handle, name) = (borrowed(&root), path.to_owned());
+        let done = match folder {
+            true => self.view.remove_directory_at(handle, name).await,
+            false => self.view.unlink_file_at(handle, name).await,
+        };
+        self.close(root)?;
+        done.map_err(|error| self.fault(path, error))
+    }
+}
+
+fn borrowed(handle: &Resource<Descriptor>) -> Resource<Descriptor> {
+    Resource::new_borrow(handle.rep())
+}
+
+fn internal(error: wasmtime::Error) -> Fault {
+    Fault::Told(ToolError::new(Code::Internal, format!("{error:#}")))
+}

@@ -1,0 +1,233 @@
+//! Wishes that take their time: commands, requests, other tools, waiting. Each is fulfilled beside the others and goes
+//! through the effect gate of its kind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, Request};
+use mimir_core::command::{Captured, Command, Finished, Program};
+use mimir_core::outcome::{Content, Output};
+use mimir_core::pipeline::{Effects, Nested};
+use mimir_core::{Code, ToolError, text};
+use mimir_net::Fetched;
+use serde_json::{Value, json};
+
+use super::turn::{Data, Other};
+use crate::http::Network;
+
+/// What a wish came to: JSON, and bytes where bytes were wished for.
+pub(super) type Answer = Result<(Value, Vec<u8>), ToolError>;
+
+/// The ways of one call to the outside.
+pub(super) struct Outside {
+    pub commands: Option<Effects>,
+    pub nested: Option<Nested>,
+    pub network: Option<Arc<Network>>,
+}
+
+/// An answer in the form in which an engine takes it: whether it is a failure, JSON, bytes.
+pub(super) fn told(answer: Answer) -> (bool, String, Vec<u8>) {
+    match answer {
+        Ok((value, bytes)) => (false, value.to_string(), bytes),
+        Err(error) => {
+            let mut told = json!({ "code": error.code, "message": error.message });
+            if let Some(details) = error.details {
+                told["details"] = details;
+            }
+            (true, told.to_string(), Vec::new())
+        }
+    }
+}
+
+/// The refusal of what was not granted.
+pub(super) fn missing(what: &str) -> ToolError {
+    let message = format!("the tool was not granted {what}");
+    ToolError::new(Code::PermissionDenied, message)
+}
+
+fn bad(message: impl Into<String>) -> ToolError {
+    ToolError::new(Code::InvalidInput, message)
+}
+
+impl Data {
+    pub(super) fn bytes(self) -> Result<Vec<u8>, ToolError> {
+        if let Some(base64) = self.base64 {
+            let decoded = base64::engine::general_purpose::STANDARD.decode(base64);
+            return decoded.map_err(|_| bad("the bytes are not base64"));
+        }
+        Ok(self.text.unwrap_or_default().into_bytes())
+    }
+}
+
+impl Outside {
+    /// Fulfils a wish. What is done for it ends when this is dropped.
+    pub(super) async fn fulfil(&self, wish: Other) -> Answer {
+        match wish {
+            Other::Execute {
+                command,
+                args,
+                cwd,
+                timeout,
+                env,
+                stdin,
+            } => {
+                let mut words = vec![command];
+                words.extend(args);
+                let command = Command {
+                    program: Program::Vector(words),
+                    directory: cwd.as_deref().and_then(directory),
+                    environment: env,
+                    stdin: stdin.unwrap_or_default().into_bytes(),
+                    timeout: timeout.map(millis),
+                };
+                let effects = self.commands.as_ref().ok_or_else(|| missing("commands"))?;
+                let finished = effects.run(command).await?;
+                Ok((ran(&finished), Vec::new()))
+            }
+            Other::Fetch {
+                url,
+                method,
+                headers,
+                data,
+            } => {
+                let network = self.network.as_ref();
+                let network = network.ok_or_else(|| missing("the network"))?;
+                let request = request(&url, &method, headers, data)?;
+                Ok(fetched(network.fetch(request).await?))
+            }
+            Other::Call { name, args } => {
+                let nested = self.nested.as_ref();
+                let nested = nested
+                    .ok_or_else(|| missing(&format!("calls of `{}`", text::visible(&name))))?;
+                let outcome = nested.call(&name, args).await?;
+                match outcome.result() {
+                    Ok(output) => Ok((called(output), Vec::new())),
+                    Err(error) => Err(error.clone()),
+                }
+            }
+            Other::Sleep { millis: time } => {
+                tokio::time::sleep(millis(time)).await;
+                Ok((Value::Null, Vec::new()))
+            }
+        }
+    }
+}
+
+/// A directory relative to the workspace root, where a script writes `.`, `./src` or `/src`.
+fn directory(path: &str) -> Option<String> {
+    let mut rest = path;
+    while let Some(shorter) = rest.strip_prefix("./").or_else(|| rest.strip_prefix('/')) {
+        rest = shorter;
+    }
+    (!rest.is_empty() && rest != ".").then(|| rest.to_owned())
+}
+
+/// A time as a script writes it; one that is none is none at all.
+fn millis(time: f64) -> Duration {
+    Duration::try_from_secs_f64(time / 1000.0).unwrap_or(Duration::ZERO)
+}
+
+fn ran(finished: &Finished) -> Value {
+    let shown = |captured: &Captured| String::from_utf8_lossy(&captured.bytes).into_owned();
+    let missing = finished.stdout.missing + finished.stderr.missing;
+    json!({
+        "exitCode": finished.exit_code,
+        "success": finished.exit_code == 0,
+        "stdout": shown(&finished.stdout),
+        "stderr": shown(&finished.stderr),
+        "truncated": missing > 0,
+        "duration": u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+fn request(
+    url: &str,
+    method: &str,
+    headers: Vec<(String, String)>,
+    data: Data,
+) -> Result<Request<Bytes>, ToolError> {
+    let mut request = Request::new(Bytes::from(data.bytes()?));
+    *request.uri_mut() = mimir_net::uri(url)?;
+    *request.method_mut() = Method::from_bytes(method.as_bytes())
+        .map_err(|_| bad(format!("`{}` is no method", text::visible(method))))?;
+    for (name, value) in headers {
+        let shown = text::visible(&name);
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| bad(format!("`{shown}` is no name of a header")))?;
+        let value = HeaderValue::from_str(&value)
+            .map_err(|_| bad(format!("the value of the header `{shown}` cannot be sent")))?;
+        request.headers_mut().append(name, value);
+    }
+    Ok(request)
+}
+
+fn fetched(fetched: Fetched) -> (Value, Vec<u8>) {
+    let headers: Vec<_> = fetched
+        .headers
+        .iter()
+        .map(|(name, value)| {
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            (name.as_str().to_owned(), value)
+        })
+        .collect();
+    let mut answer = json!({
+        "status": fetched.status.as_u16(),
+        "headers": headers,
+        "url": fetched.target.to_string(),
+        "redirects": fetched.redirects,
+    });
+    match String::from_utf8(fetched.body.into()) {
+        Ok(text) => {
+            answer["text"] = text.into();
+            (answer, Vec::new())
+        }
+        Err(error) => (answer, error.into_bytes()),
+    }
+}
+
+fn called(output: &Output) -> Value {
+    let texts: Vec<&str> = output
+        .content
+        .iter()
+        .filter_map(|part| match part {
+            Content::Text { text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    json!({
+        "success": true,
+        "output": texts.join("\n"),
+        "structured": output.structured,
+        "exitCode": output.exit_code,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_says_where_in_several_ways() {
+        for root in [".", "./", "/", "", "./."] {
+            assert_eq!(directory(root), None, "{root:?}");
+        }
+        for (said, meant) in [
+            ("src", "src"),
+            ("/src/a", "src/a"),
+            ("./a", "a"),
+            ("../x", "../x"),
+        ] {
+            assert_eq!(directory(said).as_deref(), Some(meant));
+        }
+    }
+
+    #[test]
+    fn odd_times_do_no_harm() {
+        assert_eq!(millis(1500.0), Duration::from_millis(1500));
+        for odd in [-1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(millis(odd), Duration::ZERO);
+        }
+    }
+}
