@@ -18,6 +18,7 @@ mod net;
 mod process;
 mod program;
 mod redact;
+mod script;
 mod search;
 mod subject;
 mod throughput;
@@ -43,6 +44,7 @@ type Area = (&'static str, fn(&mut Report));
 /// What can be asked for by name.
 const AREAS: &[Area] = &[
     ("calls", calls::bench),
+    ("script", script::bench),
     ("throughput", throughput::bench),
     ("decide", decide::bench),
     ("process", process::bench),

@@ -15,6 +15,8 @@ use mimir_core::{
     Registry, RequestId,
 };
 use mimir_kit::builtins;
+use mimir_script::Scripts;
+use mimir_wasm::script::EngineParts;
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -51,6 +53,16 @@ impl Subject {
         Self::at(folder, &workspace, Vec::new(), config).await
     }
 
+    /// A workspace in a temporary folder with this script.
+    pub async fn with_script(name: &str, text: &str) -> Self {
+        let folder = folder();
+        let workspace = folder.path().join("workspace");
+        let tools = workspace.join(".mimir/tools");
+        std::fs::create_dir_all(&tools).unwrap();
+        std::fs::write(tools.join(format!("{name}.yml")), text).unwrap();
+        Self::at(folder, &workspace, Vec::new(), json!({})).await
+    }
+
     /// The built-in tools over a folder that exists. What mimir keeps goes elsewhere.
     pub async fn with_builtins(workspace: &Path) -> Self {
         Self::with_builtins_in(folder(), workspace).await
@@ -65,8 +77,16 @@ impl Subject {
         let mut options = HostOptions::new(workspace);
         options.cache_dir = Some(folder.path().join("cache"));
         let tools = workspace.join(".mimir/tools");
-        let toolbox = Toolbox::new(WasmHost::new(options), bundled, Some(tools));
-        let loaded = toolbox.load().await;
+        let host = WasmHost::new(options);
+        let toolbox = Toolbox::new(Arc::clone(&host), bundled, Some(tools.clone()));
+        let mut loaded = toolbox.load().await;
+        let engine = mimir_builtins::JAVASCRIPT;
+        let parts = EngineParts {
+            name: engine.name,
+            component: engine.component,
+            prelude: engine.prelude,
+        };
+        Scripts::new(host, parts, tools).join(&mut loaded);
         assert!(loaded.quarantined.is_empty(), "{:?}", loaded.quarantined);
         let config: Config = serde_json::from_value(config).unwrap();
         let world = World {

@@ -67,6 +67,10 @@ fn metadata(manifest: &Path, offline: bool) -> Result<Value> {
     let mut command = Command::new(cargo);
     command.args(["metadata", "--locked", "--format-version", "1"]);
     command.arg("--manifest-path").arg(manifest);
+    // Packages for other platforms are not fetched: one is enough, and it is the same file for all.
+    if let Ok(host) = env::var("HOST") {
+        command.args(["--filter-platform", &host]);
+    }
     if offline {
         command.arg("--offline");
     }

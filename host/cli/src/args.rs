@@ -240,6 +240,12 @@ enum RawTools {
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         dir: Option<PathBuf>,
     },
+    /// Look for faults in a tool in a YAML file, without running it
+    Check {
+        /// The file
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
     /// Compile a plugin and put it into .mimir/tools
     Build {
         /// The plugin's folder

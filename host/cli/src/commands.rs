@@ -21,6 +21,7 @@ mod secrets;
 mod serve;
 mod tools_add;
 mod tools_build;
+mod tools_check;
 mod tools_info;
 mod tools_list;
 mod tools_new;
@@ -55,6 +56,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         }
         Command::ToolsList => tools_list::run(globals, printer).await,
         Command::ToolsInfo { name } => tools_info::run(globals, printer, &name).await,
+        Command::ToolsCheck { file } => tools_check::run(printer, &file),
         Command::ToolsNew { name, dir } => tools_new::run(globals, printer, &name, dir).await,
         Command::ToolsBuild { dir } => tools_build::run(globals, printer, &dir).await,
         Command::Schema { format, tools } => {

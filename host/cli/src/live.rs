@@ -65,6 +65,7 @@ impl Live {
         live.loaded = live.toolbox().load().await;
         live.scripts.join(&mut live.loaded);
         live.ask_servers();
+        live.prepare();
         Ok(live)
     }
 
@@ -138,6 +139,7 @@ impl Live {
         differs |= std::mem::replace(&mut self.servers, servers) != servers;
         if let Some(loaded) = tools {
             self.loaded = loaded;
+            self.prepare();
         }
         let mut mended = false;
         if let Some(change) = change {
@@ -172,6 +174,19 @@ impl Live {
                 let place = mimir_core::text::visible(&left_out.location);
                 let reason = mimir_core::text::visible(&left_out.reason);
                 warn(format_args!("{place}: {reason}"));
+            }
+        });
+    }
+
+    /// Makes the engine of scripts ready, if there are any: what takes seconds the first time is over before a call.
+    fn prepare(&self) {
+        if self.loaded.scripts.is_empty() {
+            return;
+        }
+        let engine = Arc::clone(self.scripts.engine());
+        tokio::spawn(async move {
+            if let Err(error) = engine.prepare().await {
+                tracing::warn!(%error, "scripts cannot run");
             }
         });
     }

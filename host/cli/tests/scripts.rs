@@ -42,7 +42,7 @@ fn text(outcome: &Value) -> &str {
 #[cfg(unix)]
 #[test]
 fn the_seeds_tool_runs_a_command_and_formats_what_it_says() {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
 
     let home = workspace(&[("run_tests.yml", include_str!("seed/run_tests.yml"))]);
     let bin = tempfile::tempdir().unwrap();
@@ -87,6 +87,11 @@ export async function execute(args, { platform: { fs }, tools, conversation, con
   await fs.writeFile('out/deep/a.txt', 'hällo');
   await fs.writeFile('out/b.bin', new Uint8Array([0, 255]));
   const missing = await fs.readFile('nope').catch((error) => error.code);
+  const shielded = [
+    await fs.readFile('.env').catch((error) => error.code),
+    await fs.writeFile('.mimir/config.yml', '').catch((error) => error.code),
+    await fs.readFile('../x').catch((error) => error.code),
+  ];
   const result = {
     text: await fs.readFile('./out/deep/a.txt'),
     bytes: [...await fs.readFile('/out/b.bin', null)],
@@ -94,6 +99,7 @@ export async function execute(args, { platform: { fs }, tools, conversation, con
     listed: await fs.list('out'),
     size: (await fs.stat('out/deep/a.txt')).size,
     missing,
+    shielded,
     nested: (await tools.call('file_info', { path: 'out' })).success,
     at: conversation.workingDirectory + config.workingDirectory,
   };
@@ -101,11 +107,12 @@ export async function execute(args, { platform: { fs }, tools, conversation, con
   return { ...result, gone: !await fs.exists('out') };
 }";
     let home = workspace(&[("uses.yml", &tool("uses", code))]);
+    fs::write(home.path().join(".env"), "SECRET=1").unwrap();
     let outcome = call(home.path(), &["uses"]);
     let result: Value = serde_json::from_str(text(&outcome)).unwrap();
     let wanted = serde_json::json!({
         "text": "hällo", "bytes": [0, 255], "found": ["out/deep/a.txt"], "listed": ["b.bin", "deep"],
-        "size": 6, "missing": "FILE_NOT_FOUND", "nested": true, "at": "..", "gone": true,
+        "size": 6, "missing": "FILE_NOT_FOUND", "shielded": ["PERMISSION_DENIED", "PERMISSION_DENIED", "PERMISSION_DENIED"], "nested": true, "at": "..", "gone": true,
     });
     assert_eq!(result, wanted);
 }
@@ -205,12 +212,12 @@ export async function execute() {
     assert_eq!(text(&call(home.path(), &["good"])), "fine");
     let (code, _, err) = run(home.path(), &["tools", "info", "broken"]);
     assert!(
-        code != 0 && err.contains(".mimir/tools/broken.yml:6:11: "),
+        code != 0 && err.contains(".mimir/tools/broken.yml:6:13: "),
         "{err}"
     );
     let (code, _, err) = run(home.path(), &["tools", "info", "yaml"]);
     assert!(
-        code != 0 && err.contains(".mimir/tools/yaml.yml:2:"),
+        code != 0 && err.contains(".mimir/tools/yaml.yml:1:7: "),
         "{err}"
     );
 }
@@ -336,7 +343,7 @@ const HOSTILE: &[(&str, &str, &str, &str)] = &[
 
 #[test]
 fn hostile_scripts_end_and_harm_nobody() {
-    let quick = "limits: {fuel: 2000000000, timeMs: 3000}\n";
+    let quick = "limits: {fuel: 8000000000}\ntools: {bad_sleeps: {limits: {timeMs: 300}}}\n";
     let mut tools = vec![(
         "good.yml".to_owned(),
         tool("good", "export default () => 'fine'"),
@@ -373,4 +380,27 @@ fn a_tool_that_is_not_enabled_is_not_there() {
     let home = workspace(&[("off.yml", &off)]);
     let (code, _, err) = run(home.path(), &["call", "off"]);
     assert!(code != 0 && err.contains("NOT_FOUND"), "{err}");
+}
+
+#[test]
+fn a_file_is_checked_without_being_run() {
+    let home = workspace(&[]);
+    let file = |text: &str| fs::write(home.path().join("one.yml"), text).unwrap();
+    file(&tool(
+        "one",
+        "export function execute() { return fetch('x'); }",
+    ));
+    let (code, out, err) = run(home.path(), &["tools", "check", "one.yml", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["needs"]["hosts"][0]["host"], "*", "{report:#}");
+    file(&tool(
+        "one",
+        "const a = 1;\nexport function execute() { return a +; }",
+    ));
+    let (code, _, err) = run(home.path(), &["tools", "check", "one.yml"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("one.yml:6:"), "{err}");
+    let (code, _, err) = run(home.path(), &["tools", "check", "none.yml"]);
+    assert!(code != 0 && err.contains("FILE_NOT_FOUND"), "{err}");
 }

@@ -32,8 +32,8 @@ mod outside;
 mod turn;
 mod warm;
 
-use outside::{Answer, Outside};
-use turn::{Fault, Kind, Told, Turn};
+use outside::Outside;
+use turn::{Fault, Kind, Other, Told, Turn, Wish};
 use warm::Ready;
 
 /// The parts of an engine that a program carries.
@@ -68,8 +68,8 @@ pub struct ScriptState(Arc<Clients>);
 /// The detail of a failure that has the stack, as the engine wrote it.
 pub const STACK: &str = "stack";
 
-/// Wishes of one script under way at a time. More wait for their turn.
-const AT_ONCE: usize = 32;
+/// Wishes of one script under way at a time, as many as calls of one plugin. More wait for their turn.
+const AT_ONCE: usize = 8;
 
 /// Failures of wishes that are kept, to say what is behind the failure of the script.
 const FAILURES: usize = 64;
@@ -203,7 +203,7 @@ async fn talk(
         .await?;
     let mut waiting: VecDeque<(u32, Kind)> = VecDeque::new();
     let mut under_way = FuturesUnordered::new();
-    let mut answers: VecDeque<(u32, Answer)> = VecDeque::new();
+    let mut busy = 0;
     let mut failures: HashMap<u32, ToolError> = HashMap::new();
     // What the host holds for wishes that are not fulfilled yet.
     let mut held = 0_u64;
@@ -216,7 +216,15 @@ async fn talk(
             Turn::Done(told) => return Ok((result(told, &failures, limits), false)),
             Turn::Wishes(wishes) => {
                 held += text.len() as u64;
-                waiting.extend(wishes.into_iter().map(|wish| (wish.id, wish.kind)));
+                for Wish { id, kind } in wishes {
+                    match kind {
+                        // Timers cost nothing, and must not keep others waiting.
+                        Kind::Other(sleep @ Other::Sleep { .. }) => {
+                            under_way.push(outside.fulfil(id, sleep));
+                        }
+                        kind => waiting.push_back((id, kind)),
+                    }
+                }
             }
         }
         if held > limits.memory {
@@ -224,23 +232,29 @@ async fn talk(
             let error = ToolError::new(Code::LimitExceeded, message);
             return Ok((Err(error), false));
         }
-        while under_way.len() < AT_ONCE
+        let mut answer = None;
+        // What a file holds is handed over before the next one is read.
+        while answer.is_none()
+            && busy < AT_ONCE
             && let Some((id, kind)) = waiting.pop_front()
         {
             match kind {
                 Kind::Files(wish) => {
-                    let answer = files::fulfil(store.data_mut(), wish, limits).await;
-                    answers.push_back((id, answer));
+                    let done = files::fulfil(store.data_mut(), wish, limits).await;
+                    answer = Some((id, done));
                 }
                 Kind::Other(wish) => {
-                    let work = outside.fulfil(wish);
-                    under_way.push(async move { (id, work.await) });
+                    busy += 1;
+                    under_way.push(outside.fulfil(id, wish));
                 }
             }
         }
-        let answer = match answers.pop_front() {
+        let answer = match answer {
             Some(answer) => Some(answer),
-            None => under_way.next().await,
+            None => under_way.next().await.map(|done| {
+                busy -= usize::from(done.counts);
+                (done.id, done.answer)
+            }),
         };
         let Some((id, answer)) = answer else {
             let message = "`execute` never ends: it waits for a promise that nothing will settle";

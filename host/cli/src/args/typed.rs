@@ -59,6 +59,11 @@ pub enum Command {
         /// Name, alias or file name.
         name: String,
     },
+    /// Look for faults in a script.
+    ToolsCheck {
+        /// The file.
+        file: PathBuf,
+    },
     /// Write a plugin.
     ToolsNew {
         /// As it was typed.
@@ -247,6 +252,7 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
         Some(RawCommand::Tools { command }) => match command {
             None | Some(RawTools::List) => Command::ToolsList,
             Some(RawTools::Info { name }) => Command::ToolsInfo { name },
+            Some(RawTools::Check { file }) => Command::ToolsCheck { file },
             Some(RawTools::New { name, dir }) => Command::ToolsNew { name, dir },
             Some(RawTools::Build { dir }) => Command::ToolsBuild { dir },
             Some(RawTools::Add(add)) => Command::ToolsAdd(add.typed()),

@@ -121,6 +121,13 @@ async fn tools_come_and_go_with_their_folder_and_the_setting() {
         std::fs::create_dir(&tools).unwrap();
         std::fs::write(tools.join("one.wasm"), "no component").unwrap();
         until(1, "with a file").await;
+        std::fs::write(tools.join("two.yml"), "name: two\n").unwrap();
+        until(2, "with a script").await;
+        let whole =
+            "name: two\ndescription: b\nschema: {type: object}\ncode: 'export default () => 1'\n";
+        std::fs::write(tools.join("two.yml"), whole).unwrap();
+        until(1, "with a script that is whole").await;
+        assert!(running.pipeline.world().registry.get("two").is_some());
         running.config("tools: {autoLoadCustomTools: false}\n");
         until(0, "switched off").await;
         running.config(ALLOWED);

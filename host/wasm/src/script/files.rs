@@ -23,7 +23,6 @@ const DEEPEST: usize = 256;
 
 /// Fulfils a wish.
 pub(super) async fn fulfil(guest: &mut Guest, wish: Files, limits: &Limits) -> Answer {
-    let known = guest.fs.refusals().len();
     let mut view = View {
         view: guest.fs(),
         most: limits.output_bytes,
@@ -34,10 +33,8 @@ pub(super) async fn fulfil(guest: &mut Guest, wish: Files, limits: &Limits) -> A
         Fault::Code(path, code) => {
             let mut error = failure(&path, code);
             // The filesystem keeps the reason of a refusal, and gives a guest only a code.
-            let refusals = guest.fs.refusals();
             if code == ErrorCode::NotPermitted
-                && refusals.len() > known.min(refusals.len().saturating_sub(1))
-                && let Some(refusal) = refusals.last()
+                && let Some(refusal) = guest.fs.refusals().last()
             {
                 error.message = format!("{} ({refusal})", error.message);
             }

@@ -61,9 +61,23 @@ impl Data {
     }
 }
 
+/// A wish that was fulfilled, or not.
+pub(super) struct Done {
+    pub id: u32,
+    pub answer: Answer,
+    /// Whether it counts among those that are under way at a time.
+    pub counts: bool,
+}
+
 impl Outside {
     /// Fulfils a wish. What is done for it ends when this is dropped.
-    pub(super) async fn fulfil(&self, wish: Other) -> Answer {
+    pub(super) async fn fulfil(&self, id: u32, wish: Other) -> Done {
+        let counts = !matches!(wish, Other::Sleep { .. });
+        let answer = self.answer(wish).await;
+        Done { id, answer, counts }
+    }
+
+    async fn answer(&self, wish: Other) -> Answer {
         match wish {
             Other::Execute {
                 command,

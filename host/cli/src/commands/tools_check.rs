@@ -1,0 +1,66 @@
+//! `mimir tools check`: what is wrong with a tool in a YAML file, without running it.
+
+use std::path::Path;
+
+use mimir_core::ToolError;
+use mimir_core::files::{self, Links};
+use mimir_core::needs::Needs;
+use mimir_core::text::visible;
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure, file_error};
+use crate::output::{GOOD, Printer, styled};
+
+/// The largest file that is taken for a tool.
+const FILE_MAX: u64 = 1 << 20;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    ok: bool,
+    name: String,
+    enabled: bool,
+    approval: mimir_core::Decision,
+    risk: mimir_core::Risk,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_cost: Option<u32>,
+    needs: Needs,
+}
+
+/// Reads the file as it would be read in `.mimir/tools`.
+pub fn run(printer: Printer, file: &Path) -> Result<Exit, Failure> {
+    let shown = visible(&file.display().to_string());
+    let content = files::read(file, Links::Followed, FILE_MAX);
+    let content = content.map_err(|error| file_error("read", file, &error))?;
+    let content = String::from_utf8(content).map_err(|_| {
+        let message = format!("{shown} is not UTF-8");
+        ToolError::new(mimir_core::Code::InvalidInput, message)
+    })?;
+    let checked = mimir_script::check(&shown, &content)?;
+    let definition = checked.definition;
+    let report = Report {
+        ok: true,
+        name: definition.name.to_string(),
+        enabled: checked.enabled,
+        approval: definition.approval,
+        risk: definition.risk,
+        token_cost: checked.token_cost,
+        needs: definition.needs,
+    };
+    printer.result(&report, |out| {
+        writeln!(
+            out,
+            "{} {shown}: `{}` can be used",
+            styled(GOOD, "✓"),
+            report.name
+        )?;
+        if !report.enabled {
+            writeln!(out, "  it says `enabled: false`, so it is not")?;
+        }
+        for line in report.needs.lines() {
+            writeln!(out, "  - {line}")?;
+        }
+        Ok(())
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,62 @@
+//! A tool in a YAML file, warm: the whole pipeline, a fresh engine, its code evaluated anew.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::measure::{Budget, Pace, Report, Row, time, timed};
+use crate::subject::Subject;
+
+/// What the least of scripts may take, in seconds.
+const ALLOWED: f64 = 0.5e-3;
+
+const TRIVIAL: &str = "\
+name: trivial
+description: Greets.
+schema: {type: object, properties: {name: {type: string}}}
+code: |
+  export async function execute(args: { name: string }): Promise<string> {
+    return `Hello, ${args.name}!`;
+  }
+";
+
+pub fn bench(report: &mut Report) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let subject = runtime.block_on(Subject::with_script("trivial", TRIVIAL));
+    let call = |times| {
+        timed(&runtime, times, async || {
+            let outcome = subject.call("trivial", json!({"name": "bench"})).await;
+            assert_eq!(outcome.text(), "Hello, bench!");
+        })
+    };
+    // The engine is made ready once, and that is not what is measured.
+    call(1);
+    let pace = Pace {
+        turn: 20,
+        samples: 20,
+        time: Duration::from_secs(2),
+    };
+    let plain = runtime.block_on(Subject::with_plugins(
+        [("echo".to_owned(), crate::guests::ECHO.bytes())],
+        crate::calls::settings(),
+    ));
+    let pair = report.pair("script", pace, call, |times| {
+        timed(&runtime, times, async || {
+            plain.call("echo", json!({"text": "hello"})).await;
+        })
+    });
+    report.row(Row {
+        name: "a call of a trivial script".to_owned(),
+        ours: time(pair.ours),
+        reference: format!(
+            "{} allowed; {} a trivial plugin",
+            time(ALLOWED),
+            time(pair.reference)
+        ),
+        ratio: pair.ours / ALLOWED,
+        budget: Budget::AtMost(1.0),
+    });
+}
