@@ -203,6 +203,9 @@ impl Way {
 
     /// A whole exchange, with its redirects, each judged like the first.
     async fn fetch(&self, request: http::Request<Bytes>) -> Result<Fetched, Error> {
+        if let Some(mut secrets) = self.effects.upload() {
+            secrets.look(request.body()).map_err(Error::Denied)?;
+        }
         let (client, _) = self.client(request.headers())?;
         let client = client.within(mimir_net::Limits {
             redirects: REDIRECTS,

@@ -15,7 +15,7 @@ code: |
 
 fn needs(code: &str, more: &str) -> mimir_core::Needs {
     let text = format!(
-        "name: a\ndescription: b\nschema: {{type: object}}\n{more}\ncode: |\n  export async function execute(args, {{ platform, tools, fetch }}) {{ {code} }}\n"
+        "name: a\ndescription: b\nschema: {{type: object}}\n{more}\ncode: |\n  export async function execute(args, {{ platform, tools }}) {{ {code} }}\n"
     );
     check("a.yml", &text).unwrap().definition.needs
 }
@@ -114,7 +114,7 @@ fn faults_name_their_line() {
         (
             "  export",
             "\n  const a = 1;\n  const a = 2;\n  export",
-            "a.yml:7:9: ",
+            "a.yml:6:9: ",
         ),
         (
             "  export",
