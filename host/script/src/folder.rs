@@ -124,6 +124,7 @@ impl Scripts {
             origin: Arc::new(origin),
             trust,
             granted: Needs::default(),
+            flags: Vec::new(),
             changes: None,
             assessed: false,
             backend: Arc::new(backend) as Arc<dyn Backend>,
