@@ -1,8 +1,6 @@
 //! The container that waits for the next command: of one command nothing reaches the next.
 
-use std::time::{Duration, Instant};
-
-use mimir_process::sandbox::{ContainerSandbox, Sandbox, Spec};
+use std::time::Duration;
 
 use crate::kit::{World, run_in, sandbox};
 
@@ -83,37 +81,4 @@ async fn one_that_was_removed_by_somebody_is_made_anew() {
     world.remove_all().await;
     let finished = run_in(&sandbox, &world.script("echo here")).await.unwrap();
     assert_eq!(finished.stdout.bytes, b"here\n");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a container engine"]
-async fn to_wait_takes_at_most_half_of_what_it_takes_to_make_one() {
-    let world = World::new();
-    let spec = world.spec(crate::kit::vector(&["true"]));
-    let kept = sandbox();
-    let (mut cold, mut warm) = (vec![], vec![]);
-    for _ in 0..2 {
-        run_in(&kept, &spec).await.unwrap();
-    }
-    for _ in 0..7 {
-        waits(&world).await;
-        warm.push(time(&kept, &spec).await);
-        waits(&world).await;
-        let new = sandbox();
-        new.available().unwrap();
-        cold.push(time(&new, &spec).await);
-    }
-    cold.sort();
-    warm.sort();
-    println!(
-        "{:?} where one waits, {:?} where it is made",
-        warm[3], cold[3]
-    );
-    assert!(warm[3] * 2 <= cold[3], "{warm:?} {cold:?}");
-}
-
-async fn time(sandbox: &ContainerSandbox, spec: &Spec) -> Duration {
-    let begun = Instant::now();
-    assert_eq!(run_in(sandbox, spec).await.unwrap().exit_code, 0);
-    begun.elapsed()
 }
