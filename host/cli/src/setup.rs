@@ -11,10 +11,11 @@ use mimir_core::grants;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::tool::{Source, Trust};
 use mimir_core::{Approver, Clock, Code, Pipeline, Policy, Registry, Tool, ToolError};
+use mimir_mcp::client::Found;
 use mimir_process::Commands;
 use mimir_script::Scripts;
 use mimir_wasm::script::EngineParts;
-use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
+use mimir_wasm::{Bundled, HostOptions, Loaded, SystemClock, Toolbox, WasmHost};
 
 use crate::args::Globals;
 use crate::ledger::UserLedger;
@@ -101,9 +102,7 @@ impl Setup {
         let host = self.host();
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
         self.scripts(host).join(&mut loaded);
-        let found = self.servers.all().load().await;
-        loaded.tools.extend(found.tools);
-        loaded.quarantined.extend(found.quarantined);
+        add(&mut loaded, self.servers.all().load().await);
         self.grant(&mut loaded.tools);
         Registry::new(loaded.tools, loaded.quarantined)
     }
@@ -115,10 +114,7 @@ impl Setup {
         let toolbox = self.toolbox(Arc::clone(&host)).known_only();
         let mut known = toolbox.load().await;
         self.scripts(host).join(&mut known);
-        let found = self.servers.all().known();
-        known.tools.extend(found.tools);
-        known.quarantined.extend(found.quarantined);
-        known.unseen += found.unseen;
+        add(&mut known, self.servers.all().known());
         // An alias yields to a custom tool of that name.
         let own = |tool: &Tool| {
             let built_in = tool.source == Source::BuiltIn;
@@ -263,6 +259,13 @@ impl Setup {
         };
         Pipeline::new(world, ports)
     }
+}
+
+/// Adds what servers offer to what the folder of tools does.
+fn add(loaded: &mut Loaded, servers: Found) {
+    loaded.tools.extend(servers.tools);
+    loaded.quarantined.extend(servers.quarantined);
+    loaded.unseen += servers.unseen;
 }
 
 /// Refuses a workspace that holds the user's own settings or cache, such as the home folder: a tool

@@ -54,6 +54,18 @@ fn write(home: &Path, description: &str) {
     .unwrap();
 }
 
+/// How the greeter is added.
+const ADD: [&str; 8] = [
+    "mcp",
+    "add",
+    "greeter",
+    "--env",
+    "WHO=me",
+    "--",
+    "sh",
+    "server.sh",
+];
+
 fn starts(home: &Path) -> usize {
     let log = std::fs::read_to_string(home.join("started.log"));
     log.map_or(0, |log| log.lines().count())
@@ -71,17 +83,7 @@ fn json_of(home: &Path, args: &[&str]) -> (i32, Value) {
 fn a_server_goes_from_nothing_to_called_and_its_change_is_seen() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
-    let add = [
-        "mcp",
-        "add",
-        "greeter",
-        "--env",
-        "WHO=me",
-        "--",
-        "sh",
-        "server.sh",
-    ];
-    let (code, _, err) = run(home, &add);
+    let (code, _, err) = run(home, &ADD);
     assert_eq!(code, 0, "{err}");
     let (_, listed) = json_of(home, &["mcp", "list"]);
     assert_eq!(listed["servers"][0]["name"], "greeter");
@@ -177,17 +179,7 @@ fn a_server_that_came_with_a_checkout_starts_after_it_was_accepted() {
 fn an_agent_has_the_tools_of_servers_and_hears_of_new_ones() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
-    let add = [
-        "mcp",
-        "add",
-        "greeter",
-        "--env",
-        "WHO=me",
-        "--",
-        "sh",
-        "server.sh",
-    ];
-    assert_eq!(run(home, &add).0, 0);
+    assert_eq!(run(home, &ADD).0, 0);
     let mut agent = Agent::start(home);
     agent.hello(json!({}));
     // Its tools are asked for while others are served.

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
-use mimir_core::command::Program;
+use mimir_core::command::{Command, Program};
 use mimir_core::launch::{Hold, Launch, Launched, Launcher};
 use mimir_core::{Code, ToolError};
 
 use crate::run::guard::{Guard, Made};
-use crate::runner::inside;
-use crate::sandbox::{Fault, Handle, Spec, choose};
+use crate::runner::Ready;
+use crate::sandbox::{Fault, Handle, choose};
 
 /// How often what may not be made is looked for. A program that goes on for hours is looked at less often than a
 /// command.
@@ -32,22 +32,20 @@ impl Programs {
     }
 
     async fn start(&self, launch: Launch) -> Result<Launched, Fault> {
-        let missing = |_| Fault::NoDirectory(self.workspace.display().to_string());
-        let workspace = self.workspace.canonicalize().map_err(missing)?;
-        let chosen = choose(&launch.sandbox)?;
-        let mut spec = Spec::new(Program::Vector(launch.words), workspace.clone());
-        if let Some(directory) = &launch.directory {
-            spec.directory = inside(&workspace, directory)?;
-        }
-        spec.environment = launch.environment;
-        spec.bounds = chosen.bounds;
-        spec.mounts = chosen.mounts;
-        spec.network = chosen.network;
-        let guard = match chosen.sandbox.shields() {
+        let ready = Ready::new(&self.workspace, choose(&launch.sandbox)?)?;
+        let spec = ready.of_command(&Command {
+            program: Program::Vector(launch.words),
+            directory: launch.directory,
+            environment: launch.environment,
+            stdin: Vec::new(),
+            timeout: None,
+        })?;
+        let sandbox = ready.sandbox();
+        let guard = match sandbox.shields() {
             true => Guard::new(&spec.workspace, &spec.shield),
             false => Guard::idle(),
         };
-        let child = chosen.sandbox.start(&spec).await?;
+        let child = sandbox.start(&spec).await?;
         Ok(Launched {
             stdin: child.stdin,
             stdout: child.stdout,

@@ -33,7 +33,7 @@ pub struct Commands {
 }
 
 /// What all commands have in common.
-struct Ready {
+pub(crate) struct Ready {
     /// The folder that they work in, canonical.
     workspace: PathBuf,
     chosen: Chosen,
@@ -64,13 +64,13 @@ impl Commands {
 
 impl Ready {
     /// The workspace must be there.
-    fn new(workspace: &Path, chosen: Chosen) -> Result<Self, Fault> {
+    pub(crate) fn new(workspace: &Path, chosen: Chosen) -> Result<Self, Fault> {
         let missing = |_| Fault::NoDirectory(workspace.display().to_string());
         let workspace = workspace.canonicalize().map_err(missing)?;
         Ok(Self { workspace, chosen })
     }
 
-    fn sandbox(&self) -> &dyn Sandbox {
+    pub(crate) fn sandbox(&self) -> &dyn Sandbox {
         &*self.chosen.sandbox
     }
 
@@ -92,7 +92,7 @@ impl Ready {
         })
     }
 
-    fn of_command(&self, command: &Command) -> Result<Spec, Fault> {
+    pub(crate) fn of_command(&self, command: &Command) -> Result<Spec, Fault> {
         let workspace = &self.workspace;
         let mut spec = Spec::new(command.program.clone(), workspace.clone());
         if let Some(directory) = &command.directory {
@@ -108,7 +108,7 @@ impl Ready {
 }
 
 /// A folder of the workspace, wherever links in it lead.
-pub(crate) fn inside(workspace: &Path, directory: &str) -> Result<PathBuf, Fault> {
+fn inside(workspace: &Path, directory: &str) -> Result<PathBuf, Fault> {
     let missing = || Fault::NoDirectory(directory.to_owned());
     let real = workspace
         .join(directory)

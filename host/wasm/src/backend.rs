@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::backend::{Assessment, Backend, BoxFuture, Raw, RealPath};
-use mimir_core::call::Unobserved;
 use mimir_core::needs::{Access, Needs};
 use mimir_core::paths::PathRules;
 use mimir_core::pipeline::{Approved, Checked};
@@ -132,19 +131,7 @@ impl WasmBackend {
             }
             Trust::Harmless | Trust::Untrusted => GuardedFs::none(),
         };
-        let mut store = callee
-            .store(Start {
-                fs,
-                limits,
-                observer: Arc::new(Unobserved),
-                nested: None,
-                network: Network::none(),
-                commands: None,
-                model: false,
-                variables: Vec::new(),
-                command: None,
-            })
-            .map_err(internal)?;
+        let mut store = callee.store(Start::alone(fs, limits)).map_err(internal)?;
         let context = convert::context(call.context());
         let name = tool.name().as_str();
         let asked = call::assess(&mut store, callee, name, call.arguments(), context);

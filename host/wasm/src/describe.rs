@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use mimir_core::call::Unobserved;
 use mimir_core::tool::{Definition, Group, Hints, Risk, ToolName};
 use mimir_core::{Code, Decision, Limits, Needs, Schema};
 
@@ -19,7 +18,6 @@ use crate::faults::fault;
 use crate::fs::GuardedFs;
 use crate::guest::Start;
 use crate::host::WasmHost;
-use crate::http::Network;
 use crate::lift::{LiftedTools, command};
 use crate::plugin::{Bytes, Plugin};
 
@@ -294,17 +292,7 @@ async fn ask(
     };
     let internal = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
     let mut store = callee
-        .store(Start {
-            fs: GuardedFs::none(),
-            limits,
-            observer: Arc::new(Unobserved),
-            nested: None,
-            network: Network::none(),
-            commands: None,
-            model: false,
-            variables: Vec::new(),
-            command: None,
-        })
+        .store(Start::alone(GuardedFs::none(), limits))
         .map_err(internal)?;
     let asked = tokio::time::timeout(TIME, call::describe(&mut store, callee)).await;
     match asked {

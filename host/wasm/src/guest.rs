@@ -8,7 +8,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
-use mimir_core::call::Observer;
+use mimir_core::call::{Observer, Unobserved};
 use mimir_core::pipeline::{Effects, Nested};
 use mimir_core::{Limits, ToolError};
 
@@ -75,6 +75,23 @@ pub(crate) struct Start {
     pub variables: Vec<(String, String)>,
     /// argv, stdin and stdout of a command; a toolset has none.
     pub command: Option<Command>,
+}
+
+impl Start {
+    /// For a component that is asked something by the host itself: it sees these files, and reaches nothing.
+    pub(crate) fn alone(fs: GuardedFs, limits: Limits) -> Self {
+        Self {
+            fs,
+            limits,
+            observer: Arc::new(Unobserved),
+            nested: None,
+            network: Network::none(),
+            commands: None,
+            model: false,
+            variables: Vec::new(),
+            command: None,
+        }
+    }
 }
 
 /// What a `wasi:cli/run` component is given.

@@ -144,15 +144,8 @@ impl ScriptEngine {
             network: network.map(Arc::new),
         };
         let start = Start {
-            fs,
-            limits,
             observer: Arc::clone(call.observer()),
-            nested: None,
-            network: Network::none(),
-            commands: None,
-            model: false,
-            variables: Vec::new(),
-            command: None,
+            ..Start::alone(fs, limits)
         };
         let mut store = ready.store(start)?;
         let ended = {

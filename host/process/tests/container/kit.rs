@@ -8,8 +8,9 @@ use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOpt
 use bollard::{API_DEFAULT_VERSION, Docker};
 use mimir_core::command::{Finished, Program};
 use mimir_core::config::SandboxSettings;
-use mimir_process::run::run;
-use mimir_process::sandbox::{ContainerSandbox, Fault, Sandbox, Spec};
+use mimir_process::sandbox::{ContainerSandbox, Spec};
+
+pub use crate::common::{marker, outpours, run_in, runs};
 
 /// Made by `.ci/containers`.
 pub const IMAGE: &str = "mimir-test/busybox";
@@ -136,10 +137,6 @@ pub fn vector(words: &[&str]) -> Program {
     Program::Vector(words.iter().map(|word| (*word).to_owned()).collect())
 }
 
-pub async fn run_in(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Finished, Fault> {
-    run(sandbox, spec, &mut |_, _| {}).await
-}
-
 /// What a command said, as text.
 #[derive(Debug)]
 pub struct Said {
@@ -157,22 +154,6 @@ impl Said {
             err: text(&finished.stderr.bytes),
         }
     }
-}
-
-/// Whether a process of this machine has this word in its arguments: those of containers are among them.
-pub fn runs(word: &str) -> bool {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries.into_iter().any(|entry| {
-        let arguments = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        arguments
-            .split(|byte| *byte == 0)
-            .any(|argument| argument == word.as_bytes())
-    })
-}
-
-/// A number that is in no other command line, for `sleep`.
-pub fn marker(seed: u32) -> String {
-    format!("{}{seed}", 10_000_000 + u64::from(std::process::id()))
 }
 
 pub async fn comes(word: &str, is: bool) {

@@ -3,6 +3,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod engine;
 mod hungry;
 mod kit;

@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mimir_core::command::{Finished, Program};
-use mimir_process::run::run;
-use mimir_process::sandbox::{Fault, ProcessSandbox, Sandbox, Spec};
+use mimir_process::sandbox::{ProcessSandbox, Sandbox, Spec};
+
+pub use crate::common::{marker, outpours, run_in, runs};
 
 /// One sandbox for all tests: what it looks at does not change.
 pub fn sandbox() -> Arc<dyn Sandbox> {
@@ -65,10 +66,6 @@ impl World {
     }
 }
 
-pub async fn run_in(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Finished, Fault> {
-    run(sandbox, spec, &mut |_, _| {}).await
-}
-
 /// What a command said, as text.
 #[derive(Debug)]
 pub struct Said {
@@ -87,23 +84,6 @@ impl Said {
             err: text(&finished.stderr.bytes),
         }
     }
-}
-
-/// Whether a process of this machine has this word in its arguments.
-pub fn runs(word: &str) -> bool {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries.into_iter().any(|entry| {
-        let arguments = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let own = entry.file_name().to_str() == Some(&std::process::id().to_string());
-        !own && arguments
-            .split(|byte| *byte == 0)
-            .any(|argument| argument == word.as_bytes())
-    })
-}
-
-/// A number that is in no other command line, for `sleep`.
-pub fn marker(seed: u32) -> String {
-    format!("{}{seed}", 10_000_000 + u64::from(std::process::id()))
 }
 
 pub async fn gone(word: &str) {

@@ -7,6 +7,8 @@
 )]
 
 mod bare;
+#[path = "../common/mod.rs"]
+mod common;
 mod escape;
 mod kit;
 mod launched;

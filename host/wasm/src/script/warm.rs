@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use mimir_core::call::Unobserved;
 use mimir_core::{Code, Limits, ToolError};
 use wasmtime::Store;
 use wasmtime::component::{Component, Instance, InstancePre, Lift, Linker, TypedFunc, WasmList};
@@ -21,7 +20,6 @@ use crate::error::HostError;
 use crate::fs::GuardedFs;
 use crate::guest::{Guest, Start};
 use crate::host::WasmHost;
-use crate::http::Network;
 
 /// What the runtime wants to have run before any script: the place for the types of streams, of which there are none.
 const SHIM: &str = "globalThis.wit = {};";
@@ -119,17 +117,7 @@ async fn warm(host: &Arc<WasmHost>, parts: &EngineParts) -> Result<Vec<u8>, Host
         fuel: FUEL,
         ..Limits::default()
     };
-    let start = Start {
-        fs: GuardedFs::none(),
-        limits,
-        observer: Arc::new(Unobserved),
-        nested: None,
-        network: Network::none(),
-        commands: None,
-        model: false,
-        variables: Vec::new(),
-        command: None,
-    };
+    let start = Start::alone(GuardedFs::none(), limits);
     let mut store = call::store(pre.engine(), start, HANDED_OVER, "").map_err(broken)?;
     let instance = pre.instantiate_async(&mut store).await.map_err(broken)?;
     type Init = (String, String, Option<String>, bool);
