@@ -18,15 +18,19 @@ use crate::secrets::Secrets;
 use crate::workspace::Workspace;
 
 mod anchor;
+mod edit;
 mod faults;
 mod lines;
 mod merge;
 mod places;
 mod reload;
 mod shown;
+mod write;
 
+pub use edit::Edit;
 pub use places::{Place, Whose};
 pub use reload::{Change, Watched};
+pub use write::change;
 
 /// One config file that was read.
 #[derive(Debug, Clone)]
@@ -100,6 +104,13 @@ impl Settings {
         let read =
             Self::read(places, workspace).and_then(|settings| settings.policy().map(|_| settings));
         read.map_err(|error| vec![error])
+    }
+
+    /// Whether this would be a config file at that place.
+    fn check(place: &Place, text: &str) -> Result<(), ToolError> {
+        let file = ConfigFile::parse(place.clone(), text);
+        let policy = file.and_then(|file| merge::of_file(&file));
+        policy.map(drop).map_err(|error| masked(error, None))
     }
 
     /// The workspace's own file, if it is there.

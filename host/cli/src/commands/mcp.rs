@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::args::{Globals, McpAdd, McpWish};
 use crate::exit::{Exit, Failure};
 use crate::output::{BAD, FAINT, Printer, STRONG, WARN, note, styled};
+use crate::settings;
 use crate::setup::Setup;
 use crate::terminal;
 
@@ -211,7 +212,7 @@ fn unknown(setup: &Setup, name: &str) -> ToolError {
 
 fn add_one(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
-    let file = edit::change(&setup, add.user, |text| {
+    let file = settings::change(&setup, add.user, |text| {
         edit::add(text, &[(add.name.clone(), add.block.clone())])
     })?;
     if printer.is_json() {
@@ -227,7 +228,7 @@ fn add_one(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Exit, Fa
 
 fn remove(globals: &Globals, printer: Printer, name: &str, user: bool) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
-    let file = edit::change(&setup, user, |text| edit::remove(text, name))?;
+    let file = settings::change(&setup, user, |text| edit::remove(text, name))?;
     if printer.is_json() {
         printer.value(&json!({ "removed": name, "file": file }))?;
     } else {
@@ -280,7 +281,7 @@ fn import_all(
             let message = "nothing was imported; `mimir mcp import --yes` needs no terminal";
             return Err(ToolError::new(Code::ApprovalDenied, message).into());
         }
-        let file = edit::change(&setup, user, |text| edit::add(text, &servers))?;
+        let file = settings::change(&setup, user, |text| edit::add(text, &servers))?;
         note(format_args!("{} of them are in {file} now", servers.len()));
     } else if !printer.is_json() {
         note("There is nothing to import.");

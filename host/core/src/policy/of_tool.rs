@@ -52,18 +52,21 @@ impl Policy {
             .unwrap_or_else(|_| redactor.clone())
     }
 
-    /// Whether the arguments of a call are kept, if that is set for its tool: one no is enough. `same` is the tool
-    /// that does only what the call does: its no counts too.
+    /// Whether the arguments of a call are kept, if that is set for its tool: a team's word goes first, then one no is
+    /// enough. `same` is the tool that does only what the call does: its no counts too.
     pub fn logs_arguments(&self, tool: &Tool, same: Option<&Tool>) -> Option<bool> {
-        let same = same.and_then(|same| self.tool_logs_arguments(same));
-        match same {
+        let of = |tool| {
+            let team = self.set_to_log(tool, |file| file.team);
+            team.or_else(|| self.set_to_log(tool, |file| !file.team))
+        };
+        match same.and_then(of) {
             Some(false) => Some(false),
-            _ => self.tool_logs_arguments(tool),
+            _ => of(tool),
         }
     }
 
-    fn tool_logs_arguments(&self, tool: &Tool) -> Option<bool> {
-        let voices = self.voices().iter();
+    fn set_to_log(&self, tool: &Tool, counts: impl Fn(&Policy) -> bool) -> Option<bool> {
+        let voices = self.voices().iter().filter(|file| counts(file));
         let set = voices.flat_map(|file| {
             let each = file
                 .settings(tool)

@@ -47,16 +47,26 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    /// The bounds of `sample`, which answers to `alias` too, under a team's file and a user's.
-    fn limits(team: Value, user: Value) -> Limits {
+    /// `sample` answers to `alias` too.
+    fn sample() -> Tool {
         let mut sample = tool("sample");
         sample.aliases = vec![ToolName::new("alias").unwrap()];
+        sample
+    }
+
+    /// A team's file and a user's.
+    fn policy(team: Value, user: Value) -> Policy {
         let (team, user) = (config(team), config(user));
         let files = vec![
             Policy::new(&team, "team.yml").unwrap().of_team(),
             Policy::new(&user, "config.yml").unwrap(),
         ];
-        Policy::of_files(&user, files).unwrap().limits(&sample)
+        Policy::of_files(&user, files).unwrap()
+    }
+
+    /// The bounds of `sample` under both.
+    fn limits(team: Value, user: Value) -> Limits {
+        policy(team, user).limits(&sample())
     }
 
     #[test]
@@ -100,5 +110,16 @@ mod tests {
         }
         let both = json!({"tools": {"sample": {"limits": {"fuel": 3_000}}, "alias": {"limits": {"fuel": 2_000}}}});
         assert_eq!(limits(both, json!({})).fuel, 2_000);
+    }
+
+    #[test]
+    fn what_a_team_wants_on_record_is_kept() {
+        let log = |name: &str, logs: bool| json!({"tools": {name: {"audit": {"logArgs": logs}}}});
+        let logs = |team, user| policy(team, user).logs_arguments(&sample(), None);
+        assert_eq!(logs(log("sample", true), log("sample", false)), Some(true));
+        assert_eq!(logs(log("alias", true), log("sample", false)), Some(true));
+        assert_eq!(logs(log("sample", false), log("sample", true)), Some(false));
+        assert_eq!(logs(log("other", true), log("sample", false)), Some(false));
+        assert_eq!(logs(json!({}), json!({})), None);
     }
 }

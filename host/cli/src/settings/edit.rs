@@ -1,0 +1,171 @@
+//! Keys of a config file changed, with all else in it left as it is: comments, quotes, order, ends of lines.
+//!
+//! What comes of the change is read again: if that is anything but the file from before with the one change, nothing
+//! is written and the person is shown what to write. Never here: files.
+
+use std::str::FromStr as _;
+
+use mimir_core::text::visible;
+use mimir_core::{Code, ToolError};
+use serde_yaml::{Mapping, Value};
+use yaml_edit::YamlFile;
+
+/// What is to be different. A path is the keys from the outermost inwards.
+#[derive(Debug, Clone)]
+pub enum Edit {
+    /// This stands there, whatever stood there before.
+    Set(Vec<String>, serde_json::Value),
+    /// Nothing stands there. That it was there is for the caller to know.
+    Remove(Vec<String>),
+}
+
+impl Edit {
+    /// A key as people write it: `limits.fuel`.
+    pub fn set(path: &[&str], value: impl Into<serde_json::Value>) -> Self {
+        Self::Set(owned(path), value.into())
+    }
+
+    /// The same, to take it out.
+    pub fn remove(path: &[&str]) -> Self {
+        Self::Remove(owned(path))
+    }
+
+    /// What a person writes or takes out by hand.
+    fn by_hand(&self) -> String {
+        match self {
+            Self::Set(path, value) => {
+                let block = nested(path, &plain(value));
+                format!("write this into it:\n{}", text_of(&block).trim_end())
+            }
+            Self::Remove(path) => format!("take `{}` out of it", visible(&path.join("."))),
+        }
+    }
+
+    /// The same to a value that was read.
+    fn apply(&self, value: &mut Value) {
+        let (path, wanted) = match self {
+            Self::Set(path, wanted) => (path, Some(plain(wanted))),
+            Self::Remove(path) => (path, None),
+        };
+        let Some((last, outer)) = path.split_last() else {
+            return;
+        };
+        let mut at = value;
+        for key in outer {
+            if !at.is_mapping() {
+                *at = Value::Mapping(Mapping::new());
+            }
+            let Some(map) = at.as_mapping_mut() else {
+                return;
+            };
+            let key = Value::String(key.clone());
+            at = map.entry(key).or_insert(Value::Null);
+        }
+        if at.is_null() && wanted.is_some() {
+            *at = Value::Mapping(Mapping::new());
+        }
+        if let Some(map) = at.as_mapping_mut() {
+            let key = Value::String(last.clone());
+            match wanted {
+                Some(wanted) => drop(map.insert(key, wanted)),
+                None => drop(map.remove(&key)),
+            }
+        }
+    }
+
+    /// The same to the text. Gives nothing if it is written in a way that is not changed here.
+    fn write(&self, file: &YamlFile) -> Option<()> {
+        let mut map = file.ensure_document().as_mapping()?;
+        let (path, wanted) = match self {
+            Self::Set(path, wanted) => (path, Some(wanted)),
+            Self::Remove(path) => (path, None),
+        };
+        let (last, outer) = path.split_last()?;
+        for (at, key) in outer.iter().enumerate() {
+            if let Some(inner) = map.get_mapping(key.as_str()) {
+                map = inner;
+                continue;
+            }
+            // An alias is not followed: what it names stands elsewhere and counts there too.
+            let block = nested(&path[at + 1..], &plain(wanted?));
+            return put(&map, key, &block);
+        }
+        match wanted {
+            Some(wanted) => put(&map, last, &plain(wanted)),
+            None => map.remove(last.as_str()).map(drop),
+        }
+    }
+}
+
+/// The text with these changes made.
+pub fn edited(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
+    let mut wanted = read(text)?;
+    let unsure = || {
+        let by_hand: Vec<String> = edits.iter().map(Edit::by_hand).collect();
+        let message = "the config file is written in a way that mimir does not change";
+        ToolError::new(
+            Code::InvalidInput,
+            format!("{message}; {}", by_hand.join("; ")),
+        )
+    };
+    let file = YamlFile::from_str(text).map_err(|_| unsure())?;
+    for edit in edits {
+        edit.apply(&mut wanted);
+        edit.write(&file).ok_or_else(unsure)?;
+    }
+    let mut after = file.to_string();
+    if !after.ends_with('\n') {
+        after.push_str(if text.contains("\r\n") { "\r\n" } else { "\n" });
+    }
+    match read(&after) {
+        Ok(now) if now == wanted => Ok(after),
+        _ => Err(unsure()),
+    }
+}
+
+fn read(text: &str) -> Result<Value, ToolError> {
+    let value = serde_yaml::from_str(text).map_err(|error| {
+        let message = format!("the config file cannot be read: {error}");
+        ToolError::new(Code::InvalidInput, message)
+    })?;
+    Ok(match value {
+        Value::Null => Value::Mapping(Mapping::new()),
+        value => value,
+    })
+}
+
+fn put(map: &yaml_edit::Mapping, key: &str, value: &Value) -> Option<()> {
+    let value = YamlFile::from_str(&text_of(value)).ok()?.ensure_document();
+    if let Some(value) = value.as_mapping() {
+        map.set(key, value);
+    } else if let Some(value) = value.as_sequence() {
+        map.set(key, value);
+    } else {
+        map.set(key, value.as_scalar()?);
+    }
+    Some(())
+}
+
+fn owned(path: &[&str]) -> Vec<String> {
+    path.iter().map(|key| (*key).to_owned()).collect()
+}
+
+/// A value below these keys.
+fn nested(path: &[String], value: &Value) -> Value {
+    path.iter().rev().fold(value.clone(), |inner, key| {
+        Value::Mapping(Mapping::from_iter([(Value::String(key.clone()), inner)]))
+    })
+}
+
+/// JSON is YAML.
+fn plain(value: &serde_json::Value) -> Value {
+    serde_yaml::to_value(value).unwrap_or_default()
+}
+
+fn text_of(value: &Value) -> String {
+    serde_yaml::to_string(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "edit_tests.rs"]
+mod tests;
