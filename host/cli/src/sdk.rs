@@ -30,8 +30,6 @@ const CONFIG_LONGEST: u64 = 1 << 20;
 pub struct Layout {
     /// The crate.
     pub package: PathBuf,
-    /// Where plugins that use it are built.
-    pub target: PathBuf,
 }
 
 /// Lays the SDK out below the cache folder, unless it is there already.
@@ -52,13 +50,11 @@ pub fn lay_out(cache: Option<&Path>) -> Result<Layout, ToolError> {
     }
     Ok(Layout {
         package: root.join(CRATE),
-        target: root.join("target"),
     })
 }
 
 /// Writes the plugin's `.cargo/config.toml`, which holds for this machine only. A config that somebody
-/// else wrote there stays as it is. All plugins share one target folder beside the SDK: what they have
-/// in common is compiled once. With it cargo alone, and with it an editor, can check the plugin.
+/// else wrote there stays as it is. With it cargo alone, and with it an editor, can check and test the plugin.
 pub fn point_to(dir: &Path, sdk: &Layout) -> Result<(), ToolError> {
     const MARK: &str = "# Written by mimir, for this machine only.";
     let path = dir.join(".cargo/config.toml");
@@ -68,15 +64,13 @@ pub fn point_to(dir: &Path, sdk: &Layout) -> Result<(), ToolError> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(file_error("read", &path, &e)),
     }
-    let (Some(made), Some(sdk)) = (sdk.target.to_str(), sdk.package.to_str()) else {
+    let Some(sdk) = sdk.package.to_str() else {
         let message = "the cache folder's path is not Unicode, which Cargo cannot read; set MIMIR_CACHE_DIR to another one";
         return Err(ToolError::new(Code::InvalidPath, message));
     };
     // A JSON string is a TOML string.
-    let (made, sdk) = (Value::from(made), Value::from(sdk));
-    let text = format!(
-        "{MARK}\n[build]\ntarget = \"{TARGET}\"\ntarget-dir = {made}\n\n[patch.crates-io]\nmimir-sdk = {{ path = {sdk} }}\n"
-    );
+    let sdk = Value::from(sdk);
+    let text = format!("{MARK}\n[patch.crates-io]\nmimir-sdk = {{ path = {sdk} }}\n");
     put(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))
 }
 
@@ -160,7 +154,6 @@ mod tests {
         let path = dir.path().join(".cargo/config.toml");
         let layout = |place: &str| Layout {
             package: place.into(),
-            target: "/t".into(),
         };
         point_to(dir.path(), &layout("/a \"b\"")).unwrap();
         assert!(

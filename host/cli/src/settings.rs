@@ -199,7 +199,7 @@ fn accepted(
 impl ConfigFile {
     /// sha256 of the file, in lower-case hex.
     pub fn digest(&self) -> String {
-        format!("{:x}", Sha256::digest(self.text.as_bytes()))
+        digest(&self.text)
     }
 
     /// The keys with a rule's name or reason, which a model reads once a person has accepted them.
@@ -255,6 +255,11 @@ impl ConfigFile {
         let found = key.split('.').try_fold(&self.value, |at, key| at.get(key));
         found.is_some_and(|value| !value.is_null())
     }
+}
+
+/// sha256 of the text of a config file, in lower-case hex.
+fn digest(text: &str) -> String {
+    format!("{:x}", Sha256::digest(text.as_bytes()))
 }
 
 #[cfg(test)]

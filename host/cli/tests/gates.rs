@@ -190,6 +190,12 @@ fn a_model_does_not_read_words_that_nobody_has_accepted() {
         &["policy", "explain", "read_file", "path=a.txt"],
     );
     assert!(out.contains("EVIL"), "{out}");
+    // Another change of the file by hand accepts nothing that stood there before.
+    let add = ["mcp", "add", "plain", "--", "true"];
+    let (code, _, err) = run(home.path(), &add);
+    assert!(code == 0 && err.contains("mimir policy accept"), "{err}");
+    let (_, out, _) = run(home.path(), &[&READ[..], &["--json"]].concat());
+    assert!(!out.contains("EVIL"), "{out}");
     assert_eq!(run(home.path(), &["policy", "accept", "--yes"]).0, 0);
     let (_, out, _) = run(home.path(), &[&READ[..], &["--json"]].concat());
     assert!(out.contains("EVIL"), "{out}");

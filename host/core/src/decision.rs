@@ -266,6 +266,15 @@ impl Evaluation {
         self.commands.append(&mut later.commands);
     }
 
+    /// Adds what others have said after this, and was not said before.
+    pub(crate) fn append_new(&mut self, later: Evaluation) {
+        for (reason, basis) in later.reasons.into_iter().zip(later.bases) {
+            if !self.reasons.contains(&reason) {
+                self.push_from(reason, basis);
+            }
+        }
+    }
+
     /// Leaves out the questions that were answered before.
     pub(crate) fn settle(&mut self, answered: impl Fn(&Reason) -> bool) {
         let both = self.reasons.drain(..).zip(self.bases.drain(..));

@@ -43,6 +43,31 @@ pub fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) 
     }
 }
 
+/// What serde says of a key or a value that it does not know, with the nearest one that it does: it names all of them in
+/// backticks.
+pub fn nearer(message: &str) -> String {
+    for (theirs, ours) in [
+        ("unknown field ", "unknown key "),
+        ("unknown variant ", "unknown value "),
+    ] {
+        let Some((before, after)) = message.split_once(theirs) else {
+            continue;
+        };
+        let names: Vec<&str> = after.split('`').skip(1).step_by(2).collect();
+        let Some((unknown, known)) = names.split_first() else {
+            continue;
+        };
+        let near = did_you_mean(unknown, known.iter().copied());
+        let all = if known.is_empty() {
+            " Nothing is known there.".to_owned()
+        } else {
+            format!(" Known: {}.", known.join(", "))
+        };
+        return format!("{before}{ours}`{unknown}`.{near}{all}");
+    }
+    message.to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +79,14 @@ mod tests {
         assert_eq!(nearest("search", known).first(), Some(&"file_search"));
         assert!(nearest("zzzzzz", known).is_empty());
         assert_eq!(did_you_mean("gti", ["git"]), " Did you mean `git`?");
+    }
+
+    #[test]
+    fn serdes_words_gain_the_nearest() {
+        assert_eq!(
+            nearer("permissions: unknown field `allowlst`, expected `allowlist` or `autoAccept`"),
+            "permissions: unknown key `allowlst`. Did you mean `allowlist`? Known: allowlist, autoAccept."
+        );
+        assert_eq!(nearer("missing field `name`"), "missing field `name`");
     }
 }

@@ -137,7 +137,9 @@ impl Pipeline {
 
     /// Puts other tools and rules in place; calls under way finish under the old ones.
     pub fn replace(&self, world: World) {
-        *self.0.world.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(world);
+        let mut current = self.0.world.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(world);
+        self.0.sessions.listed();
     }
 
     /// Forgets what a session has read and what was approved for it, and kills what it has started. A front-end says when one has ended.

@@ -279,7 +279,7 @@ impl Policy {
     }
 
     /// What a person has set for this very tool replaces its own word; the default for all custom tools is heard
-    /// beside it.
+    /// beside it, and stands in its place where the tool has none.
     fn approval(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
         let mut any = false;
         let mut say = |key: String, decision: Decision, text: String| {
@@ -315,6 +315,7 @@ impl Policy {
         {
             let text = format!("the config sets custom tools to {}", decision.as_str());
             say("approval.default".to_owned(), decision, text);
+            any = tool.definition.silent;
         }
         any
     }

@@ -47,12 +47,14 @@ mod scan;
 mod stream;
 mod texts;
 mod veil;
+mod window;
 
 pub use known::{LONG_MIN, SHORT_MIN};
 pub use lines::Lines;
 pub use lookout::Lookout;
 pub use mask::Finding;
 pub use stream::Stream;
+pub use window::{AROUND, Window};
 
 use known::Known;
 

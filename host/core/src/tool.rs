@@ -192,6 +192,9 @@ pub struct Definition {
     pub output_schema: Option<Schema>,
     /// What happens when no rule says otherwise.
     pub approval: Decision,
+    /// Whether the author has said nothing of approvals: then `approval.default` of the settings stands in its place.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub silent: bool,
     /// How bad a wrong call could be.
     pub risk: Risk,
     /// Its own statements about its effects.

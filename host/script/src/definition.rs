@@ -1,6 +1,7 @@
 //! A tool in a YAML file: its keys, read once into what is checked here and nowhere else.
 
 use mimir_core::command::CommandPattern;
+use mimir_core::names::nearer;
 use mimir_core::tool::{Definition, Group, Hints, Risk, ToolName};
 use mimir_core::{Code, Decision, Schema, ToolError, text};
 use serde::Deserialize;
@@ -145,6 +146,7 @@ pub fn check(place: &str, content: &str) -> Result<Checked, ToolError> {
         input_schema,
         output_schema: None,
         approval,
+        silent: permissions.auto_accept.is_none(),
         risk: permissions.risk_level.unwrap_or(Risk::Medium),
         hints: Hints::default(),
         needs,
@@ -193,9 +195,9 @@ fn yaml(place: &str, error: &serde_yaml::Error) -> ToolError {
         Some(at) => {
             let tail = format!(" at line {} column {}", at.line(), at.column());
             let said = said.strip_suffix(&tail).unwrap_or(&said);
-            format!("{place}:{}:{}: {said}", at.line(), at.column())
+            format!("{place}:{}:{}: {}", at.line(), at.column(), nearer(said))
         }
-        None => format!("{place}: {said}"),
+        None => format!("{place}: {}", nearer(&said)),
     };
     ToolError::new(Code::InvalidInput, text::visible(&message))
 }

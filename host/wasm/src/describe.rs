@@ -61,7 +61,7 @@ pub(crate) type Described = Result<Description, (Code, String)>;
 /// were not there. What cannot be read is not used anyway; a new version is needed when old entries could be
 /// read and would be wrong: when something in [`Description`] means something else, when `definitions` checks
 /// more or less, when components are told apart or lifted in another way.
-pub(crate) const FORM: u32 = 4;
+pub(crate) const FORM: u32 = 5;
 
 /// Bounds of a description: enough for a plugin that builds its schemas at run time.
 const TIME: Duration = Duration::from_secs(5);
@@ -242,6 +242,7 @@ fn plain(
         input_schema,
         output_schema,
         approval: Decision::Allow,
+        silent: true,
         risk: Risk::Low,
         hints: Hints::default(),
         needs: Needs::default(),

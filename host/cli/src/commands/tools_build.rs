@@ -174,6 +174,9 @@ async fn compile(dir: &Path) -> Result<PathBuf, ToolError> {
             "--release",
             "--target",
             TARGET,
+            // In a folder that plugins share, cargo takes one for another of the same name.
+            "--target-dir",
+            "target",
             "--message-format=json-render-diagnostics",
         ])
         .current_dir(dir)

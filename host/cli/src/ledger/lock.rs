@@ -54,6 +54,7 @@ impl LockFile {
                 true => "two changes of it were merged and are not settled: keep one of each pair",
                 false => "put back the version that was good",
             };
+            let error = mimir_core::names::nearer(&error.to_string());
             unreadable(&format_args!(
                 "{error}; {way_out}, or remove the file and grant again with `mimir tools trust NAME`"
             ))

@@ -22,6 +22,7 @@ pub fn list(printer: Printer, leases: &[Lease], now: Timestamp) -> Result<(), Fa
 fn row(lease: &Lease, now: Timestamp) -> serde_json::Value {
     json!({
         "id": lease.id, "tool": lease.tool, "pattern": lease.pattern.describe(), "digest": lease.digest,
+        "callers": lease.callers.iter().map(|caller| caller.tool.as_str()).collect::<Vec<_>>(),
         "reasons": lease.reasons, "addedBy": lease.added_by, "addedAt": lease.added_at,
         "expiresAt": lease.expires_at, "lastUsed": lease.last_used, "live": lease.is_live(now),
     })
@@ -48,10 +49,11 @@ fn text(out: &mut dyn Write, leases: &[&Lease], now: Timestamp) -> io::Result<()
         );
         writeln!(
             out,
-            "{}  {} with {}",
+            "{}  {} with {}{}",
             styled(FAINT, lease.id.short()),
             styled(STRONG, visible(&lease.tool)),
-            visible(&lease.pattern.describe())
+            visible(&lease.pattern.describe()),
+            callers(lease)
         )?;
         writeln!(
             out,
@@ -61,4 +63,17 @@ fn text(out: &mut dyn Write, leases: &[&Lease], now: Timestamp) -> io::Result<()
         )?;
     }
     Ok(())
+}
+
+/// In the middle of which calls it counts.
+fn callers(lease: &Lease) -> String {
+    let names: Vec<&str> = lease
+        .callers
+        .iter()
+        .map(|caller| caller.tool.as_str())
+        .collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => visible(&format!(", called by {}", names.join(" > "))),
+    }
 }

@@ -1,16 +1,20 @@
 //! A config file changed by the person at the terminal.
 
+use std::time::SystemTime;
+
+use mimir_core::audit::{Event, Kind};
 use mimir_core::{Code, ToolError};
 
 use super::edit::{Edit, edited};
-use super::{Place, Settings, Whose};
+use super::{Place, Settings, Whose, digest};
 use crate::exit::{Failure, file_error};
 use crate::output::note;
 use crate::private::{self, Readers};
 use crate::setup::Setup;
 
 /// Changes the workspace's config file, or the user's: `changes` says what of its text. One process at a time. Gives how
-/// messages call the file. What would be no config any more is not written.
+/// messages call the file. What would be no config any more is not written, and what somebody has put there since this
+/// command has read it is neither overwritten nor accepted.
 pub fn change(
     setup: &Setup,
     user: bool,
@@ -32,39 +36,43 @@ pub fn change(
         _ => place.path.clone(),
     };
     let turn = private::turn(&turn).map_err(|error| file_error("lock", &turn, &error))?;
-    let before = place.text()?.unwrap_or_default();
+    let before = place.text()?;
+    let known = setup.settings.files.iter().find(|file| file.whose == whose);
+    if before.as_deref().map(digest) != known.map(super::ConfigFile::digest) {
+        let message = format!(
+            "{} has changed meanwhile; nothing was written, try it again",
+            place.shown
+        );
+        return Err(ToolError::new(Code::InvalidInput, message).into());
+    }
+    let before = before.unwrap_or_default();
     let after = edited(&before, &changes(&before)?)?;
     if after == before {
         return Ok(place.shown);
     }
     Settings::check(&place, &after)?;
-    // What another process has changed since this one has read its settings counts, too.
-    let counted = Settings::read(&setup.places, &setup.workspace)?
-        .withheld()
-        .is_empty();
     private::replace(&place.path, after.as_bytes(), Readers::Everybody)
         .map_err(|error| file_error("write", &place.path, &error))?;
     if whose == Whose::Project {
-        accept(setup, counted)?;
+        accept(setup, &place, &after)?;
     }
     drop(turn);
     Ok(place.shown)
 }
 
-/// A person has changed the file here and now: if it counted in full before, it does so after.
-fn accept(setup: &Setup, counted: bool) -> Result<(), Failure> {
-    if !counted {
+/// A person has made this change here and now: if all that stood there before was accepted, what stands there now is.
+fn accept(setup: &Setup, place: &Place, after: &str) -> Result<(), Failure> {
+    let settings = &setup.settings;
+    if !(settings.withheld().is_empty() && settings.unread_words().is_empty()) {
         note("the project's settings count in full once you accept them: `mimir policy accept`");
         return Ok(());
     }
-    let now = Settings::read(&setup.places, &setup.workspace)?;
-    let Some(file) = now.project() else {
-        return Ok(());
-    };
-    let digest = file.digest();
+    let digest = digest(after);
     setup.own_ledger()?.change(|book| {
         book.settings.clear();
-        book.settings.insert(digest)
+        book.settings.insert(digest.clone())
     })?;
+    let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject(&place.shown);
+    setup.record(&event.with_detail(&format!("changed by hand, sha256 {digest}")));
     Ok(())
 }

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// sha256 over a tool's name, the digest of what runs it, and the arguments, in lower-case hex.
+use crate::call::Caller;
+
+/// sha256 over a tool's name, the digest of what runs it, the arguments, and who called, in lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
@@ -15,14 +17,22 @@ pub struct Fingerprint(String);
 const SHORT: usize = 12;
 
 impl Fingerprint {
-    /// The fingerprint of a call.
+    /// The fingerprint of a call from outside.
     pub fn new(tool: &str, digest: &str, arguments: &Value) -> Self {
+        Self::in_calls(tool, digest, arguments, &[])
+    }
+
+    /// The fingerprint of a call that was made in the middle of others, the outermost first.
+    pub fn in_calls(tool: &str, digest: &str, arguments: &Value, callers: &[Caller]) -> Self {
         let mut hash = Sha256::new();
         for part in [tool, digest] {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
+            part_of(&mut hash, part);
         }
         feed(&mut hash, arguments);
+        for caller in callers {
+            part_of(&mut hash, caller.tool.as_str());
+            part_of(&mut hash, &caller.digest);
+        }
         Self(format!("{:x}", hash.finalize()))
     }
 
@@ -41,6 +51,11 @@ impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+fn part_of(hash: &mut Sha256, part: &str) {
+    hash.update((part.len() as u64).to_le_bytes());
+    hash.update(part);
 }
 
 /// The same value in another order of members is the same.

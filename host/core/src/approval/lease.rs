@@ -85,7 +85,7 @@ impl Lease {
         } = question;
         let digest = &tool.origin.digest;
         Self {
-            id: Fingerprint::new(tool.name().as_str(), digest, arguments),
+            id: Fingerprint::in_calls(tool.name().as_str(), digest, arguments, callers),
             tool: tool.name().to_string(),
             digest: digest.clone(),
             callers: callers.to_vec(),

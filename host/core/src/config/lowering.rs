@@ -88,6 +88,13 @@ impl ToolSettings {
         if self.approval.level() == Some(Decision::Allow) {
             keys.push(format!("{place}.approval: allow"));
         }
+        let block = self.approval.block();
+        if block.is_some_and(|block| block.conditions.unknown_host_requires_approval) {
+            // What no grant names would be refused; so it is asked about.
+            keys.push(format!(
+                "{place}.approval.conditions.unknownHostRequiresApproval"
+            ));
+        }
         rules(&format!("{place}.rules"), &self.rules, keys);
         if !self.reveal.is_empty() {
             keys.push(format!("{place}.reveal: [{}]", self.reveal.join(", ")));

@@ -284,7 +284,7 @@ fn denied(what: &str, evaluation: &Evaluation, ways: Vec<String>) -> ToolError {
 }
 
 /// What rules about `method`, `url` and `host` look at.
-fn arguments(egress: Egress<'_>) -> Value {
+pub(super) fn arguments(egress: Egress<'_>) -> Value {
     json!({
         "method": egress.method,
         "url": egress.target.to_string(),

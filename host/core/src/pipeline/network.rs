@@ -14,7 +14,7 @@ use crate::policy::GRANT;
 use crate::tool::{Tool, Trust};
 
 use super::World;
-use super::effect::Egress;
+use super::effect::{self, Egress};
 use super::validate::Checked;
 
 /// What was said beside the reasons.
@@ -162,6 +162,12 @@ pub(super) fn foresee(
         method,
         headers: &[],
     };
+    // The rules see the request as it would be sent, and not only as the call spells it.
+    let mut late = Evaluation::default();
+    world
+        .policy
+        .request(tool, &effect::arguments(egress), &mut late);
+    all.append_new(late);
     let said = judge(world, tool, hosts(tool), egress, all);
     let addresses = world.policy.network(tool, hosts(tool)).addresses(target);
     let foreseen = Foreseen {

@@ -48,6 +48,12 @@ impl Sessions {
         lock(&self.granted).insert(build(tool));
     }
 
+    /// The tools were listed anew: what is granted is known from where grants are kept, and what was taken back there is
+    /// no grant any more.
+    pub(super) fn listed(&self) {
+        lock(&self.granted).clear();
+    }
+
     /// Whether a person has granted this build since the tools were listed.
     pub(super) fn has_granted(&self, tool: &Tool) -> bool {
         lock(&self.granted).contains(&build(tool))

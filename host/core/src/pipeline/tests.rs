@@ -96,6 +96,7 @@ fn with(name: &str, backend: Fake) -> Tool {
             .unwrap(),
             output_schema: None,
             approval: Decision::Allow,
+            silent: false,
             risk: Risk::Low,
             hints: Hints::default(),
             needs: Needs::default(),

@@ -17,6 +17,7 @@ pub(super) use commands::{is_safe_device, of_command};
 use super::budget::{Budget, SET_MAX};
 use super::error::PolicyError;
 use super::source::Source;
+use super::spelling;
 
 /// The patterns and conditions of one tool's block.
 #[derive(Debug, Clone)]
@@ -74,7 +75,15 @@ impl Danger {
                 text,
             });
         };
-        for at in self.matches(arguments) {
+        let mut matches = self.matches(arguments);
+        if !self.patterns.is_empty()
+            && let Some(decoded) = spelling::with_content(arguments)
+        {
+            matches.extend(self.matches(&decoded));
+            matches.sort_unstable();
+            matches.dedup();
+        }
+        for at in matches {
             let key = format!("{}.dangerPatterns[{at}]", self.key);
             let pattern = self.patterns.get(at).map_or("", String::as_str);
             ask(

@@ -6,6 +6,7 @@ use crate::names::did_you_mean;
 use crate::tool::Tool;
 
 use super::Policy;
+use super::rules::is_every_text;
 
 /// What a shell would act on: a command with it is never one of a list of words.
 const SHELLS: [char; 12] = [';', '|', '&', '<', '>', '$', '`', '\\', '(', ')', '#', '!'];
@@ -62,6 +63,15 @@ impl Policy {
         let Some(block) = settings.approval.block() else {
             return;
         };
+        for (at, pattern) in block.danger_patterns.iter().enumerate() {
+            if is_every_text(pattern) {
+                let key = format!("tools.{name}.approval.dangerPatterns[{at}]");
+                let place = self.source.at(&key);
+                idle.push(format!(
+                    "{place}: {key} matches everything (`{pattern}`): every call is asked about."
+                ));
+            }
+        }
         let why = match (settings.enabled, block.level) {
             (Some(false), _) => "the tool is switched off",
             (_, Some(Decision::Deny)) => "`level: deny` refuses every call",

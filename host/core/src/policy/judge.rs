@@ -109,6 +109,11 @@ impl Judge {
         for column in &self.columns {
             values.push(column.count(arguments, links, &mut hits));
         }
+        if let Some(decoded) = spelling::with_content(arguments) {
+            for (column, all) in self.columns.iter().zip(&mut values) {
+                *all += column.count(&decoded, links, &mut hits);
+            }
+        }
         for ready in &self.rules {
             let holds = |&(id, need): &(Id, Need)| {
                 let (hit, all) = (hits[id as usize], values[self.places[id as usize] as usize]);

@@ -84,6 +84,15 @@ impl Lists {
         for (key, names) in [("policy.allow", &self.allow), ("policy.deny", &self.deny)] {
             idle.extend(names.idle(key, tools, source));
         }
+        for (key, names, what) in [
+            ("policy.allow", &self.allow, "lets every tool be called"),
+            ("policy.deny", &self.deny, "refuses every tool"),
+        ] {
+            for name in names.of_all() {
+                let place = source.at(key);
+                idle.push(format!("{place}: `{name}` in {key} {what}."));
+            }
+        }
         let both = |name: &&String| self.deny.written.contains(name);
         for name in self.allow.written.iter().filter(both) {
             let place = source.at("policy.allow");
@@ -149,6 +158,12 @@ impl Names {
                 names.any(|name| glob.is_match(name.as_str()))
             }
         }
+    }
+
+    /// The entries that mean every tool, whatever it is called.
+    fn of_all(&self) -> impl Iterator<Item = &String> {
+        let all = |name: &&String| name.bytes().all(|byte| byte == b'*') && !name.is_empty();
+        self.written.iter().filter(all)
     }
 
     /// The entries that mean no tool.

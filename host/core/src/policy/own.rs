@@ -2,7 +2,7 @@
 
 use crate::decision::{Basis, Decision, Evaluation, Layer, Reads, Reason};
 use crate::text;
-use crate::tool::{Source, Tool, Trust};
+use crate::tool::{Risk, Source, Tool, Trust};
 
 /// What the tool itself says, as far as it is trusted. A person's word replaces it.
 pub(crate) fn own_word(tool: &Tool, assessed: Option<Decision>, evaluation: &mut Evaluation) {
@@ -12,6 +12,11 @@ pub(crate) fn own_word(tool: &Tool, assessed: Option<Decision>, evaluation: &mut
             Layer::Assessor,
             decision,
             "the tool judges this call itself",
+        ),
+        None if is_too_risky(tool) => (
+            Layer::ToolDefault,
+            Decision::Ask,
+            "the tool would not ask, and says that a wrong call could do much harm",
         ),
         None => (
             Layer::ToolDefault,
@@ -29,6 +34,11 @@ pub(crate) fn own_word(tool: &Tool, assessed: Option<Decision>, evaluation: &mut
     // Tools of which more than the very same call is remembered judge by what their call would do to a file, and
     // not by what they write into it.
     evaluation.push_from(reason, Reads::nothing().into());
+}
+
+/// Whether its own judgement of the risk speaks against its own default.
+fn is_too_risky(tool: &Tool) -> bool {
+    tool.definition.approval == Decision::Allow && tool.definition.risk >= Risk::High
 }
 
 /// Whether a tool of somebody's server is not the one that a person has seen: then nobody calls it and no model reads

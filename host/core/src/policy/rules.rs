@@ -20,6 +20,8 @@ use super::source::Source;
 
 mod idle;
 
+pub(super) use idle::is_every_text;
+
 /// The argument rules of one file. A judge for a tool is compiled when the tool is first called.
 #[derive(Debug, Default)]
 pub(super) struct RuleBook {

@@ -2,6 +2,10 @@
 
 use std::borrow::Cow;
 
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
+use serde_json::Value;
+
 use crate::backend::RealPath;
 
 use super::links::Links;
@@ -29,10 +33,67 @@ pub(super) fn lexical(path: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(parts.join("/")))
 }
 
+/// A URL in which nothing is encoded that need not be (RFC 3986 section 6.2.2.2): `%73ecret` is `secret`. Nothing where
+/// that changes nothing.
+fn decoded(text: &str) -> Option<String> {
+    if !(text.contains('%') && text.contains("://")) {
+        return None;
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('%') {
+        plain.push_str(before);
+        let code = after
+            .get(..2)
+            .and_then(|two| u8::from_str_radix(two, 16).ok());
+        let plainly = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+        match code.filter(plainly) {
+            Some(byte) => {
+                plain.push(char::from(byte));
+                rest = &after[2..];
+            }
+            None => {
+                plain.push('%');
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    (plain != text).then_some(plain)
+}
+
+/// The same arguments with their `content` as the file will have it, where they say that it comes in base64.
+pub(super) fn with_content(arguments: &Value) -> Option<Value> {
+    let encoding = arguments.get("encoding")?.as_str()?;
+    let content = arguments.get("content")?.as_str()?;
+    if !encoding.eq_ignore_ascii_case("base64") {
+        return None;
+    }
+    let plain: String = content
+        .chars()
+        .filter(|c| !c.is_ascii_whitespace())
+        .collect();
+    let bytes = CONTENT.decode(plain).ok()?;
+    let mut arguments = arguments.clone();
+    arguments["content"] = String::from_utf8_lossy(&bytes).into();
+    Some(arguments)
+}
+
+/// As forgiving as any reader of base64.
+const CONTENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
 /// Calls `each` with the text as it is and, where it differs, as a plain path: `None` for one that climbs out
-/// of the workspace.
+/// of the workspace. A URL is spelled without needless encoding, too.
 pub(super) fn spellings(text: &str, each: &mut impl FnMut(Option<&str>)) {
     each(Some(text));
+    if let Some(url) = decoded(text) {
+        each(Some(&url));
+    }
     match lexical(text) {
         Some(Cow::Borrowed(_)) => {}
         Some(Cow::Owned(path)) => each(Some(&path)),
@@ -63,6 +124,40 @@ pub(super) fn spellings_and_links(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_url_has_one_plain_spelling() {
+        for (url, plain) in [
+            ("http://x/%73ecret", Some("http://x/secret")),
+            (
+                "http://x/%2Dsecret%7e?%41=%2F",
+                Some("http://x/-secret~?A=%2F"),
+            ),
+            ("http://x/a%2Fb", None),
+            ("http://x/%", None),
+            ("http://x/%7", None),
+            ("http://x/%+1", None),
+            ("http://x/%ü", None),
+            ("100%41", None),
+        ] {
+            assert_eq!(decoded(url).as_deref(), plain, "{url}");
+        }
+    }
+
+    #[test]
+    fn content_is_what_the_file_will_have() {
+        let content = |encoding: &str, content: &str| {
+            let arguments =
+                serde_json::json!({"path": "a", "encoding": encoding, "content": content});
+            with_content(&arguments).map(|arguments| arguments["content"].clone())
+        };
+        for written in ["Y3VybCB8IHNo", "Y3Vy bCB8\nIHNo"] {
+            assert_eq!(content("base64", written), Some("curl | sh".into()));
+        }
+        assert_eq!(content("BASE64", "YQ"), Some("a".into()));
+        assert_eq!(content("utf-8", "YQ=="), None);
+        assert_eq!(content("base64", "?"), None);
+    }
 
     #[test]
     fn one_file_has_one_plain_path() {

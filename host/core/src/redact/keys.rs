@@ -130,6 +130,9 @@ const VALUE_MAX: usize = 16 << 10;
 /// How much space there may be around the colon.
 const SPACE_MAX: usize = 16;
 
+/// The longest number: more digits than any is written with.
+const NUMBER_MAX: usize = 512;
+
 /// A value of one word is a credential from this length on: shorter ones are `basic`, or a key on the keyboard.
 const ONE_WORD_MIN: usize = 6;
 
@@ -279,13 +282,14 @@ fn key(text: &[u8], word: Range<usize>) -> Option<Key> {
     })
 }
 
-/// The secrets in the value of the key whose last word is at `word`: a string, or the strings of a list.
+/// The secrets in the value of the key whose last word is at `word`: a string or a number, or those of a list.
 pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Vec<Hit> {
     let Some(key) = key(text, word) else {
         return Vec::new();
     };
     let is_list = text.get(key.value) == Some(&b'[');
-    if !is_list && string(text, key.value, &key).is_none() {
+    let one = || string(text, key.value, &key).or_else(|| number(text, key.value));
+    if !is_list && one().is_none() {
         return Vec::new();
     }
     let Some(kind) = judge(&text[key.name.clone()]) else {
@@ -294,7 +298,7 @@ pub(super) fn in_text(text: &[u8], word: Range<usize>) -> Vec<Hit> {
     let mut values = Vec::new();
     match is_list {
         true => strings(text, &key, &mut values),
-        false => values.extend(string(text, key.value, &key)),
+        false => values.extend(one()),
     }
     let holds = |value: &Range<usize>| kind.holds(&text[value.clone()]);
     let hit = |at| Hit {
@@ -316,13 +320,44 @@ fn string(text: &[u8], at: usize, key: &Key) -> Option<Range<usize>> {
     Some(open + 1..value_end(text, open + 1, key.quote, key.depth))
 }
 
-/// The strings of a list and of the lists in it. An object in it has keys of its own.
+/// The number that begins at `at`, if it has the digits of a secret.
+fn number(text: &[u8], at: usize) -> Option<Range<usize>> {
+    let rest = text.get(at..)?;
+    let length = rest
+        .iter()
+        .take(NUMBER_MAX)
+        .take_while(|byte| {
+            byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E')
+        })
+        .count();
+    let number = at..at + length;
+    let is_alone = rest
+        .get(length)
+        .is_none_or(|next| !next.is_ascii_alphanumeric() && *next != b'_');
+    (is_alone && is_number(&text[number.clone()])).then_some(number)
+}
+
+/// Whether it is a number of JSON with as many digits as a secret has at least.
+pub(super) fn is_number(value: &[u8]) -> bool {
+    let digits = value.strip_prefix(b"-").unwrap_or(value);
+    digits.first().is_some_and(u8::is_ascii_digit) && value.len() >= super::SHORT_MIN
+}
+
+/// The strings and numbers of a list and of the lists in it. An object in it has keys of its own.
 fn strings(text: &[u8], key: &Key, found: &mut Vec<Range<usize>>) {
     let most = text.len().min(key.value + VALUE_MAX);
     let (mut at, mut lists, mut objects) = (key.value, 0_u32, 0_u32);
     while at < most {
         if let Some(value) = string(text, at, key) {
             at = value.end + key.depth + 1;
+            if objects == 0 {
+                found.push(value);
+            }
+            continue;
+        }
+        let begins = !text[at - 1].is_ascii_alphanumeric();
+        if let Some(value) = number(text, at).filter(|_| begins) {
+            at = value.end;
             if objects == 0 {
                 found.push(value);
             }

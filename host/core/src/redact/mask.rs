@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::MARK;
+use super::{MARK, keys};
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -72,11 +72,30 @@ pub(super) fn apply(text: &mut String, findings: &[Finding]) {
         // Rules look at bytes: a character goes whole.
         let start = text.floor_char_boundary(finding.start).max(kept);
         out.push_str(&text[kept..start]);
+        let quote = quote(text, finding);
+        out.push_str(quote);
         out.push_str(&finding.mark());
+        out.push_str(quote);
         kept = text.ceil_char_boundary(finding.end).max(start);
     }
     out.push_str(&text[kept..]);
     *text = out;
+}
+
+/// What a mark has around it. A number below a key of JSON text has no quotes: with those that the key has, JSON stays
+/// JSON, also inside of a string.
+fn quote<'a>(text: &'a str, finding: &Finding) -> &'a str {
+    let Some((before, rest)) = text.split_at_checked(finding.start) else {
+        return "";
+    };
+    let value = rest.as_bytes().get(..finding.end - finding.start);
+    let begins = before.trim_end().ends_with([':', '[', ',']);
+    let is_bare = finding.rule.starts_with("key:") && begins && value.is_some_and(keys::is_number);
+    let Some(at) = before.rfind(['"', '\'']).filter(|_| is_bare) else {
+        return "";
+    };
+    let slashes = before[..at].bytes().rev().take_while(|byte| *byte == b'\\');
+    &before[at - slashes.count()..=at]
 }
 
 /// Texts one after the other, as if they were one.

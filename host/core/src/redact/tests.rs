@@ -8,6 +8,7 @@ mod split;
 mod streams;
 mod text;
 mod value;
+mod window;
 
 /// A token of a form that a rule knows, and that no word is in.
 const TOKEN: &str = "ghp_8aZq2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";

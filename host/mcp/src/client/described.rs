@@ -252,6 +252,7 @@ fn read(name: &str, ours: mimir_core::ToolName, tool: &Value) -> Result<Theirs, 
             output_schema,
             // Whatever it says of itself: only a person makes this less.
             approval: Decision::Ask,
+            silent: true,
             risk: match destructive || !flags.is_empty() {
                 true => Risk::High,
                 false => Risk::Medium,

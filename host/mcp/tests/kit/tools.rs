@@ -48,6 +48,7 @@ pub fn tool(name: &str, backend: Fake) -> Tool {
             input_schema: Schema::parse(schema).unwrap(),
             output_schema: None,
             approval: Decision::Allow,
+            silent: false,
             risk: Risk::Low,
             hints: Hints {
                 read_only: true,

@@ -75,6 +75,7 @@ fn exec() -> Tool {
         input_schema: Schema::parse(r#"{"type":"object"}"#).unwrap(),
         output_schema: None,
         approval: Decision::Ask,
+        silent: false,
         risk: Risk::Medium,
         hints: Hints::default(),
         needs: Needs::default(),

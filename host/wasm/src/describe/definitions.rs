@@ -90,6 +90,7 @@ fn definition(tool: types::Definition) -> Result<Definition, String> {
             .map(|text| schema("output schema", &text))
             .transpose()?,
         approval: convert::approval(tool.approval),
+        silent: false,
         risk: convert::risk(tool.risk),
         hints: convert::hints(tool.hints),
         needs: needs(convert::needs(tool.needs))?,

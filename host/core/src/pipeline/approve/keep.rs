@@ -31,11 +31,15 @@ pub(super) fn keep(
         let withheld = tool.changes.as_ref();
         let withheld = withheld.map_or(&[][..], |changes| changes.withheld.as_slice());
         let kept = ports.ledger.grant(plugin, withheld);
-        road.sessions.grant(tool);
+        let lasts = kept.is_ok();
         let event = Event::of(Kind::Grant, now)
             .with_subject(&tool.origin.location)
             .with_detail(&granted(tool, withheld));
-        return recorded(event, ruled, kept, answer, trail);
+        recorded(event, ruled, kept, answer, trail)?;
+        if lasts {
+            road.sessions.grant(tool);
+        }
+        return Ok(());
     }
     let question = question(checked, &ruled.evaluation);
     let now_stamp = timestamp(now);

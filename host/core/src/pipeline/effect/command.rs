@@ -19,6 +19,7 @@ use crate::pipeline::decide::{Ruled, accepts_untrusted};
 use crate::pipeline::trail::Trail;
 use crate::pipeline::validate::Checked;
 use crate::policy::{self, CommandQuestion};
+use crate::redact::AROUND;
 use crate::tool::{Risk, Tool};
 
 use super::judge::asked_as;
@@ -112,9 +113,22 @@ impl Effects {
         self.0.runner().jobs(&self.0.owner())
     }
 
-    /// What one of them has written from `begin` on.
+    /// What one of them has written from `begin` on. Secrets are masked as in the whole: the one who asks chooses where a
+    /// piece begins, and a command when it goes on.
     pub fn output(&self, job: JobId, begin: u64) -> Result<Piece, ToolError> {
-        self.0.runner().output(&self.0.owner(), job, begin)
+        let (runner, owner) = (self.0.runner(), self.0.owner());
+        let goes_on = |one: &Job| one.id == job && one.exit_code.is_none();
+        let more = runner.jobs(&owner).iter().any(goes_on);
+        let around = begin.saturating_sub(AROUND as u64);
+        let wide = runner.output(&owner, job, around)?;
+        let start = wide.next - wide.bytes.len() as u64;
+        let from = usize::try_from(begin.saturating_sub(start)).unwrap_or(usize::MAX);
+        let window = self.0.redactor.window(&wide.bytes, from, more);
+        Ok(Piece {
+            bytes: window.bytes,
+            next: start + window.end as u64,
+            missing: start.saturating_sub(begin),
+        })
     }
 
     /// Kills one of them.

@@ -26,16 +26,15 @@ impl RuleBook {
             } else if let Some(why) = self.shadow(rule, tools, denied) {
                 say(why);
             }
-            for condition in &rule.conditions {
-                if let Test::Glob(glob) = &condition.test
-                    && !condition.negated
-                    && is_all(glob)
-                {
-                    say(format!(
-                        "has a glob that matches everything (`{}`); leave it out, or say `exists: true`.",
-                        glob.glob()
-                    ));
-                }
+            for condition in rule.conditions.iter().filter(|one| !one.negated) {
+                let (kind, all) = match &condition.test {
+                    Test::Glob(glob) if is_all(glob) => ("glob", glob.glob()),
+                    Test::Regex(pattern) if is_every_text(pattern) => ("regex", pattern.as_str()),
+                    _ => continue,
+                };
+                say(format!(
+                    "has a {kind} that matches everything (`{all}`); leave it out, or say `exists: true`."
+                ));
             }
         }
         lines
@@ -172,6 +171,12 @@ fn implies(one: &Test, other: &Test) -> bool {
 /// Whether it matches every text, or every one without a slash.
 fn is_all(glob: &Glob) -> bool {
     matches!(glob.glob(), "*" | "**" | "**/*" | "**/**")
+}
+
+/// Whether a pattern is found in every text: it is found in the empty one, and not only there.
+pub(in super::super) fn is_every_text(pattern: &str) -> bool {
+    let pattern = regex::Regex::new(pattern);
+    pattern.is_ok_and(|pattern| pattern.is_match("") && pattern.is_match("\u{1}"))
 }
 
 /// Why no value that this schema takes fits; nothing if one could.

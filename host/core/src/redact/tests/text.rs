@@ -165,6 +165,33 @@ fn keys_in_json_text() {
 }
 
 #[test]
+fn numbers_below_keys_in_json_text() {
+    for (text, expected) in [
+        (
+            r#"{"password": 12345678, "port": 5432}"#,
+            r#"{"password": "[REDACTED:key:password]", "port": 5432}"#,
+        ),
+        (
+            r#"{"db": {"pin_password": [9876, 1, "a b"]}}"#,
+            r#"{"db": {"pin_password": ["[REDACTED:key:password]", 1, "[REDACTED:key:password]"]}}"#,
+        ),
+        (r#"{"password": 123}"#, r#"{"password": 123}"#),
+        (r#"{"password": 1234abc}"#, r#"{"password": 1234abc}"#),
+        (r#"{"token": 123456}"#, r#"{"token": 123456}"#),
+        (
+            r#"{"password": "12345678"}"#,
+            r#"{"password": "[REDACTED:key:password]"}"#,
+        ),
+    ] {
+        assert_eq!(masked(text), expected);
+        assert_eq!(masked(expected), expected);
+    }
+    let inner = serde_json::json!({"body": r#"{"password": 12345678}"#}).to_string();
+    let outer: serde_json::Value = serde_json::from_str(&masked(&inner)).unwrap();
+    assert!(!outer["body"].as_str().unwrap().contains("12345678"));
+}
+
+#[test]
 fn json_in_json_in_json() {
     let mut text =
         "a\nAKIALALEMEL33243OLIB\nadobe_id = \"d1f4a3b2c5e6f7089a0b1c2d3e4f5a6b\"\nend".to_owned();

@@ -270,3 +270,47 @@ async fn what_cannot_be_recorded_is_not_sent() {
         outcome.text()
     );
 }
+
+/// A tool that goes where its arguments say.
+fn goes_anywhere() -> Tool {
+    let mut tool = sender(&[("GET", "http://evil.example/secret")]);
+    tool.definition.needs.hosts[0].host = "*".into();
+    tool.definition.needs.hosts[0].methods = vec!["GET".into()];
+    tool.granted = tool.definition.needs.clone();
+    tool
+}
+
+#[tokio::test]
+async fn a_rule_about_a_url_sees_it_as_it_is_sent_before_the_call_too() {
+    let rule =
+        json!({"when": {"url": {"glob": "http://evil.example/secret*"}}, "decision": "deny"});
+    let settings = json!({"policy": {"rules": [rule]}, "network": {"mode": "any"}});
+    for url in [
+        "http://evil.example/secret",
+        "http://evil.example:80/secret",
+        "HTTP://EVIL.example/x/../secret",
+        "http://evil.example/./%73ecret",
+    ] {
+        let room = room(vec![goes_anywhere()], settings.clone(), vec![]);
+        let foreseen = room.pipeline.explain(call("sample", json!({"url": url})));
+        let evaluation = foreseen.await.unwrap().evaluation;
+        assert_eq!(evaluation.decision(), Decision::Deny, "{url}");
+        let spoken = evaluation.reasons().iter();
+        let spoken = spoken.filter(|reason| reason.rule.contains("rules[0]"));
+        assert_eq!(spoken.count(), 1, "{url}");
+        assert!(!room.ok(json!({"url": url})).await);
+        assert!(effects(&room).is_empty(), "{url}: refused before it ran");
+    }
+}
+
+#[tokio::test]
+async fn needless_encoding_leads_past_no_rule() {
+    let rule = json!({"when": {"url": {"glob": "http://api.example/secret*"}}, "decision": "deny"});
+    let room = room(
+        vec![sender(&[("GET", "http://api.example/%73%65cret")])],
+        json!({"policy": {"rules": [rule]}, "network": {"mode": "any"}}),
+        vec![],
+    );
+    assert!(!room.ok(json!({})).await);
+    assert_eq!(effects(&room)[0]["code"], "POLICY_DENIED");
+}

@@ -92,3 +92,35 @@ async fn a_widening_is_answered_by_somebody_who_has_seen_it() {
         ["now `sample` may read and write `sample`"]
     );
 }
+
+/// The tools as they are listed anew, with what is granted by then.
+fn listed(tools: Vec<Tool>) -> World {
+    World {
+        registry: Registry::new(tools, vec![]),
+        policy: Policy::default(),
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_is_taken_back_is_none_in_a_running_pipeline() {
+    let room = room(plugin(None), json!({}), vec![Answer::Always]);
+    assert!(room.ok(json!({})).await);
+    assert!(
+        room.ok(json!({})).await,
+        "granted since the tools were listed"
+    );
+    assert_eq!(room.asked(), 1);
+    // `mimir tools revoke` has taken it out of the lock.
+    room.pipeline.replace(listed(plugin(None)));
+    assert!(!room.ok(json!({})).await);
+    assert_eq!(room.asked(), 2);
+}
+
+#[tokio::test]
+async fn a_grant_that_is_not_kept_is_for_the_one_call() {
+    let bench = bench(plugin(None), json!({}), Answer::Always);
+    let one = || bench.pipeline.call(call("sample", json!({})));
+    assert!(one().await.is_ok());
+    assert!(one().await.is_ok());
+    assert_eq!(bench.approver.1.load(Ordering::SeqCst), 2);
+}

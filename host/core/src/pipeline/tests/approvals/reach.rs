@@ -128,3 +128,30 @@ async fn an_explanation_names_the_answer_that_counts() {
         "nothing was used"
     );
 }
+
+#[tokio::test]
+async fn each_caller_has_an_answer_of_its_own() {
+    let outer = |name: &str| {
+        let mut outer = with(
+            name,
+            Fake {
+                nested: Some("sample"),
+                ..Fake::default()
+            },
+        );
+        outer.trust = Trust::Trusted;
+        outer.definition.needs.tools = vec!["sample".into()];
+        outer.granted = outer.definition.needs.clone();
+        outer
+    };
+    let room = room(
+        vec![asking(), outer("one"), outer("two")],
+        json!({}),
+        vec![Answer::Session, Answer::Session],
+    );
+    for name in ["one", "two", "one", "two"] {
+        let outcome = room.pipeline.call(call(name, json!({}))).await;
+        assert!(outcome.is_ok(), "{name}: {outcome:?}");
+    }
+    assert_eq!(room.asked(), 2);
+}
