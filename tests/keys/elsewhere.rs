@@ -78,6 +78,31 @@ const SHOWN: &[(&str, &str, &str)] = &[
         "an_idle_server_is_stopped_and_comes_back",
     ),
     (
+        "mcp.servers.*.resources",
+        "host/mcp/tests/behind/library.rs",
+        "servers_whose_resources_and_prompts_are_off_show_none",
+    ),
+    (
+        "mcp.servers.*.prompts",
+        "host/mcp/tests/behind/library.rs",
+        "servers_whose_resources_and_prompts_are_off_show_none",
+    ),
+    (
+        "mcp.servers.*.elicitation",
+        "host/mcp/tests/behind/asks.rs",
+        "what_the_settings_do_not_let_is_neither_declared_nor_served",
+    ),
+    (
+        "mcp.servers.*.sampling",
+        "host/mcp/tests/behind/asks.rs",
+        "a_model_is_asked_as_by_a_stranger_and_where_that_is_set",
+    ),
+    (
+        "mcp.servers.*.roots",
+        "host/mcp/tests/behind/asks.rs",
+        "a_server_is_told_the_workspace_and_nothing_beside_it_and_where_that_is_set",
+    ),
+    (
         "profile",
         "host/cli/tests/keys.rs",
         "the_profile_chooses_what_models_see",

@@ -116,9 +116,12 @@ impl Live {
                     on(&self.setup, news)?;
                 }
             }
+            let servers = Arc::clone(self.setup.servers.all());
             while reads_tools == self.reads_tools() {
                 tokio::select! {
                     () = &mut watch, if watching => watching = false,
+                    // What a server has just said counts at once.
+                    () = servers.changed() => {}
                     () = tokio::time::sleep(every) => {}
                 }
                 let (change, mut tools) = (self.watched.look(), take());

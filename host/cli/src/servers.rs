@@ -42,6 +42,7 @@ impl OwnServers {
             launcher: Arc::new(Programs::new(&root)),
             vault: Arc::new(vault),
             store: Arc::new(Kept { folder }),
+            root: Arc::from(root.as_path()),
             client: Arc::new(move |url| {
                 let settings = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 client(&settings, &root, url)

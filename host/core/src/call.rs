@@ -13,6 +13,7 @@ use crate::clock::{Deadline, Watch};
 use crate::paths::PathRules;
 use crate::pipeline::Floor;
 use crate::tool::{Tool, ToolName};
+use crate::wish::Client;
 
 /// Names one call. Sorts by time, and is unique on a machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -97,6 +98,10 @@ pub trait Observer: Send + Sync {
     /// Who is asked about this call and what it does, instead of whom the pipeline asks: the person whose client
     /// made it.
     fn person(&self) -> Option<&dyn Approver> {
+        None
+    }
+    /// The client that made this call, where a server behind the tool may want something of it.
+    fn client(&self) -> Option<&dyn Client> {
         None
     }
 }

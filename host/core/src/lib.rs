@@ -31,6 +31,7 @@ pub mod registry;
 pub mod schema;
 pub mod text;
 pub mod tool;
+pub mod wish;
 
 pub use approval::{Answer, Approver, Card};
 pub use audit::{AuditSink, Event};

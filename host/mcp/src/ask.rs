@@ -1,11 +1,16 @@
 //! A card as a form that a client shows its person, and what the person's answer means.
+#![expect(
+    deprecated,
+    reason = "the newest protocol has no sampling and roots by requests; clients of the older ones still do"
+)]
 
 use std::collections::BTreeMap;
 
+use mimir_core::wish::Want;
 use mimir_core::{Answer, Card, Source};
 use rmcp::model::{
-    ClientCapabilities, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
-    EnumSchema, PrimitiveSchemaDefinition, StringSchema,
+    ClientCapabilities, CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, EnumSchema, ListRootsResult, PrimitiveSchemaDefinition, StringSchema,
 };
 use serde_json::Value;
 
@@ -29,6 +34,30 @@ pub(crate) fn can_ask(capabilities: Option<&ClientCapabilities>) -> bool {
     capabilities
         .and_then(|capabilities| capabilities.elicitation.as_ref())
         .is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
+}
+
+/// What a client has for servers behind its tools.
+pub(crate) fn has(capabilities: Option<&ClientCapabilities>) -> Vec<Want> {
+    let Some(all) = capabilities else {
+        return Vec::new();
+    };
+    let each = [
+        (Want::Form, can_ask(capabilities)),
+        (Want::Model, all.sampling.is_some()),
+        (Want::Roots, all.roots.is_some()),
+    ];
+    let has = each.into_iter().filter(|(_, has)| *has);
+    has.map(|(want, _)| want).collect()
+}
+
+/// Whether this answers a wish of this kind.
+pub(crate) fn is_answer(want: Want, answer: &Value) -> bool {
+    let answer = answer.clone();
+    match want {
+        Want::Form => serde_json::from_value::<ElicitResult>(answer).is_ok(),
+        Want::Model => serde_json::from_value::<CreateMessageResult>(answer).is_ok(),
+        Want::Roots => serde_json::from_value::<ListRootsResult>(answer).is_ok(),
+    }
 }
 
 /// The form for a card; nothing if it is too long to be read there. `note` says what was wrong with the answer before.

@@ -7,6 +7,8 @@ use mimir_core::tool::{Hints, Source, Trust};
 use rmcp::model::{ErrorData, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
+use crate::client::{Library, Servers};
+
 /// Where a listed tool's `_meta` says what MCP has no words for: its source, group and risk.
 pub const TOOL_META: &str = "mimir/tool";
 
@@ -17,15 +19,39 @@ const PAGE: usize = 250;
 pub(crate) struct Catalogue {
     world: Arc<World>,
     tools: Vec<Tool>,
+    /// What servers behind have beside tools.
+    pub(crate) library: Library,
+}
+
+/// How often each list has changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Revision {
+    pub(crate) tools: u64,
+    pub(crate) prompts: u64,
+    pub(crate) resources: u64,
 }
 
 impl Catalogue {
-    /// The tools of this world that are listed.
-    pub(crate) fn of(world: Arc<World>) -> Self {
+    /// The tools of this world that are listed, and what the servers behind have.
+    pub(crate) fn of(world: Arc<World>, servers: Option<&Servers>) -> Self {
+        let readers = servers.map(Servers::readers).unwrap_or_default();
         let listed = world.registry.tools().iter();
         let listed = listed.filter(|tool| world.policy.is_listed(tool));
+        // Resources are for the client and prompts for its person: a model is not shown what reads them.
+        let listed = listed.filter(|tool| {
+            tool.source != Source::Mcp || !readers.iter().any(|name| name == tool.name().as_str())
+        });
         let tools = listed.map(|tool| definition(tool)).collect();
-        Self { tools, world }
+        let shows = |name: &str| {
+            let tool = world.registry.get(name);
+            tool.is_some_and(|tool| world.policy.is_listed(tool))
+        };
+        let library = servers.map(|servers| servers.library(shows));
+        Self {
+            tools,
+            library: library.unwrap_or_default(),
+            world,
+        }
     }
 
     /// Whether it was made of this world.
@@ -33,9 +59,16 @@ impl Catalogue {
         Arc::ptr_eq(&self.world, world)
     }
 
-    /// Whether a client would see the same.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.tools == other.tools
+    /// Counts the lists that a client would not see the same as in the other.
+    pub(crate) fn count(&self, other: &Self, revision: &mut Revision) -> bool {
+        let (ours, theirs) = (&self.library, &other.library);
+        let tools = self.tools != other.tools;
+        let prompts = ours.prompts != theirs.prompts;
+        let resources = ours.resources != theirs.resources || ours.templates != theirs.templates;
+        revision.tools += u64::from(tools);
+        revision.prompts += u64::from(prompts);
+        revision.resources += u64::from(resources);
+        tools || prompts || resources
     }
 
     /// A page, and where the next one begins. A cursor is the last name of the page before: it stays good when

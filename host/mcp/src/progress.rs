@@ -1,12 +1,16 @@
 //! What a tool says while it runs, on its way to the client.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mimir_core::call::{LogLine, Observer, Progress};
-use mimir_core::{Answer, Approver, BoxFuture, Card};
+use mimir_core::wish::{self, Want, Wish};
+use mimir_core::{Answer, Approver, BoxFuture, Card, Code, ToolError};
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::ask;
 use crate::logs::Least;
 
 /// What a call says before it ends.
@@ -17,10 +21,24 @@ pub(crate) enum Said {
     Line(LogLine),
 }
 
-/// What a person has to answer before a call goes on.
-pub(crate) struct Question {
-    pub(crate) card: Card,
+/// What has to be answered before a call goes on.
+pub(crate) enum Question {
+    /// By a person, whether it may.
+    Card(Asked),
+    /// By the client, what the server behind the tool wants of it.
+    Wishes(Wanted),
+}
+
+/// What a person has to answer.
+pub(crate) struct Asked {
+    pub(crate) card: Box<Card>,
     pub(crate) answer: oneshot::Sender<Answer>,
+}
+
+/// What a server behind a tool wants of the client.
+pub(crate) struct Wanted {
+    pub(crate) wishes: Vec<Wish>,
+    pub(crate) answer: oneshot::Sender<Result<Vec<Value>, ToolError>>,
 }
 
 /// What a call says and asks.
@@ -35,6 +53,11 @@ pub(crate) struct Ear {
     progress: Option<Mutex<Pace>>,
     least: Option<Least>,
     person: Box<dyn Approver>,
+    /// What the client has for servers behind its tools, and where it is asked.
+    has: Vec<Want>,
+    ask: mpsc::Sender<Question>,
+    /// What the client has answered before it was asked.
+    given: Mutex<BTreeMap<String, Value>>,
 }
 
 /// Words that wait for the client.
@@ -49,11 +72,13 @@ struct Pace {
 }
 
 impl Ear {
-    /// An ear, and what it hears. `least` is what the client wants to hear of the log; `person` makes the one who is
-    /// asked out of a way to the client.
+    /// An ear, and what it hears. `least` is what the client wants to hear of the log, `has` what it has for servers
+    /// behind; `person` makes the one who is asked out of a way to the client.
     pub(crate) fn new(
         progress: bool,
         least: Option<Least>,
+        has: Vec<Want>,
+        given: BTreeMap<String, Value>,
         person: impl FnOnce(Client) -> Box<dyn Approver>,
     ) -> (Self, Heard) {
         let (said, hear) = mpsc::channel(WAITING);
@@ -62,7 +87,10 @@ impl Ear {
             said,
             progress: progress.then(Mutex::default),
             least,
-            person: person(Client(ask)),
+            person: person(Client(ask.clone())),
+            has,
+            ask,
+            given: Mutex::new(given),
         };
         let heard = Heard {
             said: hear,
@@ -97,6 +125,46 @@ impl Observer for Ear {
     fn person(&self) -> Option<&dyn Approver> {
         Some(&*self.person)
     }
+
+    fn client(&self) -> Option<&dyn wish::Client> {
+        Some(self)
+    }
+}
+
+impl wish::Client for Ear {
+    fn has(&self, want: Want) -> bool {
+        self.has.contains(&want)
+    }
+
+    fn ask(&self, wishes: Vec<Wish>) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
+        Box::pin(async move {
+            let gone = || {
+                let message = "the client that made the call has gone away";
+                ToolError::new(Code::Unavailable, message)
+            };
+            let (answer, answered) = oneshot::channel();
+            let given = std::mem::take(&mut *lock(&self.given));
+            if let Some(answers) = answers(&wishes, &given) {
+                return Ok(answers);
+            }
+            let question = Question::Wishes(Wanted { wishes, answer });
+            self.ask.send(question).await.map_err(|_| gone())?;
+            answered.await.unwrap_or_else(|_| Err(gone()))
+        })
+    }
+}
+
+/// The answers to wishes among those that a client has given; none if one is missing or is no answer.
+pub(crate) fn answers(wishes: &[Wish], given: &BTreeMap<String, Value>) -> Option<Vec<Value>> {
+    let each = wishes.iter().map(|wish| {
+        let answer = given.get(&wish.name)?;
+        ask::is_answer(wish.want, answer).then(|| answer.clone())
+    });
+    each.collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The person at the client, by way of whoever answers the client's request.
@@ -109,10 +177,10 @@ impl Approver for Client {
                 way_out: "The client that made the call has gone away.".to_owned(),
             };
             let (answer, answered) = oneshot::channel();
-            let question = Question {
-                card: card.clone(),
+            let question = Question::Card(Asked {
+                card: Box::new(card.clone()),
                 answer,
-            };
+            });
             if self.0.send(question).await.is_err() {
                 return nobody();
             }

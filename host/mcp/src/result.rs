@@ -144,7 +144,7 @@ fn escaped(name: &str) -> String {
 }
 
 /// What the outcome says beside its content.
-fn facts(outcome: &Outcome) -> Value {
+pub(crate) fn facts(outcome: &Outcome) -> Value {
     let mut facts = json!({
         "label": outcome.label(),
         "truncated": outcome.truncated(),

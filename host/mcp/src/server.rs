@@ -8,13 +8,16 @@ use mimir_core::{Approver, Clock, Pipeline, ToolError};
 use tokio::sync::watch;
 
 use crate::ask::Parking;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Revision};
+use crate::client::Servers;
 use crate::metrics::Metrics;
 use crate::progress::Client;
 
 mod calling;
 mod handler;
+mod library;
 mod session;
+mod watching;
 
 pub(crate) use session::{Gone, Session};
 
@@ -44,7 +47,9 @@ struct Shared {
     parking: Parking,
     catalogue: Mutex<Arc<Catalogue>>,
     /// How often the catalogue has changed.
-    revision: watch::Sender<u64>,
+    revision: watch::Sender<Revision>,
+    /// The servers behind, whose resources and prompts are passed on.
+    servers: Option<Arc<Servers>>,
     /// How many calls are under way.
     busy: watch::Sender<usize>,
     /// Whether the server ends.
@@ -55,7 +60,18 @@ struct Shared {
 impl Server {
     /// A server over this pipeline.
     pub fn new(pipeline: Pipeline, asking: Asking, on_refusal: OnRefusal) -> Self {
-        let catalogue = Mutex::new(Arc::new(Catalogue::of(pipeline.world())));
+        Self::before(pipeline, asking, on_refusal, None)
+    }
+
+    /// A server over this pipeline that passes on what these servers have beside tools.
+    pub fn before(
+        pipeline: Pipeline,
+        asking: Asking,
+        on_refusal: OnRefusal,
+        servers: Option<Arc<Servers>>,
+    ) -> Self {
+        let catalogue = Catalogue::of(pipeline.world(), servers.as_deref());
+        let catalogue = Mutex::new(Arc::new(catalogue));
         Self(Arc::new(Shared {
             pipeline,
             asking,
@@ -63,6 +79,7 @@ impl Server {
             parking: Parking::default(),
             catalogue,
             revision: watch::Sender::default(),
+            servers,
             busy: watch::Sender::default(),
             gone: Gone::default(),
             metrics: Metrics::default(),
@@ -105,18 +122,22 @@ impl Server {
             .unwrap_or_else(PoisonError::into_inner);
         let world = shared.pipeline.world();
         if !known.is_of(&world) {
-            let now = Arc::new(Catalogue::of(world));
-            let differs = !now.is_same(&known);
-            *known = now;
-            if differs {
-                shared.revision.send_modify(|revision| *revision += 1);
-            }
+            let now = Arc::new(Catalogue::of(world, shared.servers.as_deref()));
+            let before = std::mem::replace(&mut *known, now);
+            shared
+                .revision
+                .send_if_modified(|revision| known.count(&before, revision));
         }
         Arc::clone(&known)
     }
 
+    /// The servers behind.
+    fn servers(&self) -> Option<&Arc<Servers>> {
+        self.0.servers.as_ref()
+    }
+
     /// Changes of the catalogue from now on.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<Revision> {
         self.0.revision.subscribe()
     }
 

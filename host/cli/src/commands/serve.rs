@@ -142,7 +142,8 @@ fn served(live: &Live) -> (Server, Keeper) {
         timeout: Some(setup.patience()),
         clock: Arc::new(SystemClock),
     };
-    let server = Server::new(pipeline.clone(), asking, Arc::new(refused));
+    let servers = Some(Arc::clone(setup.servers.all()));
+    let server = Server::before(pipeline.clone(), asking, Arc::new(refused), servers);
     (server, Keeper::new(pipeline, setup))
 }
 

@@ -41,6 +41,16 @@ pub struct McpServer {
     pub idle_ms: Option<u64>,
     /// What stands before the names of its tools, in place of `mcp_<server>_`; it may be nothing.
     pub prefix: Option<String>,
+    /// Whether clients of mimir see its resources; they do, unless this is `false`.
+    pub resources: Option<bool>,
+    /// Whether clients of mimir see its prompts; they do, unless this is `false`.
+    pub prompts: Option<bool>,
+    /// Whether it may have the client's person fill in a form; it may, unless this is `false`.
+    pub elicitation: Option<bool>,
+    /// Whether it may have the client's model complete a text.
+    pub sampling: Option<bool>,
+    /// Whether it is told the workspace as its root.
+    pub roots: Option<bool>,
     /// The sandbox that it runs in, in place of that of commands.
     pub sandbox: Option<SandboxMode>,
     /// Whether it reaches the network from there. Asked for and not to be had, it is not started.

@@ -18,6 +18,7 @@ use crate::needs::Needs;
 use crate::network::{NetworkPolicy, Target};
 use crate::redact::Redactor;
 use crate::tool::{Risk, Tool, Trust};
+use crate::wish::Want;
 
 use super::approve::Approved;
 use super::decide::Ruled;
@@ -132,6 +133,27 @@ impl Effects {
     pub async fn request(&self, egress: Egress<'_>) -> Result<Consent, ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
         Box::pin(self.0.request(egress)).await
+    }
+
+    /// Puts on record that the server behind the tool wants something of the client, before that is asked; `refused`
+    /// says why it is not. A tool that may not be called any more wants nothing.
+    pub fn wish(&self, want: Want, refused: Option<&ToolError>) -> Result<(), ToolError> {
+        let inner = &*self.0;
+        let world = inner.pipeline.world();
+        let road = inner.pipeline.road(&world);
+        let subject = want.method().to_owned();
+        let trail = Trail::of_effect(
+            &inner.tool,
+            &inner.context,
+            &inner.parent,
+            road.ports,
+            subject,
+        )?;
+        let result = match refused {
+            Some(error) => Err(error.clone()),
+            None => inner.standing(&world).map(|_| ()),
+        };
+        recorded(trail, result)
     }
 
     /// Puts on record that a request was not sent although it was let: an address that its name leads to is refused.

@@ -3,11 +3,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value;
+
 use crate::approval::Approver;
+use crate::backend::BoxFuture;
 use crate::call::{LogLevel, LogLine, Observer, Progress};
-use crate::error::ToolError;
+use crate::error::{Code, ToolError};
 use crate::outcome::{Content, Output};
 use crate::redact::{Lines, Redactor};
+use crate::wish::{Client, Want, Wish};
 
 /// An observer that hears everything but the secrets.
 pub(super) struct Masked {
@@ -95,6 +99,34 @@ impl Observer for Masked {
 
     fn person(&self) -> Option<&dyn Approver> {
         self.inner.person()
+    }
+
+    fn client(&self) -> Option<&dyn Client> {
+        self.inner.client().map(|_| self as &dyn Client)
+    }
+}
+
+/// Neither the client reads secrets in what a server wants of it, nor the server in what it is answered.
+impl Client for Masked {
+    fn has(&self, want: Want) -> bool {
+        self.inner.client().is_some_and(|client| client.has(want))
+    }
+
+    fn ask(&self, mut wishes: Vec<Wish>) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
+        Box::pin(async move {
+            let mask = |value: &mut Value| {
+                let marks = self.redactor.value(value);
+                self.marks.fetch_add(marks, Ordering::Relaxed);
+            };
+            wishes.iter_mut().for_each(|wish| mask(&mut wish.params));
+            let Some(client) = self.inner.client() else {
+                let message = "the client that made the call answers nothing";
+                return Err(ToolError::new(Code::Unavailable, message));
+            };
+            let mut answers = client.ask(wishes).await?;
+            answers.iter_mut().for_each(mask);
+            Ok(answers)
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The port of the pipeline: one tool of one server.
+//! The port of the pipeline: one tool of one server, or the reading of what it has beside tools.
 
 use std::sync::Arc;
 
@@ -6,8 +6,11 @@ use mimir_core::backend::{Backend, BoxFuture, Raw};
 use mimir_core::pipeline::Approved;
 use serde_json::Value;
 
+use super::desk::Desk;
+use super::readers::{self, Reads};
 use super::result;
 use super::server::Server;
+use super::wanted::Wanted;
 
 /// A tool of a server.
 pub(super) struct ServerTool {
@@ -21,16 +24,39 @@ pub(super) struct ServerTool {
 impl Backend for ServerTool {
     fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
         Box::pin(async move {
-            let arguments = match call.arguments() {
-                Value::Object(arguments) => arguments.clone(),
-                _ => serde_json::Map::new(),
+            let call = Arc::new(call);
+            let wanted = Wanted::Tool {
+                name: self.theirs.clone(),
+                arguments: match call.arguments() {
+                    Value::Object(arguments) => arguments.clone(),
+                    _ => serde_json::Map::new(),
+                },
             };
-            let observer = Arc::clone(call.observer());
-            let answer = self
-                .server
-                .call(&self.theirs, &self.print, arguments, observer);
-            match answer.await {
+            let server = &self.server;
+            let desk = Desk::new(&server.spec, server.root(), Arc::clone(&call));
+            match server.call(&wanted, Some(&self.print), &desk).await {
                 Ok(answer) => result::raw(answer, call.limits()),
+                Err(error) => Raw::failed(error),
+            }
+        })
+    }
+}
+
+/// The reading of a server's resources, or of its prompts.
+pub(super) struct Reader {
+    pub(super) server: Arc<Server>,
+    pub(super) reads: Reads,
+}
+
+impl Backend for Reader {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let call = Arc::new(call);
+            let wanted = self.reads.wanted(call.arguments());
+            let server = &self.server;
+            let desk = Desk::new(&server.spec, server.root(), Arc::clone(&call));
+            match server.call(&wanted, None, &desk).await {
+                Ok(answer) => readers::raw(&answer, call.limits()),
                 Err(error) => Raw::failed(error),
             }
         })

@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::flags::{flags, show_value, shown};
 use super::names;
+use super::readers::Reads;
 use super::spec::ServerSpec;
 
 /// What a server said when it was asked last.
@@ -27,10 +28,32 @@ pub struct Described {
     pub server: (String, String),
     /// Its tools, as it wrote them.
     pub tools: Vec<Value>,
+    /// Its prompts, if it has any.
+    pub prompts: Vec<Value>,
+    /// Its resources.
+    pub resources: Vec<Value>,
+    /// What its other resources are addressed by.
+    pub templates: Vec<Value>,
+    /// What it can do beside tools.
+    pub can: Can,
+}
+
+/// What a server can do beside tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Can {
+    /// It has resources.
+    pub resources: bool,
+    /// It says when one of them is another.
+    pub subscribe: bool,
+    /// It has prompts.
+    pub prompts: bool,
+    /// It completes arguments of prompts and templates.
+    pub complete: bool,
 }
 
 /// The form that this version writes and reads.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// Where it is kept what servers have said. What is lost is asked for again.
 pub trait Store: Send + Sync {
@@ -100,7 +123,22 @@ impl Described {
             form: FORM,
             server,
             tools,
+            prompts: Vec::new(),
+            resources: Vec::new(),
+            templates: Vec::new(),
+            can: Can::default(),
         }
+    }
+
+    /// What is read of it by tools of ours.
+    fn reads(&self, spec: &ServerSpec) -> Vec<(Reads, Definition)> {
+        let all = [
+            (Reads::Resources, spec.resources && self.can.resources),
+            (Reads::Prompts, spec.prompts && self.can.prompts),
+        ];
+        let all = all.into_iter().filter(|(_, there)| *there);
+        all.filter_map(|(reads, _)| Some((reads, reads.definition(spec)?)))
+            .collect()
     }
 
     /// What was kept, if it can be read.
@@ -162,18 +200,22 @@ impl Described {
         (theirs, left_out)
     }
 
-    /// The tools as the registry has them; `backend` runs the one that the server calls so.
+    /// The tools as the registry has them; `backend` runs the one that the server calls so, and `reader` reads.
     pub(super) fn tools(
         &self,
         spec: &ServerSpec,
         backend: impl Fn(&Theirs) -> Arc<dyn Backend>,
+        reader: impl Fn(Reads) -> Arc<dyn Backend>,
     ) -> (Vec<Tool>, Vec<Quarantined>) {
         let (theirs, left_out) = self.theirs(spec);
+        let reads = self.reads(spec);
         let imports = spec.identity();
         let mut hash = Sha256::new();
         let parts = imports.iter().map(String::as_bytes);
         parts.for_each(|part| update(&mut hash, part));
-        let mut prints: Vec<String> = theirs.iter().map(|tool| print(&tool.definition)).collect();
+        let all = theirs.iter().map(|tool| &tool.definition);
+        let all = all.chain(reads.iter().map(|(_, definition)| definition));
+        let mut prints: Vec<String> = all.map(print).collect();
         prints.sort();
         prints
             .iter()
@@ -187,18 +229,26 @@ impl Described {
             imports,
             proofs: Vec::new(),
         });
-        let tools = theirs.into_iter().map(|theirs| Tool {
-            backend: backend(&theirs),
-            definition: theirs.definition,
-            aliases: Vec::new(),
-            source: Source::Mcp,
-            origin: Arc::clone(&origin),
-            trust: Trust::Untrusted,
-            granted: Needs::default(),
-            changes: None,
-            flags: theirs.flags,
-            assessed: false,
-        });
+        let theirs = theirs
+            .into_iter()
+            .map(|theirs| (backend(&theirs), theirs.definition, theirs.flags));
+        let reads = reads
+            .into_iter()
+            .map(|(reads, definition)| (reader(reads), definition, Vec::new()));
+        let tools = theirs
+            .chain(reads)
+            .map(|(backend, definition, flags)| Tool {
+                backend,
+                definition,
+                aliases: Vec::new(),
+                source: Source::Mcp,
+                origin: Arc::clone(&origin),
+                trust: Trust::Untrusted,
+                granted: Needs::default(),
+                changes: None,
+                flags,
+                assessed: false,
+            });
         (tools.collect(), left_out)
     }
 }

@@ -1,5 +1,5 @@
-//! What a server says without being asked: progress, log lines, that its tools have changed, and requests of its own,
-//! of which none is served that was not declared.
+//! What a server says without being asked: progress, log lines, that what it has is other than it was, and requests of
+//! its own, which the desk of the call deals with in the middle of which they come.
 
 #![expect(
     deprecated,
@@ -10,16 +10,22 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mimir_core::call::{Observer, Progress};
+use mimir_core::call::{LogLevel, LogLine, Progress};
 use mimir_core::text::{prefix, visible};
+use mimir_core::wish::Want;
 use rmcp::model::{
     ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ErrorData, Implementation, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam, ProgressToken,
+    ElicitResult, ErrorData, Implementation, ListRootsResult, LoggingLevel,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
+    ResourceUpdatedNotificationParam,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
-use tokio::sync::Notify;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, broadcast};
+
+use super::desk::{Desk, Gates};
+use super::spec::ServerSpec;
 
 /// Progress of one call that is passed on, and characters of each message: as much as of a tool of ours.
 const PROGRESS_MOST: u32 = 1_000;
@@ -29,15 +35,28 @@ const MESSAGE_MOST: usize = 500;
 const LOG_MOST: u32 = 1_000;
 const LINE_MOST: usize = 4_096;
 
-/// Who watches a call, and how much was told already.
+/// The desk of a call, and how much was told already.
 struct Watcher {
-    observer: Arc<dyn Observer>,
+    desk: Arc<Desk>,
     told: u32,
 }
+
+/// A resource of a server that is another now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Updated {
+    pub(crate) server: String,
+    /// By the server's own URI.
+    pub(crate) uri: String,
+}
+
+/// Tells of resources that are others now.
+pub(super) type Updates = broadcast::Sender<Updated>;
 
 /// Hears one server.
 pub(super) struct Ears {
     server: String,
+    gates: Gates,
+    updates: Updates,
     watching: Mutex<HashMap<ProgressToken, Watcher>>,
     logged: Mutex<u32>,
     /// Whether its tools may be others than when it was asked last.
@@ -47,9 +66,11 @@ pub(super) struct Ears {
 }
 
 impl Ears {
-    pub(super) fn new(server: &str) -> Arc<Self> {
+    pub(super) fn new(spec: &ServerSpec, updates: &Updates) -> Arc<Self> {
         Arc::new(Self {
-            server: server.to_owned(),
+            server: spec.name.clone(),
+            gates: spec.gates.clone(),
+            updates: updates.clone(),
             watching: Mutex::default(),
             logged: Mutex::default(),
             stale: AtomicBool::new(false),
@@ -57,10 +78,34 @@ impl Ears {
         })
     }
 
-    /// Hands the progress of a call to whoever watches it.
-    pub(super) fn watch(&self, token: ProgressToken, observer: Arc<dyn Observer>) {
+    /// Hands the progress of a call to its desk, and what the server asks for meanwhile.
+    pub(super) fn watch(&self, token: ProgressToken, desk: Arc<Desk>) {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        watching.insert(token, Watcher { observer, told: 0 });
+        watching.insert(token, Watcher { desk, told: 0 });
+    }
+
+    /// The desk that what a server says without naming a call belongs to; none if it may be of one session or another.
+    fn desk(&self) -> Option<Arc<Desk>> {
+        let watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut desks = watching.values().map(|watcher| &watcher.desk);
+        let first = desks.next()?;
+        desks
+            .all(|other| other.session() == first.session())
+            .then(|| Arc::clone(first))
+    }
+
+    /// Deals with a request of the server's own.
+    async fn wish(&self, want: Want, params: Value) -> Result<Value, ErrorData> {
+        if !self.gates.lets(want) {
+            return Err(unserved(want));
+        }
+        let Some(desk) = self.desk() else {
+            let message = "mimir serves this in the middle of a call alone, and only where it is clear of which";
+            return Err(ErrorData::invalid_request(message, None));
+        };
+        desk.one(want, params).await.map_err(|error| {
+            ErrorData::invalid_request(error.to_string(), Some(json!({ "code": error.code })))
+        })
     }
 
     /// The call has ended: what comes later is nobody's.
@@ -79,6 +124,19 @@ impl Ears {
         self.stale.store(true, Ordering::Release);
     }
 
+    /// A resource is another.
+    pub(super) fn updated(&self, uri: String) {
+        let server = self.server.clone();
+        // Whoever listens to nothing is told nothing.
+        let _ = self.updates.send(Updated { server, uri });
+    }
+
+    /// What it has is other than it was.
+    pub(super) fn changes(&self) {
+        self.stale.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
     /// Waits until the server says that its tools have changed.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
@@ -86,12 +144,22 @@ impl Ears {
 }
 
 /// An answer to a request that was not asked for: nothing of the kind was declared.
-fn unserved(what: &str) -> ErrorData {
+fn unserved(want: Want) -> ErrorData {
+    let what = want.method();
     ErrorData::new(
         rmcp::model::ErrorCode::METHOD_NOT_FOUND,
-        format!("mimir does not serve {what} to the servers behind it, and has not declared it"),
+        format!("mimir does not serve {what} to this server, and has not declared it"),
         None,
     )
+}
+
+fn to_value(params: &impl serde::Serialize) -> Value {
+    serde_json::to_value(params).unwrap_or_default()
+}
+
+fn of_value<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, ErrorData> {
+    serde_json::from_value(answer)
+        .map_err(|error| ErrorData::internal_error(format!("the answer is none: {error}"), None))
 }
 
 /// Hears a server for rmcp; what it hears is shared.
@@ -100,32 +168,48 @@ pub(super) struct Hearing(pub(super) Arc<Ears>);
 
 impl ClientHandler for Hearing {
     fn get_info(&self) -> ClientConfig {
-        // Nothing is declared, because nothing of a server's own requests is served.
+        // What the settings let. Whether the client of a call has it is known when it calls.
         let implementation = Implementation::new("mimir", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(rmcp::model::ClientCapabilities::default(), implementation)
+        ClientConfig::new(self.0.gates.declared(|_| true), implementation)
     }
 
     async fn create_message(
         &self,
-        _: CreateMessageRequestParams,
+        params: CreateMessageRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        Err(unserved("sampling"))
+        of_value(self.0.wish(Want::Model, to_value(&params)).await?)
     }
 
     async fn list_roots(
         &self,
         _: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
-        Err(unserved("roots"))
+        of_value(self.0.wish(Want::Roots, json!({})).await?)
     }
 
     async fn create_elicitation(
         &self,
-        _: ElicitRequestParams,
+        params: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        Err(unserved("elicitation"))
+        of_value(self.0.wish(Want::Form, to_value(&params)).await?)
+    }
+
+    async fn on_resource_updated(
+        &self,
+        updated: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        self.0.updated(updated.uri);
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.changes();
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.changes();
     }
 
     async fn on_progress(
@@ -146,7 +230,7 @@ impl ClientHandler for Hearing {
             if watcher.told > PROGRESS_MOST {
                 return;
             }
-            Arc::clone(&watcher.observer)
+            Arc::clone(watcher.desk.observer())
         };
         // What is no number of steps is none at all.
         let steps = |number: f64| number.max(0.0) as u64;
@@ -176,10 +260,25 @@ impl ClientHandler for Hearing {
         };
         let words = visible(prefix(&words, LINE_MOST));
         tracing::info!(server = self.0.server, level = ?line.level, "{words}");
+        // The client hears what its own call has to do with.
+        if let Some(desk) = self.0.desk() {
+            desk.observer().log(LogLine {
+                level: level(line.level),
+                text: words,
+            });
+        }
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.0.stale.store(true, Ordering::Release);
-        self.0.changed.notify_one();
+        self.0.changes();
+    }
+}
+
+fn level(theirs: LoggingLevel) -> LogLevel {
+    match theirs {
+        LoggingLevel::Debug => LogLevel::Debug,
+        LoggingLevel::Info | LoggingLevel::Notice => LogLevel::Info,
+        LoggingLevel::Warning => LogLevel::Warn,
+        _ => LogLevel::Error,
     }
 }

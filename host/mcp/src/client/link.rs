@@ -1,16 +1,16 @@
 //! A connection to a server that runs: what is asked of it, and why it ended.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mimir_core::call::Observer;
 use mimir_core::text::{self, prefix, visible};
 use mimir_core::{Code, ToolError};
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam,
-    ClientRequest, JsonObject, ListToolsRequest, PaginatedRequestParams, ProgressToken,
-    ProtocolVersion, RequestId, ServerResult,
+    CancelledNotification, CancelledNotificationParam, ClientRequest, ErrorCode,
+    PaginatedRequestParams, ProgressToken, ProtocolVersion, RequestId, RequestMetaObject,
+    ServerCapabilities, ServerResult,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, PeerRequestOptions, RunningService,
@@ -18,12 +18,19 @@ use rmcp::service::{
 };
 use rmcp::transport::Transport;
 use rmcp::{Peer, RoleClient};
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::task::AbortHandle;
 
+use super::desk::Desk;
 use super::ears::{Ears, Hearing};
+use super::news::{self, About};
+use super::wanted::{Kind, Round, Wanted, watching};
 
 /// Pages of tools that are read. A server that has ever one more is not listed to its end.
 const PAGES_MOST: usize = 50;
+
+/// Rounds of a call in which a server answers with what it wants to know.
+const ROUNDS_MOST: usize = 10;
 
 /// Lines of a server's stderr that are kept for the message that says why it ended.
 const LAST_WORDS: usize = 3;
@@ -124,6 +131,9 @@ pub(super) struct Link {
     stop: Option<RunningServiceCancellationToken>,
     pub(super) ears: Arc<Ears>,
     pub(super) end: Arc<End>,
+    era: Era,
+    /// What is heard on subscriptions, by the URI of a resource, or nothing for all lists.
+    heard: Mutex<HashMap<String, AbortHandle>>,
     _held: Held,
 }
 
@@ -177,11 +187,54 @@ impl Link {
             stop: Some(running.cancellation_token()),
             ears,
             end,
+            era,
+            heard: Mutex::default(),
             _held: held,
         };
         // It ends when it is told to, and not when nobody looks at it.
         tokio::spawn(running.waiting());
+        let can = link.abilities();
+        let lists = [
+            can.tools.and_then(|can| can.list_changed),
+            can.prompts.and_then(|can| can.list_changed),
+            can.resources.and_then(|can| can.list_changed),
+        ];
+        if era == Era::Discovery && lists.contains(&Some(true)) {
+            link.hear(String::new(), About::Lists);
+        }
         Ok(link)
+    }
+
+    fn hear(&self, key: String, about: About) {
+        let hearing = news::hear(self.peer.clone(), about, Arc::clone(&self.ears));
+        let hearing = tokio::spawn(hearing).abort_handle();
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = heard.insert(key, hearing) {
+            before.abort();
+        }
+    }
+
+    /// Has the server say when a resource is another, or say so no more.
+    pub(super) async fn watch(
+        &self,
+        uri: &str,
+        on: bool,
+        patience: Duration,
+    ) -> Result<(), ToolError> {
+        match (self.era, on) {
+            (Era::Handshake, _) => self.ask(watching(uri, on), patience).await.map(|_| ()),
+            (Era::Discovery, true) => {
+                self.hear(uri.to_owned(), About::Resource(uri.to_owned()));
+                Ok(())
+            }
+            (Era::Discovery, false) => {
+                let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(hearing) = heard.remove(uri) {
+                    hearing.abort();
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Whether nothing more can be asked.
@@ -203,53 +256,79 @@ impl Link {
             .unwrap_or_default()
     }
 
-    /// Its tools, as it writes them.
-    pub(super) async fn tools(&self, patience: Duration) -> Result<Vec<Value>, ToolError> {
-        let mut tools = Vec::new();
+    /// What it has of a kind, as it writes it.
+    pub(super) async fn list(
+        &self,
+        kind: Kind,
+        patience: Duration,
+    ) -> Result<Vec<Value>, ToolError> {
+        let mut all = Vec::new();
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES_MOST {
             let mut params = PaginatedRequestParams::default();
             params.cursor = cursor.take();
-            let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-            let options = PeerRequestOptions::with_timeout(patience);
-            let asked = self.peer.send_request_with_option(request, options).await;
-            let asked = asked.map_err(|error| self.fault(error))?;
-            let result = asked
-                .await_response()
-                .await
-                .map_err(|error| self.fault(error))?;
+            let result = self.ask(kind.request(params), patience).await?;
             // One tool that is none makes the whole list another thing to rmcp, and not to us.
             let page = serde_json::to_value(&result).unwrap_or_default();
-            let Some(page_tools) = page["tools"].as_array() else {
-                let message = "the server does not say what its tools are";
+            let key = kind.key();
+            let Some(items) = page[key].as_array() else {
+                let message = format!("the server does not say what its {key} are");
                 return Err(ToolError::new(Code::ExecutionError, message));
             };
-            tools.extend(page_tools.iter().cloned());
+            all.extend(items.iter().cloned());
             cursor = page["nextCursor"].as_str().map(str::to_owned);
             if cursor.is_none() {
                 break;
             }
         }
-        Ok(tools)
+        Ok(all)
     }
 
-    /// Calls a tool. Dropping the future tells the server that nobody waits any more.
+    /// Asks for the result of a call. What the server wants to know meanwhile goes over the desk. Dropping the future
+    /// tells the server that nobody waits any more.
     pub(super) async fn call(
         &self,
-        name: &str,
-        arguments: JsonObject,
-        observer: Arc<dyn Observer>,
+        wanted: &Wanted,
+        desk: &Arc<Desk>,
         time: Option<Duration>,
     ) -> Result<ServerResult, ToolError> {
-        let params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let options = match time {
+        let mut round = Round::default();
+        for _ in 0..ROUNDS_MOST {
+            let answer = self.round(wanted.request(round), desk, time).await?;
+            let ServerResult::InputRequiredResult(asked) = answer else {
+                return Ok(answer);
+            };
+            let requests = asked.input_requests.unwrap_or_default();
+            round = Round {
+                responses: Some(desk.requests(requests).await?),
+                state: asked.request_state,
+            };
+        }
+        let server = &self.end.server;
+        let message = format!("the server `{server}` asks on and on, and does not answer");
+        Err(ToolError::new(Code::LimitExceeded, message))
+    }
+
+    async fn round(
+        &self,
+        request: ClientRequest,
+        desk: &Arc<Desk>,
+        time: Option<Duration>,
+    ) -> Result<ServerResult, ToolError> {
+        let mut options = match time {
             Some(time) => PeerRequestOptions::with_timeout(time),
             None => PeerRequestOptions::no_options(),
         };
+        if self.era == Era::Discovery {
+            // Each request says what there is for it: this client may have less than another.
+            let mut meta = RequestMetaObject::new();
+            meta.set_client_capabilities(desk.declared());
+            options.meta = Some(meta);
+        }
         let asked = self.peer.send_request_with_option(request, options).await;
         let asked = asked.map_err(|error| self.fault(error))?;
-        self.ears.watch(asked.progress_token.clone(), observer);
+        self.ears
+            .watch(asked.progress_token.clone(), Arc::clone(desk));
         let mut waiting = Waiting {
             link: self,
             id: Some(asked.id.clone()),
@@ -261,6 +340,27 @@ impl Link {
         answer.map_err(|error| self.fault(error))
     }
 
+    /// Asks for something that is no call.
+    pub(super) async fn ask(
+        &self,
+        request: ClientRequest,
+        patience: Duration,
+    ) -> Result<ServerResult, ToolError> {
+        let options = PeerRequestOptions::with_timeout(patience);
+        let asked = self.peer.send_request_with_option(request, options).await;
+        let asked = asked.map_err(|error| self.fault(error))?;
+        let answer = asked.await_response().await;
+        answer.map_err(|error| self.fault(error))
+    }
+
+    /// What the server says that it can.
+    pub(super) fn abilities(&self) -> ServerCapabilities {
+        let info = self.peer.peer_info();
+        info.as_ref()
+            .map(|info| info.capabilities.clone())
+            .unwrap_or_default()
+    }
+
     fn fault(&self, error: ServiceError) -> ToolError {
         let server = &self.end.server;
         match error {
@@ -268,7 +368,18 @@ impl Link {
                 let words = prefix(&error.message, WORDS_MOST);
                 let code = error.code.0;
                 let message = format!("the server `{server}` refused: {words} ({code})");
-                ToolError::new(Code::ExecutionError, message)
+                let kind = match error.code {
+                    ErrorCode::RESOURCE_NOT_FOUND => Code::NotFound,
+                    _ => Code::ExecutionError,
+                };
+                let mut details = json!({ "protocolCode": code });
+                // What of the client a server cannot do without is for the client to read.
+                if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
+                    && let Some(data) = error.data
+                {
+                    details["data"] = data;
+                }
+                ToolError::new(kind, message).with_details(details)
             }
             ServiceError::Timeout { timeout } => {
                 let millis = timeout.as_millis();
@@ -289,6 +400,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        let heard = self.heard.get_mut().unwrap_or_else(PoisonError::into_inner);
+        heard.values().for_each(AbortHandle::abort);
         if let Some(stop) = self.stop.take() {
             stop.cancel();
         }

@@ -29,6 +29,7 @@ pub(super) async fn begin(
     server: &str,
     launch: &Launch,
     era: Era,
+    ears: Arc<Ears>,
     launcher: &dyn Launcher,
     vault: &dyn Vault,
 ) -> Result<Link, Unbegun> {
@@ -51,7 +52,7 @@ pub(super) async fn begin(
     tokio::spawn(hear(stderr, Arc::clone(&end)));
     let (held, dropped) = oneshot::channel::<()>();
     tokio::spawn(keep(hold, dropped, Arc::clone(&end)));
-    Link::begin(lines, era, Ears::new(server), end, Box::new(held)).await
+    Link::begin(lines, era, ears, end, Box::new(held)).await
 }
 
 /// Waits for the end of the program, or ends it when nobody holds it any more.

@@ -13,10 +13,6 @@ pub(super) fn raw(result: ServerResult, limits: &Limits) -> Raw {
     let fault = |message: &str| Raw::failed(ToolError::new(Code::ExecutionError, message));
     match result {
         ServerResult::CallToolResult(result) => of_tool(result, limits),
-        ServerResult::InputRequiredResult(_) => Raw::failed(ToolError::new(
-            Code::Unavailable,
-            "the server wants to ask a person or a model before it answers, which mimir does not let servers do",
-        )),
         ServerResult::CreateTaskResult(_) => {
             fault("the server made a task of the call that nobody asked for")
         }

@@ -1,22 +1,25 @@
 //! One server through its life: started when it is needed, started again after it fell, stopped when nobody asks.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as Lock, PoisonError, Weak};
 use std::time::Duration;
 
-use mimir_core::call::Observer;
 use mimir_core::launch::Launcher;
 use mimir_core::redact::Vault;
 use mimir_core::{Code, ToolError};
 use mimir_net::Client;
-use rmcp::model::{JsonObject, ServerResult};
-use tokio::sync::Mutex;
+use rmcp::model::{ClientRequest, ServerResult};
+use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::described::{Described, Failed, Store, print};
+use super::described::{Can, Described, Failed, Store, print};
+use super::desk::Desk;
+use super::ears::{Ears, Updates};
 use super::link::{Era, Link, Unbegun};
 use super::spec::{ServerSpec, Way};
+use super::wanted::{Kind, Wanted};
 use super::{program, web};
 
 /// What servers need from outside.
@@ -30,6 +33,8 @@ pub struct Deps {
     pub store: Arc<dyn Store>,
     /// A client that reaches this URL and no other, or why it may not be reached.
     pub client: Arc<Clients>,
+    /// The workspace: the root that a server is told if it is told one.
+    pub root: Arc<Path>,
 }
 
 /// Gives the client that reaches a URL.
@@ -58,6 +63,10 @@ pub(super) struct Server {
     used: Lock<Instant>,
     /// Counts how often its tools were others than before.
     pub(super) changes: Arc<AtomicUsize>,
+    news: Arc<Notify>,
+    updates: Updates,
+    /// How many watch each of its resources: it is not idle meanwhile.
+    watched: Lock<HashMap<String, usize>>,
 }
 
 #[derive(Clone)]
@@ -75,7 +84,12 @@ struct State {
 }
 
 impl Server {
-    pub(super) fn new(spec: ServerSpec, deps: Deps, changes: Arc<AtomicUsize>) -> Arc<Self> {
+    pub(super) fn new(
+        spec: ServerSpec,
+        deps: Deps,
+        (changes, news): (Arc<AtomicUsize>, Arc<Notify>),
+        updates: Updates,
+    ) -> Arc<Self> {
         Arc::new(Self {
             spec,
             deps,
@@ -84,7 +98,15 @@ impl Server {
             calls: AtomicUsize::new(0),
             used: Lock::new(Instant::now()),
             changes,
+            news,
+            updates,
+            watched: Lock::default(),
         })
+    }
+
+    /// The workspace.
+    pub(super) fn root(&self) -> Arc<Path> {
+        Arc::clone(&self.deps.root)
     }
 
     /// What it said last, now or in an earlier run.
@@ -121,17 +143,76 @@ impl Server {
         described
     }
 
-    /// Calls a tool, if it is still the one that was approved.
+    /// Calls a tool, if it is still the one that was approved; reads what is asked for where nothing was.
     pub(super) async fn call(
         self: &Arc<Self>,
-        theirs: &str,
-        approved: &str,
-        arguments: JsonObject,
-        observer: Arc<dyn Observer>,
+        wanted: &Wanted,
+        approved: Option<&str>,
+        desk: &Arc<Desk>,
     ) -> Result<ServerResult, ToolError> {
         let _call = Call::begin(self);
         let link = self.link().await?;
         self.follow(&link).await?;
+        if let (Wanted::Tool { name, .. }, Some(approved)) = (wanted, approved) {
+            self.still_is(name, approved)?;
+        }
+        link.call(wanted, desk, self.spec.call).await
+    }
+
+    /// Asks for something that is no call and that nobody has to approve.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        request: ClientRequest,
+    ) -> Result<ServerResult, ToolError> {
+        let _call = Call::begin(self);
+        let link = self.link().await?;
+        link.ask(request, self.spec.start).await
+    }
+
+    /// One more watches a resource, or one less: the server hears of the first and of the last.
+    pub(super) async fn watch(self: &Arc<Self>, uri: &str, more: bool) -> Result<(), ToolError> {
+        let (first, last) = {
+            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = watched.entry(uri.to_owned()).or_default();
+            *count = match more {
+                true => *count + 1,
+                false => count.saturating_sub(1),
+            };
+            let left = *count;
+            if left == 0 {
+                watched.remove(uri);
+            }
+            (more && left == 1, !more && left == 0)
+        };
+        if !first && !last {
+            return Ok(());
+        }
+        let told = match self.link().await {
+            Ok(link) => link.watch(uri, more, self.spec.start).await,
+            Err(error) => Err(error),
+        };
+        if told.is_err() && more {
+            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            watched.remove(uri);
+        }
+        told
+    }
+
+    /// Tells a server that was started again what is watched.
+    async fn watch_again(&self, link: &Link) {
+        let watched: Vec<String> = {
+            let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            watched.keys().cloned().collect()
+        };
+        for uri in watched {
+            if let Err(error) = link.watch(&uri, true, self.spec.start).await {
+                tracing::info!(server = self.spec.name, %error, "a resource is not watched any more");
+            }
+        }
+    }
+
+    /// Whether a tool is what it was when it was approved.
+    fn still_is(&self, theirs: &str, approved: &str) -> Result<(), ToolError> {
         let said = self
             .said
             .lock()
@@ -139,25 +220,24 @@ impl Server {
             .clone();
         let now = said.as_ref().and_then(|said| said.prints.get(theirs));
         match now {
-            Some(now) if now == approved => {}
+            Some(now) if now == approved => Ok(()),
             Some(_) => {
                 let message = format!(
                     "the server `{}` says something else of this tool than it did; it cannot be called before a person has seen the difference",
                     self.spec.name
                 );
                 let way_out = "`mimir tools list` shows its tools as they are now; `mimir tools trust NAME` shows the difference";
-                return Err(ToolError::new(Code::PermissionDenied, message)
-                    .with_way_out([way_out.to_owned()]));
+                Err(ToolError::new(Code::PermissionDenied, message)
+                    .with_way_out([way_out.to_owned()]))
             }
             None => {
                 let message = format!(
                     "the server `{}` does not have this tool any more",
                     self.spec.name
                 );
-                return Err(ToolError::new(Code::Unavailable, message));
+                Err(ToolError::new(Code::Unavailable, message))
             }
         }
-        link.call(theirs, arguments, observer, self.spec.call).await
     }
 
     /// A connection, made if there is none.
@@ -237,7 +317,8 @@ impl Server {
         };
         // What it is now is what counts from here on.
         link.take_stale();
-        self.ask(&link).await?;
+        self.look_again(&link).await?;
+        self.watch_again(&link).await;
         Ok(link)
     }
 
@@ -245,12 +326,14 @@ impl Server {
         let Deps {
             launcher, vault, ..
         } = &self.deps;
-        let name = &self.spec.name;
+        let ears = Ears::new(&self.spec, &self.updates);
         match &self.spec.way {
-            Way::Program(launch) => program::begin(name, launch, era, &**launcher, &**vault).await,
+            Way::Program(launch) => {
+                program::begin(&self.spec.name, launch, era, ears, &**launcher, &**vault).await
+            }
             Way::Web { url, headers } => {
                 let client = (self.deps.client)(url).map_err(Unbegun::Failed)?;
-                web::begin(name, url, headers, era, client, &**vault).await
+                web::begin(&self.spec.name, url, headers, era, ears, client, &**vault).await
             }
         }
     }
@@ -261,14 +344,45 @@ impl Server {
             return Ok(());
         }
         let mut asking = Asking(Some(link));
-        self.ask(link).await?;
+        self.look_again(link).await?;
         asking.0 = None;
         Ok(())
     }
 
-    async fn ask(&self, link: &Link) -> Result<(), ToolError> {
-        let tools = link.tools(self.spec.start).await?;
-        let described = Described::new(link.server(), tools);
+    async fn look_again(&self, link: &Link) -> Result<(), ToolError> {
+        let abilities = link.abilities();
+        let resources = abilities.resources.filter(|_| self.spec.resources);
+        let can = Can {
+            subscribe: resources
+                .as_ref()
+                .is_some_and(|can| can.subscribe == Some(true)),
+            resources: resources.is_some(),
+            prompts: abilities.prompts.is_some() && self.spec.prompts,
+            complete: abilities.completions.is_some(),
+        };
+        // Who says that it has something else, and no tools, is believed.
+        let tools = match abilities.tools.is_none() && (can.resources || can.prompts) {
+            true => Vec::new(),
+            false => link.list(Kind::Tools, self.spec.start).await?,
+        };
+        let mut described = Described::new(link.server(), tools);
+        described.can = can;
+        for (there, kind, list) in [
+            (can.prompts, Kind::Prompts, &mut described.prompts),
+            (can.resources, Kind::Resources, &mut described.resources),
+            (can.resources, Kind::Templates, &mut described.templates),
+        ] {
+            if !there {
+                continue;
+            }
+            // Its tools are there whatever it says of the rest; some have no templates, and say so by an error.
+            match link.list(kind, self.spec.start).await {
+                Ok(items) => *list = items,
+                Err(error) => {
+                    tracing::info!(server = self.spec.name, %error, "it does not list its {}", kind.key());
+                }
+            }
+        }
         let text = serde_json::to_string(&described).unwrap_or_default();
         let now = self.said(described);
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -280,6 +394,7 @@ impl Server {
             *said = Some(now);
             drop(said);
             self.changes.fetch_add(1, Ordering::AcqRel);
+            self.news.notify_one();
         }
         Ok(())
     }
@@ -308,14 +423,17 @@ impl Server {
     /// Stops it, unless it is in the middle of a call.
     async fn rest(&self) {
         let mut state = self.state.lock().await;
-        if self.calls.load(Ordering::Acquire) == 0 {
+        if self.is_idle() {
             state.link = None;
         }
     }
 
     fn is_idle(&self) -> bool {
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        self.calls.load(Ordering::Acquire) == 0 && used.elapsed() >= self.spec.idle
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.load(Ordering::Acquire) == 0
+            && watched.is_empty()
+            && used.elapsed() >= self.spec.idle
     }
 }
 

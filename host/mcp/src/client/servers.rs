@@ -9,9 +9,11 @@ use mimir_core::backend::Backend;
 use mimir_core::config::Config;
 use mimir_core::registry::Quarantined;
 use mimir_core::{Tool, ToolError};
+use tokio::sync::Notify;
 
-use super::backend::ServerTool;
-use super::described::{Described, print};
+use super::backend::{Reader, ServerTool};
+use super::described::{Described, Theirs, print};
+use super::ears::Updates;
 use super::server::{Deps, Server};
 use super::spec::ServerSpec;
 
@@ -20,7 +22,13 @@ pub struct Servers {
     deps: Deps,
     all: Mutex<HashMap<String, Arc<Server>>>,
     changes: Arc<AtomicUsize>,
+    /// Told when one of them counts.
+    news: Arc<Notify>,
+    updates: Updates,
 }
+
+/// News of resources that wait for a client that is slow. It loses the oldest.
+const UPDATES: usize = 256;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -51,6 +59,8 @@ impl Servers {
             deps,
             all: Mutex::default(),
             changes: Arc::default(),
+            news: Arc::default(),
+            updates: Updates::new(UPDATES),
         }
     }
 
@@ -65,7 +75,12 @@ impl Servers {
             };
             let server = match all.remove(name) {
                 Some(server) if server.spec == spec => server,
-                _ => Server::new(spec, self.deps.clone(), Arc::clone(&self.changes)),
+                _ => Server::new(
+                    spec,
+                    self.deps.clone(),
+                    (Arc::clone(&self.changes), Arc::clone(&self.news)),
+                    self.updates.clone(),
+                ),
             };
             next.insert(name.clone(), server);
         }
@@ -81,6 +96,11 @@ impl Servers {
     /// Counts how often the tools of a server were others than before.
     pub fn changes(&self) -> usize {
         self.changes.load(Ordering::Acquire)
+    }
+
+    /// Completes when the tools of a server are others than before.
+    pub async fn changed(&self) {
+        self.news.notified().await;
     }
 
     /// Their tools, as far as they are known from the last time. Nothing is started.
@@ -157,12 +177,17 @@ impl Servers {
         }
     }
 
-    fn get(&self, name: &str) -> Option<Arc<Server>> {
+    /// News of resources, by the servers' own URIs.
+    pub(super) fn updates(&self) -> &Updates {
+        &self.updates
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Server>> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(name).cloned()
     }
 
-    fn sorted(&self) -> Vec<Arc<Server>> {
+    pub(super) fn sorted(&self) -> Vec<Arc<Server>> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<Arc<Server>> = all.values().cloned().collect();
         all.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
@@ -172,14 +197,20 @@ impl Servers {
 
 impl Found {
     fn add(&mut self, server: &Arc<Server>, described: &Described) {
-        let (tools, left_out) = described.tools(&server.spec, |theirs| {
-            let tool: Arc<dyn Backend> = Arc::new(ServerTool {
+        let tool = |theirs: &Theirs| -> Arc<dyn Backend> {
+            Arc::new(ServerTool {
                 server: Arc::clone(server),
                 theirs: theirs.name.clone(),
                 print: print(&theirs.definition),
-            });
-            tool
-        });
+            })
+        };
+        let reader = |reads| -> Arc<dyn Backend> {
+            Arc::new(Reader {
+                server: Arc::clone(server),
+                reads,
+            })
+        };
+        let (tools, left_out) = described.tools(&server.spec, tool, reader);
         self.tools.extend(tools);
         self.quarantined.extend(left_out);
     }

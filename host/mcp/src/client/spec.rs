@@ -9,6 +9,7 @@ use mimir_core::text::visible;
 use mimir_core::{Code, ToolError};
 use sha2::{Digest as _, Sha256};
 
+use super::desk::Gates;
 use super::names;
 
 /// A server that the settings describe.
@@ -26,6 +27,12 @@ pub struct ServerSpec {
     pub start: Duration,
     /// After how long without a call it is stopped.
     pub idle: Duration,
+    /// Whether clients see its resources, and its prompts.
+    pub resources: bool,
+    /// See there.
+    pub prompts: bool,
+    /// What it may ask for in the middle of a call.
+    pub gates: Gates,
 }
 
 /// How a server is started or reached.
@@ -87,6 +94,13 @@ impl ServerSpec {
             call: time(settings.timeout_ms),
             start: time(settings.start_timeout_ms).unwrap_or(START),
             idle: time(settings.idle_ms).unwrap_or(IDLE),
+            resources: settings.resources != Some(false),
+            prompts: settings.prompts != Some(false),
+            gates: Gates {
+                form: settings.elicitation != Some(false),
+                model: settings.sampling == Some(true),
+                roots: settings.roots == Some(true),
+            },
         })
     }
 

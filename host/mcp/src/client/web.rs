@@ -52,6 +52,7 @@ pub(super) async fn begin(
     url: &str,
     headers: &[(String, String)],
     era: Era,
+    ears: Arc<Ears>,
     client: Client,
     vault: &dyn Vault,
 ) -> Result<Link, Unbegun> {
@@ -60,7 +61,7 @@ pub(super) async fn begin(
         .custom_headers(headers.map_err(Unbegun::Failed)?);
     let transport = StreamableHttpClientTransport::with_client(Guarded(client), config);
     let end = End::new(server);
-    Link::begin(transport, era, Ears::new(server), end, Box::new(())).await
+    Link::begin(transport, era, ears, end, Box::new(())).await
 }
 
 /// The headers that the settings have for a server.

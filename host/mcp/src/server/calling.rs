@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mimir_core::call::LogLevel;
-use mimir_core::{Call, CallContext, Code, Outcome, RequestId};
+use mimir_core::{Call, CallContext, Code, Outcome, RequestId, ToolError};
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
+    ErrorCode, ErrorData, InputRequiredResult, InputResponses,
 };
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
@@ -24,6 +25,7 @@ use super::session::is_modern;
 
 mod asking;
 mod telling;
+mod wishing;
 
 /// How long a result waits for what its call has still to say, and for a client to be told that a question is off.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -43,6 +45,22 @@ enum Step {
     Broken,
 }
 
+/// What a request comes to.
+pub(super) enum Ended {
+    /// Its call has ended.
+    Outcome(Box<Outcome>),
+    /// Its call waits for the client's answer.
+    Asks(Box<InputRequiredResult>),
+    /// It was cancelled: the protocol wants no answer, and throws away what it is given.
+    Stopped,
+}
+
+/// What a client answers to what it was asked before.
+pub(super) struct Answers {
+    pub(super) state: Option<String>,
+    pub(super) responses: Option<InputResponses>,
+}
+
 impl Session {
     /// Answers `tools/call`.
     pub(super) async fn call(
@@ -50,17 +68,42 @@ impl Session {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let key = Key {
-            owner: self.of(&context),
-            tool: request.name.into_owned(),
-            arguments: Value::Object(request.arguments.unwrap_or_default()),
+        let tool = request.name.into_owned();
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let answers = Answers {
+            state: request.request_state,
+            responses: request.input_responses,
         };
-        let tool = key.tool.clone();
-        let mut next = match request.request_state {
-            Some(state) if is_modern(&context) => {
-                self.answered(&state, &key, request.input_responses)?
+        match self.run(&tool, arguments, answers, &context).await? {
+            Ended::Outcome(outcome) => self.ended(&tool, &outcome, &context).await,
+            Ended::Asks(asked) => Ok((*asked).into()),
+            Ended::Stopped => {
+                let text = ContentBlock::text(Code::Cancelled.as_str());
+                Ok(CallToolResult::error(vec![text]).into())
             }
-            _ => Ok(self.begin(key, &context)),
+        }
+    }
+
+    /// Brings a call as far as one request can.
+    pub(super) async fn run(
+        &self,
+        tool: &str,
+        arguments: Value,
+        answers: Answers,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Ended, ErrorData> {
+        let key = Key {
+            owner: self.of(context),
+            tool: tool.to_owned(),
+            arguments,
+        };
+        let mut next = match answers.state {
+            Some(state) if is_modern(context) => self.answered(&state, &key, answers.responses)?,
+            // Who knows what a server is going to ask may answer at once: the server's wish alone, and no approval.
+            _ if is_modern(context) => {
+                Ok(self.begin(key, answers.responses.unwrap_or_default(), context))
+            }
+            _ => Ok(self.begin(key, InputResponses::new(), context)),
         };
         loop {
             let Running {
@@ -69,10 +112,13 @@ impl Session {
                 mut heard,
             } = match next {
                 Ok(running) => running,
-                Err(asked) => return Ok(*asked),
+                Err(asked) => return Ok(Ended::Asks(asked)),
             };
-            next = match self.go_on(work, &mut heard, &tool, &context).await {
-                Step::Done(outcome) => return self.ended(&tool, &outcome, &context).await,
+            next = match self.go_on(work, &mut heard, tool, context).await {
+                Step::Done(outcome) => {
+                    self.counted(tool, &outcome, context).await;
+                    return Ok(Ended::Outcome(Box::new(outcome)));
+                }
                 Step::Asks(work, question) => {
                     let parked = Parked {
                         key,
@@ -82,15 +128,13 @@ impl Session {
                     };
                     self.park(parked, None)
                 }
-                // The protocol wants no answer to what was cancelled; this one is thrown away.
                 Step::Stopped => {
                     let shared = &self.server.0;
                     let world = shared.pipeline.world();
-                    let known = world.registry.get(&tool);
+                    let known = world.registry.get(tool);
                     let known = known.map(|known| known.name().as_str());
                     shared.metrics.stopped(known);
-                    let text = ContentBlock::text(Code::Cancelled.as_str());
-                    return Ok(CallToolResult::error(vec![text]).into());
+                    return Ok(Ended::Stopped);
                 }
                 Step::Broken => return Err(ErrorData::internal_error("the call broke", None)),
             };
@@ -98,11 +142,18 @@ impl Session {
     }
 
     /// Hands a call in.
-    fn begin(&self, key: Key, context: &RequestContext<RoleServer>) -> Running {
+    fn begin(
+        &self,
+        key: Key,
+        given: InputResponses,
+        context: &RequestContext<RoleServer>,
+    ) -> Running {
         let server = &self.server;
-        let can_ask = ask::can_ask(context.client_capabilities().as_ref());
+        let capabilities = context.client_capabilities();
+        let can_ask = ask::can_ask(capabilities.as_ref());
+        let has = ask::has(capabilities.as_ref());
         let wants_progress = context.meta.get_progress_token().is_some();
-        let (ear, heard) = Ear::new(wants_progress, self.least(context), |client| {
+        let (ear, heard) = Ear::new(wants_progress, self.least(context), has, given, |client| {
             server.person(can_ask.then_some(client))
         });
         let now = CallContext {
@@ -160,6 +211,32 @@ impl Session {
         end
     }
 
+    /// Counts what came of a call, and tells the person of a refusal what the model must not read.
+    async fn counted(&self, name: &str, outcome: &Outcome, context: &RequestContext<RoleServer>) {
+        let shared = &self.server.0;
+        let world = shared.pipeline.world();
+        let tool = world.registry.get(name);
+        shared
+            .metrics
+            .ended(tool.map(|tool| tool.name().as_str()), outcome);
+        let Err(error) = outcome.result() else { return };
+        if error.way_out.is_empty() || (error.code == Code::NotFound && tool.is_none()) {
+            return;
+        }
+        (shared.on_refusal)(name, error);
+        // A log is for the person, as the client shows it; the result is for the model.
+        let level = LogLevel::Warn;
+        if self.least(context).is_some_and(|least| least.hears(level)) {
+            let told = json!({
+                "tool": name,
+                "code": error.code,
+                "message": error.message,
+                "wayOut": error.way_out,
+            });
+            logs::send(&context.peer, "mimir", level, told).await;
+        }
+    }
+
     /// What the client gets of an outcome.
     async fn ended(
         &self,
@@ -167,32 +244,30 @@ impl Session {
         outcome: &Outcome,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let shared = &self.server.0;
-        let world = shared.pipeline.world();
+        let world = self.server.0.pipeline.world();
         let tool = world.registry.get(name);
-        let known = tool.map(|tool| tool.name().as_str());
-        shared.metrics.ended(known, outcome);
         if let Err(error) = outcome.result() {
             if error.code == Code::NotFound && tool.is_none() {
                 let data = json!({ "code": error.code });
                 return Err(ErrorData::invalid_params(error.message.clone(), Some(data)));
             }
-            if !error.way_out.is_empty() {
-                (shared.on_refusal)(name, error);
-                // A log is for the person, as the client shows it; the result is for the model.
-                let level = LogLevel::Warn;
-                if self.least(context).is_some_and(|least| least.hears(level)) {
-                    let told = json!({
-                        "tool": name,
-                        "code": error.code,
-                        "message": error.message,
-                        "wayOut": error.way_out,
-                    });
-                    logs::send(&context.peer, "mimir", level, told).await;
-                }
+            if let Some(error) = lacking(error).filter(|_| is_modern(context)) {
+                return Err(error);
             }
         }
         let promised = tool.is_some_and(|tool| tool.definition.output_schema.is_some());
         Ok(result::result(outcome, promised).into())
     }
+}
+
+/// What a server behind the tool cannot do without, and this client did not declare: the protocol's own error.
+fn lacking(error: &ToolError) -> Option<ErrorData> {
+    let details = error.details.as_ref()?;
+    let code = ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY;
+    if details["protocolCode"] != code.0 {
+        return None;
+    }
+    let needed = details["data"]["requiredCapabilities"].clone();
+    let needed: ClientCapabilities = serde_json::from_value(needed).ok()?;
+    Some(ErrorData::missing_required_client_capability(needed))
 }

@@ -14,6 +14,7 @@ use crate::http::Principal;
 use crate::logs::Least;
 
 use super::Server;
+use super::watching::Watched;
 
 /// One connection. The session in the pipeline ends with it.
 pub(crate) struct Session {
@@ -23,6 +24,7 @@ pub(crate) struct Session {
     least: Mutex<Least>,
     /// Tells the client of changes.
     teller: Mutex<Option<AbortHandle>>,
+    pub(super) watched: Mutex<Watched>,
     gone: Gone,
 }
 
@@ -51,6 +53,7 @@ impl Server {
             id: RequestId::new(SystemTime::now()).to_string(),
             least: Mutex::new(Least::USUAL),
             teller: Mutex::default(),
+            watched: Mutex::default(),
             gone: Gone::default(),
         }
     }
@@ -96,9 +99,22 @@ impl Session {
     /// Tells the client of changes of the list from now on.
     pub(super) fn follow(&self, peer: Peer<RoleServer>) {
         let mut changes = self.server.changes();
+        let mut known = *changes.borrow_and_update();
         let telling = tokio::spawn(async move {
             while changes.changed().await.is_ok() {
-                if peer.notify_tool_list_changed().await.is_err() {
+                let now = *changes.borrow_and_update();
+                let before = std::mem::replace(&mut known, now);
+                let mut told = Ok(());
+                if before.tools != now.tools {
+                    told = told.and(peer.notify_tool_list_changed().await);
+                }
+                if before.prompts != now.prompts {
+                    told = told.and(peer.notify_prompt_list_changed().await);
+                }
+                if before.resources != now.resources {
+                    told = told.and(peer.notify_resource_list_changed().await);
+                }
+                if told.is_err() {
                     return;
                 }
             }
@@ -127,6 +143,6 @@ pub(super) fn is_modern(request: &RequestContext<RoleServer>) -> bool {
         .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

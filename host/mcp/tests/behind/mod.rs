@@ -1,7 +1,9 @@
 //! Servers behind mimir: what they do well, and everything that they can do badly. They are tasks of the test at the
 //! other end of a pipe, started where a program would be.
 
+mod asks;
 mod faults;
+mod library;
 mod life;
 mod pins;
 mod theirs;
@@ -43,8 +45,10 @@ pub enum Does {
     Huge(usize),
     /// Reports progress, and answers.
     Reports(usize),
-    /// Asks for this itself, and answers with what it was told.
-    Asks(&'static str),
+    /// Asks for this with these parameters so many times, and answers with all that it was told.
+    Asks(&'static str, Value, usize),
+    /// Answers with these results, one after the other.
+    Rounds(Vec<Value>),
     /// Writes what is no message, and answers.
     Prints,
 }
@@ -68,8 +72,14 @@ pub struct Script {
     pub ended: Arc<AtomicUsize>,
     /// What it was started with.
     pub launch: Arc<Mutex<Option<Launch>>>,
-    /// Told to say that its tools have changed.
+    /// Told to say that its tools have changed, or what else there is to tell.
     pub news: Arc<Notify>,
+    pub telling: Arc<Mutex<Value>>,
+    /// What else it says that it can, and what it answers to other requests.
+    pub can: Value,
+    pub also: Arc<Mutex<HashMap<&'static str, Value>>>,
+    /// Speaks without a handshake.
+    pub modern: bool,
 }
 
 /// A tool of theirs.
@@ -96,6 +106,12 @@ impl Script {
             ended: Arc::default(),
             launch: Arc::default(),
             news: Arc::default(),
+            telling: Arc::new(Mutex::new(
+                json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
+            )),
+            can: json!({}),
+            also: Arc::default(),
+            modern: false,
         }
     }
 
@@ -119,7 +135,7 @@ impl Script {
             let line = tokio::select! {
                 line = lines.next_line() => line,
                 () = self.news.notified() => {
-                    let news = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                    let news = self.telling.lock().unwrap().clone();
                     say(&mut to, &news).await;
                     continue;
                 }
@@ -130,11 +146,24 @@ impl Script {
             let id = message["id"].clone();
             let answer = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
             match message["method"].as_str() {
+                Some("initialize") if self.modern => {
+                    let error = json!({"code": -32601, "message": "no handshakes"});
+                    say(
+                        &mut to,
+                        &json!({"jsonrpc": "2.0", "id": id, "error": error}),
+                    )
+                    .await;
+                }
+                Some("server/discover") => {
+                    let result = json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
+                        "capabilities": self.capabilities(), "ttlMs": 0, "cacheScope": "private"});
+                    say(&mut to, &answer(result)).await;
+                }
                 Some("initialize") => {
                     tokio::time::sleep(self.slow_start).await;
                     let result = json!({
                         "protocolVersion": message["params"]["protocolVersion"],
-                        "capabilities": {"tools": {"listChanged": true}},
+                        "capabilities": self.capabilities(),
                         "serverInfo": {"name": "script", "version": "1.2.3"},
                     });
                     say(&mut to, &answer(result)).await;
@@ -149,12 +178,26 @@ impl Script {
                         return;
                     }
                 }
-                _ => {}
+                Some(method) => {
+                    let also = self.also.lock().unwrap().get(method).cloned();
+                    if let Some(result) = also {
+                        say(&mut to, &answer(result)).await;
+                    }
+                }
+                None => {}
             }
         }
         if self.stubborn {
             std::future::pending::<()>().await;
         }
+    }
+
+    fn capabilities(&self) -> Value {
+        let mut all = json!({"tools": {"listChanged": !self.modern}});
+        for (key, value) in self.can.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        all
     }
 
     /// Answers a call. Says whether it is the end.
@@ -202,15 +245,23 @@ impl Script {
                 }
                 say(to, &answer(text("done"))).await;
             }
-            Does::Asks(method) => {
-                let params = json!({"messages": [], "maxTokens": 1, "message": "password?", "requestedSchema": {"type": "object", "properties": {}}});
-                say(
-                    to,
-                    &json!({"jsonrpc": "2.0", "id": "mine", "method": method, "params": params}),
-                )
-                .await;
-                let told = lines.next_line().await.unwrap().unwrap();
-                say(to, &answer(text(&told))).await;
+            Does::Asks(method, params, times) => {
+                let mut told = Vec::new();
+                for at in 0..*times {
+                    let request = json!({"jsonrpc": "2.0", "id": format!("mine-{at}"), "method": method, "params": params});
+                    say(to, &request).await;
+                    told.push(lines.next_line().await.unwrap().unwrap());
+                }
+                say(to, &answer(text(&format!("[{}]", told.join(","))))).await;
+            }
+            Does::Rounds(results) => {
+                let at = self.heard("tools/call").len() - 1;
+                let mut result = results[at % results.len()].clone();
+                if result["content"] == "told" {
+                    result["content"] =
+                        json!([{"type": "text", "text": message["params"].to_string()}]);
+                }
+                say(to, &answer(result)).await;
             }
             Does::Prints => {
                 to.write_all(b"Server listening...\n\n{\"oops\": \n")
@@ -304,7 +355,7 @@ impl Store for Shelf {
 
 /// Servers, and the pipeline before them.
 pub struct Behind {
-    pub servers: Servers,
+    pub servers: Arc<Servers>,
     pub room: Room,
 }
 
@@ -318,13 +369,16 @@ impl Behind {
             launcher: Arc::new(Scripts(scripts.collect())),
             vault: Arc::new(Keeps(secret)),
             store: shelf,
+            root: Arc::from(std::path::Path::new("/work space")),
             client: Arc::new(|_| panic!("nothing is reached over HTTP")),
         });
         let config: Config = serde_json::from_value(json!({"mcp": {"servers": servers}})).unwrap();
         servers_of.set(&config);
+        let servers = Arc::new(servers_of);
+        let patience = Duration::from_secs(60);
         Self {
-            servers: servers_of,
-            room: Room::new(Vec::new()),
+            room: Room::before(Vec::new(), patience, Some(Arc::clone(&servers))),
+            servers,
         }
     }
 

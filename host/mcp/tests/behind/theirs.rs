@@ -35,19 +35,6 @@ async fn progress_is_passed_on_to_whoever_watches() {
 }
 
 #[tokio::test]
-async fn what_was_not_declared_is_not_served() {
-    for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
-        let script = Script::new(Does::Asks(method));
-        let behind = Behind::one(&script).open().await;
-        let told = said(&behind.call("mcp_s_go", json!({})).await);
-        let told: Value = serde_json::from_str(&told).unwrap();
-        assert_eq!(told["error"]["code"], -32601, "{method}: {told}");
-        let hello = &script.heard("initialize")[0];
-        assert_eq!(hello["params"]["capabilities"], json!({}));
-    }
-}
-
-#[tokio::test]
 async fn a_result_arrives_whole_labelled_and_on_record() {
     let script = Script::new(Does::Answers(json!({
         "content": [

@@ -10,6 +10,7 @@ use mimir_core::{
     Answer, Approver, AuditSink, BoxFuture, Card, Clock, Event, Pipeline, Policy, Redactor,
     Registry, Tool, ToolError,
 };
+use mimir_mcp::client::Servers;
 use mimir_mcp::{Asking, Server};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -48,6 +49,18 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// What calls wanted in their middle, and the codes of what was refused of it.
+    pub fn wishes(&self) -> Vec<(String, Value)> {
+        let events = self.0.lock().unwrap();
+        let effects = events.iter().filter(|event| event["event"] == "effect");
+        let word = |event: &Value| event["subject"].as_str().unwrap_or_default().to_owned();
+        effects
+            .map(|event| (word(event), event["code"].clone()))
+            .collect()
+    }
+}
+
 impl AuditSink for Memory {
     fn record(&self, event: &Event) -> Result<(), AuditError> {
         let event = serde_json::to_value(event).unwrap();
@@ -77,6 +90,11 @@ pub struct Room {
 impl Room {
     /// A room with these tools, where a person has this long to answer.
     pub fn with_patience(tools: Vec<Tool>, patience: Duration) -> Self {
+        Self::before(tools, patience, None)
+    }
+
+    /// The same before servers.
+    pub fn before(tools: Vec<Tool>, patience: Duration, servers: Option<Arc<Servers>>) -> Self {
         let audit = Arc::new(Memory::default());
         let ports = Ports {
             approver: Arc::new(Nobody),
@@ -98,7 +116,7 @@ impl Room {
             hears.lock().unwrap().push(error.clone());
         });
         Self {
-            server: Server::new(pipeline.clone(), asking, on_refusal),
+            server: Server::before(pipeline.clone(), asking, on_refusal, servers),
             pipeline,
             audit,
             refused,

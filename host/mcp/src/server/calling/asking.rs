@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 use mimir_core::Answer;
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolResponse, ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest,
-    InputRequiredResult, InputResponses, ServerRequest,
+    ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest, InputRequiredResult,
+    InputResponses, ServerRequest,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
 use tokio::sync::mpsc::Receiver;
 
 use crate::ask::{self, Key, Parked};
 use crate::metrics::Metrics;
-use crate::progress::Question;
+use crate::progress::{Asked, Question};
 use crate::server::Session;
 use crate::server::session::is_modern;
 
-use super::Running;
+use super::{Running, wishing};
 
 /// What the client is asked under, and answers under, where an answer asks it.
 const APPROVAL: &str = "approval";
@@ -37,13 +37,16 @@ pub(super) async fn ask(
         return questions.recv().await;
     }
     while let Some(question) = questions.recv().await {
-        elicit(question, &context.peer, metrics).await;
+        match question {
+            Question::Card(asked) => elicit(asked, &context.peer, metrics).await,
+            Question::Wishes(wanted) => wishing::pass(wanted, &context.peer).await,
+        }
     }
     None
 }
 
 /// Asks by a request of our own.
-async fn elicit(mut question: Question, peer: &Peer<RoleServer>, metrics: &Metrics) {
+async fn elicit(mut question: Asked, peer: &Peer<RoleServer>, metrics: &Metrics) {
     let mut note = None;
     for _ in 0..TRIES {
         let Some(form) = ask::form(&question.card, note) else {
@@ -79,62 +82,91 @@ async fn elicit(mut question: Question, peer: &Peer<RoleServer>, metrics: &Metri
 }
 
 impl Session {
-    /// Takes up the call that waits for this answer. If it is none, the person is asked again.
+    /// Takes up the call that waits for this answer. If it is none, it is asked again.
     pub(super) fn answered(
         &self,
         state: &str,
         key: &Key,
         responses: Option<InputResponses>,
-    ) -> Result<Result<Running, Box<CallToolResponse>>, ErrorData> {
+    ) -> Result<Result<Running, Box<InputRequiredResult>>, ErrorData> {
         let Some(parked) = self.server.0.parking.take(state, key) else {
             return Err(ErrorData::invalid_params(
                 "no call waits under this requestState: it was answered, or is over, or it is of another call; call again without it",
                 None,
             ));
         };
-        let answer = responses.and_then(|mut responses| responses.remove(APPROVAL));
-        let answer = answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer).ok());
-        let Some(answer) = answer else {
-            return Ok(self.park(parked, None));
-        };
-        Ok(match ask::read(&parked.question.card, &answer) {
-            Ok(answer) => {
-                self.server.0.metrics.answered(&answer);
-                give(parked.question, answer);
-                Ok(Running {
-                    key: parked.key,
-                    work: parked.work,
-                    heard: parked.heard,
-                })
+        let Parked {
+            key,
+            work,
+            heard,
+            question,
+        } = parked;
+        let mut responses = responses.unwrap_or_default();
+        let again = match question {
+            Question::Wishes(wanted) => {
+                match wishing::answered(wanted, &responses) {
+                    Ok(()) => return Ok(Ok(Running { key, work, heard })),
+                    // What is missing is asked for again.
+                    Err(wanted) => (Question::Wishes(wanted), None),
+                }
             }
-            Err(wrong) => self.park(parked, Some(wrong)),
-        })
+            Question::Card(asked) => {
+                let answer = responses.remove(APPROVAL);
+                let answer =
+                    answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer).ok());
+                match answer.map(|answer| ask::read(&asked.card, &answer)) {
+                    Some(Ok(answer)) => {
+                        self.server.0.metrics.answered(&answer);
+                        give(asked, answer);
+                        return Ok(Ok(Running { key, work, heard }));
+                    }
+                    Some(Err(wrong)) => (Question::Card(asked), Some(wrong)),
+                    None => (Question::Card(asked), None),
+                }
+            }
+        };
+        let (question, note) = again;
+        let parked = Parked {
+            key,
+            work,
+            heard,
+            question,
+        };
+        Ok(self.park(parked, note))
     }
 
-    /// Asks by an answer: the call waits for the next request. If it cannot, it goes on without a person.
+    /// Asks by an answer: the call waits for the next request. If it cannot, it goes on without.
     pub(super) fn park(
         &self,
         parked: Parked,
         note: Option<&'static str>,
-    ) -> Result<Running, Box<CallToolResponse>> {
-        let refused = |parked: Parked, refuse: fn(Question)| {
-            refuse(parked.question);
+    ) -> Result<Running, Box<InputRequiredResult>> {
+        let refused = |parked: Parked, refuse: fn(Asked)| {
+            match parked.question {
+                Question::Card(asked) => refuse(asked),
+                Question::Wishes(wanted) => wishing::refuse(wanted),
+            }
             Ok(Running {
                 key: parked.key,
                 work: parked.work,
                 heard: parked.heard,
             })
         };
-        let Some(form) = ask::form(&parked.question.card, note) else {
+        let requests = match &parked.question {
+            Question::Card(asked) => ask::form(&asked.card, note).map(|form| {
+                let request = InputRequest::Elicitation(ElicitRequest::new(form));
+                BTreeMap::from([(APPROVAL.to_owned(), request)])
+            }),
+            Question::Wishes(wanted) => wishing::requests(wanted),
+        };
+        let Some(requests) = requests else {
             return refused(parked, too_long);
         };
         match self.server.0.parking.leave(parked) {
-            Ok(state) => {
-                let request = InputRequest::Elicitation(ElicitRequest::new(form));
-                let requests = BTreeMap::from([(APPROVAL.to_owned(), request)]);
-                let asked = InputRequiredResult::new(Some(requests), Some(state));
-                Err(Box::new(asked.into()))
-            }
+            Ok(state) => Err(Box::new(InputRequiredResult::new(
+                Some(requests),
+                Some(state),
+            ))),
             Err(parked) => refused(*parked, |question| {
                 nobody(
                     question,
@@ -146,15 +178,15 @@ impl Session {
 }
 
 /// Who has stopped waiting for the answer needs none.
-fn give(question: Question, answer: Answer) {
+fn give(question: Asked, answer: Answer) {
     let _ = question.answer.send(answer);
 }
 
-fn nobody(question: Question, way_out: String) {
+fn nobody(question: Asked, way_out: String) {
     give(question, Answer::Nobody { way_out });
 }
 
-fn too_long(question: Question) {
+fn too_long(question: Asked) {
     let way_out = "The arguments are too long to be shown by an MCP client; `mimir call` shows them on a terminal.";
     nobody(question, way_out.to_owned());
 }

@@ -1,0 +1,111 @@
+//! What is asked of a server: a tool, a resource or a prompt, in one round or several; and what it has of each.
+#![expect(
+    deprecated,
+    reason = "the newest protocol watches resources otherwise; servers of the older ones still do so"
+)]
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequest,
+    GetPromptRequestParams, InputResponses, JsonObject, ListPromptsRequest,
+    ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams,
+    ReadResourceRequest, ReadResourceRequestParams, SubscribeRequest, SubscribeRequestParams,
+    UnsubscribeRequest, UnsubscribeRequestParams,
+};
+
+/// What a call asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Wanted {
+    /// That a tool is called.
+    Tool {
+        /// What the server calls it.
+        name: String,
+        arguments: JsonObject,
+    },
+    /// What a resource says.
+    Resource { uri: String },
+    /// The messages of a prompt.
+    Prompt { name: String, arguments: JsonObject },
+}
+
+/// What the server is told of the round before.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    pub(super) responses: Option<InputResponses>,
+    pub(super) state: Option<String>,
+}
+
+impl Wanted {
+    /// The request of one round.
+    pub(super) fn request(&self, round: Round) -> ClientRequest {
+        let Round { responses, state } = round;
+        match self {
+            Self::Tool { name, arguments } => {
+                let mut params =
+                    CallToolRequestParams::new(name.clone()).with_arguments(arguments.clone());
+                params.input_responses = responses;
+                params.request_state = state;
+                ClientRequest::CallToolRequest(CallToolRequest::new(params))
+            }
+            Self::Resource { uri } => {
+                let mut params = ReadResourceRequestParams::new(uri);
+                params.input_responses = responses;
+                params.request_state = state;
+                ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+            }
+            Self::Prompt { name, arguments } => {
+                let mut params =
+                    GetPromptRequestParams::new(name).with_arguments(arguments.clone());
+                params.input_responses = responses;
+                params.request_state = state;
+                ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+            }
+        }
+    }
+}
+
+/// What a server can list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl Kind {
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+
+    pub(super) fn request(self, params: PaginatedRequestParams) -> ClientRequest {
+        match self {
+            Self::Tools => ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params)),
+            Self::Prompts => {
+                ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params))
+            }
+            Self::Resources => {
+                ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params))
+            }
+            Self::Templates => ClientRequest::ListResourceTemplatesRequest(
+                ListResourceTemplatesRequest::with_param(params),
+            ),
+        }
+    }
+}
+
+/// Has a server say when a resource is another, or say so no more.
+pub(super) fn watching(uri: &str, on: bool) -> ClientRequest {
+    match on {
+        true => {
+            ClientRequest::SubscribeRequest(SubscribeRequest::new(SubscribeRequestParams::new(uri)))
+        }
+        false => ClientRequest::UnsubscribeRequest(UnsubscribeRequest::new(
+            UnsubscribeRequestParams::new(uri),
+        )),
+    }
+}

@@ -1,0 +1,195 @@
+//! What the servers behind have beside tools: their resources and prompts, listed here and read by calls.
+//!
+//! Never here: a way to a server past the pipeline. What is read is read by a call of the tool that reads it.
+
+use mimir_core::outcome::Output;
+use mimir_core::{Code, Outcome, ToolError};
+use rmcp::RoleServer;
+use rmcp::model::{
+    CompleteRequestParams, CompleteResult, ErrorCode, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, GetPromptResult, JsonObject, MetaObject, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Reference,
+};
+use rmcp::service::RequestContext;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::client::{Place, whole};
+use crate::result::{OUTCOME_META, facts};
+
+use super::Session;
+use super::calling::{Answers, Ended};
+
+/// Items on a page, as of tools.
+const PAGE: usize = 250;
+
+/// A page of a list, and where the next one begins.
+pub(super) fn page<T: Clone>(
+    all: &[T],
+    cursor: Option<&str>,
+) -> Result<(Vec<T>, Option<String>), ErrorData> {
+    let start = match cursor {
+        None => 0,
+        Some(cursor) => cursor.parse().map_err(|_| {
+            let message = "the cursor is none that this server gave out; list from the beginning";
+            ErrorData::invalid_params(message, None)
+        })?,
+    };
+    let rest = all.get(start..).unwrap_or_default();
+    let page = &rest[..rest.len().min(PAGE)];
+    let next = (page.len() < rest.len()).then(|| (start + page.len()).to_string());
+    Ok((page.to_vec(), next))
+}
+
+impl Session {
+    pub(super) async fn resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let place = self.place_of(&request.uri)?;
+        let answers = Answers {
+            state: request.request_state,
+            responses: request.input_responses,
+        };
+        let ended = self.run(&place.tool, place.reading(), answers, &context);
+        match ended.await? {
+            Ended::Outcome(outcome) => {
+                let read = self::read(&outcome);
+                let mut read: ReadResourceResult = read.map_err(|error| match error.code {
+                    ErrorCode::RESOURCE_NOT_FOUND => not_there(&request.uri),
+                    _ => error,
+                })?;
+                read.contents.iter_mut().for_each(|one| named(one, &place));
+                read.meta = Some(meta(&outcome));
+                Ok(read.into())
+            }
+            Ended::Asks(asked) => Ok((*asked).into()),
+            Ended::Stopped => Err(stopped()),
+        }
+    }
+
+    pub(super) async fn prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let servers = self.server.servers();
+        let Some(place) = servers.and_then(|servers| servers.prompt(&request.name)) else {
+            let message = "there is no such prompt; prompts/list has all of them";
+            return Err(ErrorData::invalid_params(message, None));
+        };
+        let answers = Answers {
+            state: request.request_state,
+            responses: request.input_responses,
+        };
+        let arguments = place.getting(request.arguments.map(Value::Object));
+        let ended = self.run(&place.tool, arguments, answers, &context);
+        match ended.await? {
+            Ended::Outcome(outcome) => {
+                let mut got: GetPromptResult = self::read(&outcome)?;
+                got.meta = Some(meta(&outcome));
+                Ok(got.into())
+            }
+            Ended::Asks(asked) => Ok((*asked).into()),
+            Ended::Stopped => Err(stopped()),
+        }
+    }
+
+    /// Proposals for an argument of a prompt or template, from the server that has it.
+    pub(super) async fn proposals(
+        &self,
+        request: CompleteRequestParams,
+    ) -> Result<CompleteResult, ErrorData> {
+        let place = match &request.r#ref {
+            Reference::Resource(template) => Some(self.place_of(&template.uri)?),
+            Reference::Prompt(prompt) => {
+                let servers = self.server.servers();
+                servers.and_then(|servers| servers.prompt(&prompt.name))
+            }
+            _ => None,
+        };
+        let Some(place) = place else {
+            let message = "there is nothing of this name to complete an argument of";
+            return Err(ErrorData::invalid_params(message, None));
+        };
+        self.shown(&place)?;
+        let info = place.complete(&request.r#ref, request.argument, request.context);
+        Ok(CompleteResult::new(
+            info.await.map_err(|error| fault(&error))?,
+        ))
+    }
+
+    /// The resource of this URI, if there is one to be seen.
+    pub(super) fn place_of(&self, uri: &str) -> Result<Place, ErrorData> {
+        let servers = self.server.servers();
+        servers
+            .and_then(|servers| servers.resource(uri))
+            .ok_or_else(|| not_there(uri))
+    }
+
+    /// Refuses what may not be read: nothing else is asked of its server either.
+    pub(super) fn shown(&self, place: &Place) -> Result<(), ErrorData> {
+        let world = self.server.0.pipeline.world();
+        let tool = world.registry.get(&place.tool);
+        match tool.is_some_and(|tool| world.policy.is_listed(tool)) {
+            true => Ok(()),
+            false => Err(fault(&ToolError::new(
+                Code::PolicyDenied,
+                "what this server has beside tools may not be used",
+            ))),
+        }
+    }
+}
+
+/// The URI of what was read, as the client knows it.
+fn named(contents: &mut rmcp::model::ResourceContents, place: &Place) {
+    use rmcp::model::ResourceContents::{BlobResourceContents, TextResourceContents};
+    match contents {
+        TextResourceContents { uri, .. } | BlobResourceContents { uri, .. } => {
+            *uri = place.uri_here(uri);
+        }
+        _ => {}
+    }
+}
+
+/// What was read, as the protocol has it.
+fn read<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, ErrorData> {
+    let output: &Output = outcome.result().map_err(fault)?;
+    let value = whole(output).ok_or_else(|| {
+        fault(&ToolError::new(
+            Code::LimitExceeded,
+            "what the server sends is longer than a result may be (limits.outputChars)",
+        ))
+    })?;
+    serde_json::from_value(value).map_err(|error| {
+        let message = format!("the server's answer is not what was asked for: {error}");
+        ErrorData::internal_error(message, None)
+    })
+}
+
+fn meta(outcome: &Outcome) -> MetaObject {
+    let mut meta = JsonObject::new();
+    meta.insert(OUTCOME_META.to_owned(), facts(outcome));
+    MetaObject(meta)
+}
+
+/// A failure, in the protocol's words: reading has no result that says that it failed.
+pub(super) fn fault(error: &ToolError) -> ErrorData {
+    let data = Some(json!({ "code": error.code, "details": error.details }));
+    let message = error.to_string();
+    match error.code {
+        Code::NotFound => ErrorData::resource_not_found(message, data),
+        Code::InvalidInput => ErrorData::invalid_params(message, data),
+        _ => ErrorData::internal_error(message, data),
+    }
+}
+
+fn not_there(uri: &str) -> ErrorData {
+    let message = "there is no such resource; resources/list has all of them";
+    ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
+}
+
+fn stopped() -> ErrorData {
+    ErrorData::internal_error(Code::Cancelled.as_str(), None)
+}

@@ -1,0 +1,229 @@
+//! What a client is told without asking: that a list is another, and that a resource which it watches is.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use rmcp::RoleServer;
+use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
+use rmcp::service::{Peer, SubscriptionContext, SubscriptionSink};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::AbortHandle;
+
+use crate::catalogue::Revision;
+use crate::client::{Place, Servers, Updated};
+
+use super::Session;
+use super::library::fault;
+use super::session::lock;
+
+/// Resources that one session watches at a time.
+const WATCHED_MOST: usize = 256;
+
+/// The resources that a session watches, by the URIs that it knows.
+#[derive(Default)]
+pub(super) struct Watched {
+    places: HashMap<String, Place>,
+    /// Their URIs: others are of other sessions.
+    uris: Arc<Mutex<HashSet<String>>>,
+    teller: Option<AbortHandle>,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(teller) = self.teller.take() {
+            teller.abort();
+        }
+        let places = std::mem::take(&mut self.places);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        if places.is_empty() {
+            return;
+        }
+        runtime.spawn(async move {
+            for place in places.into_values() {
+                // A server that is gone needs not be told.
+                let _ = place.watch(false).await;
+            }
+        });
+    }
+}
+
+impl Session {
+    /// Watches a resource from now on.
+    pub(super) async fn subscribe_to(
+        &self,
+        uri: String,
+        peer: Peer<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        {
+            let watched = lock(&self.watched);
+            if watched.places.contains_key(&uri) {
+                return Ok(());
+            }
+            if watched.places.len() >= WATCHED_MOST {
+                let message = format!("a session watches {WATCHED_MOST} resources at most");
+                return Err(ErrorData::invalid_request(message, None));
+            }
+        }
+        let place = self.watch(&uri).await?;
+        let mut watched = lock(&self.watched);
+        lock(&watched.uris).insert(uri.clone());
+        watched.places.insert(uri, place);
+        if watched.teller.is_none()
+            && let Some(servers) = self.server.servers()
+        {
+            let news = (Arc::clone(servers), servers.news());
+            let telling = tell(news, Arc::clone(&watched.uris), peer);
+            watched.teller = Some(tokio::spawn(telling).abort_handle());
+        }
+        Ok(())
+    }
+
+    /// Watches a resource no more.
+    pub(super) async fn unsubscribe_from(&self, uri: &str) -> Result<(), ErrorData> {
+        let place = {
+            let mut watched = lock(&self.watched);
+            lock(&watched.uris).remove(uri);
+            watched.places.remove(uri)
+        };
+        match place {
+            Some(place) => place.watch(false).await.map_err(|error| fault(&error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the server of a resource say when it is another.
+    async fn watch(&self, uri: &str) -> Result<Place, ErrorData> {
+        let place = self.place_of(uri)?;
+        self.shown(&place)?;
+        if !place.is_watchable() {
+            let message = "the server of this resource does not say when it is another";
+            return Err(ErrorData::invalid_request(message, None));
+        }
+        place.watch(true).await.map_err(|error| fault(&error))?;
+        Ok(place)
+    }
+
+    /// Serves a subscription until it ends.
+    pub(super) async fn tell_all(
+        &self,
+        subscription: &SubscriptionContext,
+    ) -> Result<(), ErrorData> {
+        let mut changes = self.server.changes();
+        let mut known = *changes.borrow_and_update();
+        let mut watched = Watched::default();
+        let mut news = None;
+        let accepted = subscription.accepted();
+        for uri in accepted.resource_subscriptions.iter().flatten() {
+            // It was accepted without asking its server, which may say no: then there is no news of it.
+            if let Ok(place) = self.watch(uri).await {
+                watched.places.insert(uri.clone(), place);
+            }
+        }
+        if let Some(servers) = self.server.servers()
+            && !watched.places.is_empty()
+        {
+            news = Some((Arc::clone(servers), servers.news()));
+        }
+        let sink = subscription.sink();
+        loop {
+            let sent = tokio::select! {
+                () = subscription.cancelled() => return Ok(()),
+                () = self.over() => return Ok(()),
+                changed = changes.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    let now = *changes.borrow_and_update();
+                    let before = std::mem::replace(&mut known, now);
+                    announce(sink, accepted, before, now).await
+                }
+                updated = next(&mut news) => match updated {
+                    Some(uri) if watched.places.contains_key(&uri) => {
+                        sink.notify_resource_updated(uri).await.is_ok()
+                    }
+                    _ => true,
+                },
+            };
+            if !sent {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What of a subscription can be served.
+    pub(super) fn served(&self, wanted: &SubscriptionFilter) -> SubscriptionFilter {
+        let mut all = SubscriptionFilter::builder().tools_list_changed();
+        let Some(servers) = self.server.servers().filter(|servers| servers.shares()) else {
+            return all.build();
+        };
+        let uris = wanted.resource_subscriptions.iter().flatten();
+        let uris = uris.take(WATCHED_MOST).filter(|uri| {
+            let place = servers.resource(uri);
+            place.is_some_and(|place| place.is_watchable() && self.shown(&place).is_ok())
+        });
+        let uris: Vec<String> = uris.cloned().collect();
+        all = all.prompts_list_changed().resources_list_changed();
+        match uris.is_empty() {
+            true => all.build(),
+            false => all.resource_subscriptions(uris).build(),
+        }
+    }
+}
+
+/// Says which lists are others. Whether it could be said.
+async fn announce(
+    sink: &SubscriptionSink,
+    accepted: &SubscriptionFilter,
+    before: Revision,
+    now: Revision,
+) -> bool {
+    let wants = |wanted: Option<bool>| wanted == Some(true);
+    let mut sent = true;
+    if before.tools != now.tools && wants(accepted.tools_list_changed) {
+        sent &= sink.notify_tool_list_changed().await.is_ok();
+    }
+    if before.prompts != now.prompts && wants(accepted.prompts_list_changed) {
+        sent &= sink.notify_prompt_list_changed().await.is_ok();
+    }
+    if before.resources != now.resources && wants(accepted.resources_list_changed) {
+        sent &= sink.notify_resource_list_changed().await.is_ok();
+    }
+    sent
+}
+
+/// The next resource that is another; never, where nothing is watched.
+async fn next(news: &mut Option<(Arc<Servers>, Receiver<Updated>)>) -> Option<String> {
+    match news {
+        Some((servers, receiver)) => match receiver.recv().await {
+            Ok(updated) => servers.uri_of(&updated),
+            // What was too much is lost.
+            Err(RecvError::Lagged(_)) => None,
+            Err(RecvError::Closed) => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
+/// Tells a client of the resources that it watches.
+async fn tell(
+    news: (Arc<Servers>, Receiver<Updated>),
+    uris: Arc<Mutex<HashSet<String>>>,
+    peer: Peer<RoleServer>,
+) {
+    let mut news = Some(news);
+    loop {
+        let Some(uri) = next(&mut news).await else {
+            continue;
+        };
+        if !lock(&uris).contains(&uri) {
+            continue;
+        }
+        let told = peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri));
+        if told.await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Resources and prompts of servers, as the clients of mimir see and read them.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Behind, Does, Script, text};
+
+/// A server with a resource, a template and a prompt.
+fn script() -> Script {
+    let mut script = Script::new(Does::Answers(text("hello")));
+    script.can = json!({"resources": {"subscribe": true}, "prompts": {}, "completions": {}});
+    let words = json!({"type": "text", "text": "words"});
+    let mut also = script.also.lock().unwrap();
+    also.insert(
+        "resources/list",
+        json!({"resources": [
+            {"uri": "file:///a.txt", "name": "a", "description": "hid\u{1b}[8mden",
+                "icons": [{"src": "https://tracker.example/i.png"}]},
+            {"uri": 7, "name": "broken"},
+        ]}),
+    );
+    let template = json!({"uriTemplate": "file:///{name}", "name": "all"});
+    also.insert(
+        "resources/templates/list",
+        json!({"resourceTemplates": [template]}),
+    );
+    also.insert(
+        "resources/read",
+        json!({"contents": [
+            {"uri": "file:///a.txt", "mimeType": "text/plain", "text": "the text s3cr3t"},
+            {"uri": "file:///a.bin", "mimeType": "x/y", "blob": "AAEC"},
+        ]}),
+    );
+    also.insert("resources/subscribe", json!({}));
+    also.insert("resources/unsubscribe", json!({}));
+    also.insert(
+        "prompts/list",
+        json!({"prompts": [{"name": "p", "description": "One."}]}),
+    );
+    also.insert(
+        "prompts/get",
+        json!({"messages": [{"role": "user", "content": words}]}),
+    );
+    let values: Vec<String> = (0..200).map(|at| format!("v{at}")).collect();
+    also.insert(
+        "completion/complete",
+        json!({"completion": {"values": values}}),
+    );
+    drop(also);
+    script
+}
+
+fn on(script: &Script, settings: Value) -> Behind {
+    let mut server = json!({"command": "s"});
+    for (key, value) in settings.as_object().unwrap() {
+        server[key] = value.clone();
+    }
+    Behind::on(Arc::default(), json!({"s": server}), &[("s", script)])
+}
+
+#[tokio::test]
+async fn what_servers_have_is_listed_under_their_names_and_read_by_calls() {
+    let script = script();
+    let behind = on(&script, json!({})).open().await;
+    let mut wire = behind.room.client(json!({})).await;
+    let listed = wire.request("resources/list", json!({})).await["result"].take();
+    let resources = listed["resources"].as_array().unwrap();
+    assert_eq!(resources.len(), 1, "the broken one harms nobody: {listed}");
+    assert_eq!(resources[0]["uri"], "mcp://s/file:///a.txt");
+    assert_eq!(resources[0]["description"], r"hid\u{1b}[8mden");
+    assert!(
+        resources[0].get("icons").is_none(),
+        "no page is fetched by a look"
+    );
+    let templates = wire.request("resources/templates/list", json!({})).await["result"].take();
+    assert_eq!(
+        templates["resourceTemplates"][0]["uriTemplate"],
+        "mcp://s/file:///{name}"
+    );
+    let read = json!({"uri": "mcp://s/file:///a.txt"});
+    let read = wire.request("resources/read", read).await["result"].take();
+    assert_eq!(read["contents"][0]["text"], "the text s3cr3t");
+    assert_eq!(read["contents"][0]["uri"], "mcp://s/file:///a.txt");
+    assert_eq!(read["contents"][1]["blob"], "AAEC");
+    assert_eq!(
+        read["_meta"]["mimir/outcome"]["label"]["trust"],
+        "untrusted"
+    );
+    assert_eq!(
+        script.heard("resources/read")[0]["params"]["uri"],
+        "file:///a.txt"
+    );
+    let prompts = wire.request("prompts/list", json!({})).await["result"].take();
+    assert_eq!(prompts["prompts"][0]["name"], "mcp_s_p");
+    // Who has read what a stranger wrote is asked before the next call; this session has read nothing.
+    let mut wire = behind.room.client(json!({})).await;
+    let got = wire
+        .request("prompts/get", json!({"name": "mcp_s_p"}))
+        .await["result"]
+        .take();
+    assert_eq!(got["messages"][0]["content"]["text"], "words");
+    assert_eq!(
+        behind.room.audit.codes(),
+        [Value::Null, Value::Null],
+        "both are on record"
+    );
+    let tools = wire.request("tools/list", json!({})).await["result"].take();
+    assert_eq!(
+        tools["tools"].as_array().unwrap().len(),
+        1,
+        "a model is shown no reader"
+    );
+}
+
+#[tokio::test]
+async fn to_read_is_asked_about_like_a_call_and_may_be_forbidden() {
+    let script = script();
+    let behind = on(&script, json!({}));
+    // As they come: nobody has let anything.
+    let tools = behind.servers.load().await.tools;
+    behind.room.replace(tools);
+    let mut wire = behind.room.client(json!({})).await;
+    let read = json!({"uri": "mcp://s/file:///a.txt"});
+    let refused = wire.request("resources/read", read.clone()).await;
+    assert_eq!(
+        refused["error"]["data"]["code"], "APPROVAL_DENIED",
+        "{refused}"
+    );
+    let mut wire = behind.room.client(json!({"elicitation": {}})).await;
+    let id = wire.send("resources/read", read).await;
+    let question = wire.told("elicitation/create").await;
+    let message = question["params"]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("mimir: may `mcp_s_resources_read` run?"),
+        "{message}"
+    );
+    let yes = json!({"action": "accept", "content": {"answer": "once"}});
+    wire.answer(&question, yes).await;
+    let read = wire.answered(id).await;
+    assert!(read["result"]["contents"].is_array(), "{read}");
+    assert_eq!(
+        script.heard("resources/read").len(),
+        1,
+        "the refused one was not sent"
+    );
+}
+
+#[tokio::test]
+async fn servers_whose_resources_and_prompts_are_off_show_none() {
+    let script = script();
+    let off = json!({"resources": false, "prompts": false});
+    let behind = on(&script, off).open().await;
+    let (mut wire, _) = behind.room.connect();
+    let hello = wire.hello("2025-11-25", json!({})).await;
+    assert!(hello["capabilities"].get("resources").is_none(), "{hello}");
+    assert!(hello["capabilities"].get("prompts").is_none(), "{hello}");
+    for (method, params) in [
+        ("resources/list", json!({})),
+        ("resources/read", json!({"uri": "mcp://s/file:///a.txt"})),
+        ("prompts/get", json!({"name": "mcp_s_p"})),
+    ] {
+        let answer = wire.request(method, params).await;
+        assert_eq!(answer["error"]["code"], -32601, "{method}: {answer}");
+    }
+    // One of them off leaves the other.
+    for (off, here, gone) in [
+        ("resources", "prompts/list", "resources/list"),
+        ("prompts", "resources/list", "prompts/list"),
+    ] {
+        let behind = on(&script, json!({ off: false })).open().await;
+        let mut wire = behind.room.client(json!({})).await;
+        let key = |method: &str| method.split('/').next().unwrap().to_owned();
+        let there = wire.request(here, json!({})).await;
+        assert_eq!(
+            there["result"][key(here)].as_array().unwrap().len(),
+            1,
+            "{there}"
+        );
+        let gone_now = wire.request(gone, json!({})).await;
+        assert_eq!(gone_now["result"][key(gone)], json!([]), "{gone_now}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_an_error_and_reaches_no_server() {
+    let script = script();
+    let behind = on(&script, json!({})).open().await;
+    let mut wire = behind.room.client(json!({})).await;
+    for uri in ["file:///a.txt", "mcp://other/file:///a.txt", "mcp://s", ""] {
+        let answer = wire.request("resources/read", json!({ "uri": uri })).await;
+        assert_eq!(answer["error"]["code"], -32002, "{uri}: {answer}");
+        assert_eq!(answer["error"]["data"]["uri"], uri);
+    }
+    let answer = wire.request("prompts/get", json!({"name": "p"})).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    assert!(script.heard("resources/read").is_empty() && script.heard("prompts/get").is_empty());
+}
+
+#[tokio::test]
+async fn a_server_proposes_values_and_no_more_than_anybody_reads() {
+    let script = script();
+    let behind = on(&script, json!({})).open().await;
+    let mut wire = behind.room.client(json!({})).await;
+    let params = json!({"ref": {"type": "ref/prompt", "name": "mcp_s_p"},
+        "argument": {"name": "n", "value": "v"}});
+    let answer = wire.request("completion/complete", params).await["result"].take();
+    assert_eq!(
+        answer["completion"]["values"].as_array().unwrap().len(),
+        100
+    );
+    let asked = &script.heard("completion/complete")[0]["params"]["ref"];
+    assert_eq!(asked["name"], "p", "by the server's own name");
+}
+
+#[tokio::test]
+async fn who_watches_a_resource_is_told_and_nobody_else() {
+    let script = script();
+    *script.telling.lock().unwrap() = json!({"jsonrpc": "2.0",
+        "method": "notifications/resources/updated", "params": {"uri": "file:///a.txt"}});
+    let behind = on(&script, json!({})).open().await;
+    let mut watches = behind.room.client(json!({})).await;
+    let mut other = behind.room.client(json!({})).await;
+    let uri = json!({"uri": "mcp://s/file:///a.txt"});
+    let answer = watches.request("resources/subscribe", uri.clone()).await;
+    assert!(answer["result"].is_object(), "{answer}");
+    // The other watches another.
+    let another = json!({"uri": "mcp://s/file:///b.txt"});
+    other.request("resources/subscribe", another).await;
+    script.news.notify_one();
+    let news = watches.told("notifications/resources/updated").await;
+    assert_eq!(news["params"]["uri"], "mcp://s/file:///a.txt");
+    other.request("ping", json!({})).await;
+    assert!(other.heard.is_empty(), "{:?}", other.heard);
+    watches.request("resources/unsubscribe", uri).await;
+    let heard = script.heard("resources/unsubscribe");
+    assert_eq!(heard[0]["params"]["uri"], "file:///a.txt");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_none_is_an_error() {
+    let script = script();
+    let none = json!({"contents": [{"uri": "file:///a", "blob": "%%%"}]});
+    script.also.lock().unwrap().insert("resources/read", none);
+    let behind = on(&script, json!({})).open().await;
+    let mut wire = behind.room.client(json!({})).await;
+    let answer = wire
+        .request("resources/read", json!({"uri": "mcp://s/file:///a"}))
+        .await;
+    assert_eq!(
+        answer["error"]["data"]["code"], "EXECUTION_ERROR",
+        "{answer}"
+    );
+}
