@@ -146,6 +146,16 @@ pub(super) enum Era {
     Discovery,
 }
 
+impl Era {
+    /// The other one.
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Handshake => Self::Discovery,
+            Self::Discovery => Self::Handshake,
+        }
+    }
+}
+
 /// Why a conversation did not begin.
 pub(super) enum Unbegun {
     /// The server does not know how: perhaps it is of another era.
@@ -174,7 +184,12 @@ impl Link {
         let hearing = Hearing(Arc::clone(&ears));
         let begun = serve_client_with_lifecycle(hearing, transport, lifecycle).await;
         let running: RunningService<RoleClient, Hearing> = begun.map_err(|error| {
-            let refused = matches!(error, ClientInitializeError::JsonRpcError(_));
+            // Some answer what they do not know with a result that is none.
+            let refused = matches!(
+                error,
+                ClientInitializeError::JsonRpcError(_)
+                    | ClientInitializeError::ExpectedInitResult(_)
+            );
             let words = visible(prefix(&error.to_string(), WORDS_MOST));
             let error = end.error(&format!("did not begin as the protocol has it: {words}"));
             match refused {

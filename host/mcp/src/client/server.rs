@@ -14,13 +14,16 @@ use rmcp::model::{ClientRequest, ServerResult};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::described::{Can, Described, Failed, Store, print};
+use super::described::{Described, Failed, Store};
 use super::desk::Desk;
 use super::ears::{Ears, Updates};
 use super::link::{Era, Link, Unbegun};
 use super::spec::{ServerSpec, Way};
-use super::wanted::{Kind, Wanted};
+use super::wanted::Wanted;
 use super::{program, web};
+
+mod looking;
+mod watched;
 
 /// What servers need from outside.
 #[derive(Clone)]
@@ -169,48 +172,6 @@ impl Server {
         link.ask(request, self.spec.start).await
     }
 
-    /// One more watches a resource, or one less: the server hears of the first and of the last.
-    pub(super) async fn watch(self: &Arc<Self>, uri: &str, more: bool) -> Result<(), ToolError> {
-        let (first, last) = {
-            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = watched.entry(uri.to_owned()).or_default();
-            *count = match more {
-                true => *count + 1,
-                false => count.saturating_sub(1),
-            };
-            let left = *count;
-            if left == 0 {
-                watched.remove(uri);
-            }
-            (more && left == 1, !more && left == 0)
-        };
-        if !first && !last {
-            return Ok(());
-        }
-        let told = match self.link().await {
-            Ok(link) => link.watch(uri, more, self.spec.start).await,
-            Err(error) => Err(error),
-        };
-        if told.is_err() && more {
-            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-            watched.remove(uri);
-        }
-        told
-    }
-
-    /// Tells a server that was started again what is watched.
-    async fn watch_again(&self, link: &Link) {
-        let watched: Vec<String> = {
-            let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-            watched.keys().cloned().collect()
-        };
-        for uri in watched {
-            if let Err(error) = link.watch(&uri, true, self.spec.start).await {
-                tracing::info!(server = self.spec.name, %error, "a resource is not watched any more");
-            }
-        }
-    }
-
     /// Whether a tool is what it was when it was approved.
     fn still_is(&self, theirs: &str, approved: &str) -> Result<(), ToolError> {
         let said = self
@@ -303,16 +264,28 @@ impl Server {
 
     /// Starts it, or reaches it, and asks for its tools.
     async fn begin(&self, state: &mut State) -> Result<Link, ToolError> {
-        let link = match self.begin_as(state.era.unwrap_or(Era::Handshake)).await {
+        // Over HTTP the newer era is asked for first, as it wants it: that costs an older server one request. A program
+        // of the older era may not survive a request that it does not know.
+        let first = state.era.unwrap_or(match self.spec.way {
+            Way::Program(_) => Era::Handshake,
+            Way::Web { .. } => Era::Discovery,
+        });
+        let link = match self.begin_as(first).await {
             Ok(link) => link,
             Err(Unbegun::Failed(error)) => return Err(error),
             // It answered, and does not know how: it may be of the other era.
-            Err(Unbegun::Refused(error)) => match self.begin_as(Era::Discovery).await {
+            Err(Unbegun::Refused(error)) => match self.begin_as(first.other()).await {
                 Ok(link) => {
-                    state.era = Some(Era::Discovery);
+                    state.era = Some(first.other());
                     link
                 }
-                Err(_) => return Err(error),
+                // Most servers are of the older one: what they say of it tells more.
+                Err(Unbegun::Failed(other) | Unbegun::Refused(other)) => {
+                    return Err(match first {
+                        Era::Handshake => error,
+                        Era::Discovery => other,
+                    });
+                }
             },
         };
         // What it is now is what counts from here on.
@@ -347,68 +320,6 @@ impl Server {
         self.look_again(link).await?;
         asking.0 = None;
         Ok(())
-    }
-
-    async fn look_again(&self, link: &Link) -> Result<(), ToolError> {
-        let abilities = link.abilities();
-        let resources = abilities.resources.filter(|_| self.spec.resources);
-        let can = Can {
-            subscribe: resources
-                .as_ref()
-                .is_some_and(|can| can.subscribe == Some(true)),
-            resources: resources.is_some(),
-            prompts: abilities.prompts.is_some() && self.spec.prompts,
-            complete: abilities.completions.is_some(),
-        };
-        // Who says that it has something else, and no tools, is believed.
-        let tools = match abilities.tools.is_none() && (can.resources || can.prompts) {
-            true => Vec::new(),
-            false => link.list(Kind::Tools, self.spec.start).await?,
-        };
-        let mut described = Described::new(link.server(), tools);
-        described.can = can;
-        for (there, kind, list) in [
-            (can.prompts, Kind::Prompts, &mut described.prompts),
-            (can.resources, Kind::Resources, &mut described.resources),
-            (can.resources, Kind::Templates, &mut described.templates),
-        ] {
-            if !there {
-                continue;
-            }
-            // Its tools are there whatever it says of the rest; some have no templates, and say so by an error.
-            match link.list(kind, self.spec.start).await {
-                Ok(items) => *list = items,
-                Err(error) => {
-                    tracing::info!(server = self.spec.name, %error, "it does not list its {}", kind.key());
-                }
-            }
-        }
-        let text = serde_json::to_string(&described).unwrap_or_default();
-        let now = self.said(described);
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = said
-            .as_ref()
-            .is_some_and(|said| said.described == now.described);
-        if !same {
-            self.deps.store.write(&self.spec.key(), &text);
-            *said = Some(now);
-            drop(said);
-            self.changes.fetch_add(1, Ordering::AcqRel);
-            self.news.notify_one();
-        }
-        Ok(())
-    }
-
-    fn said(&self, described: Described) -> Said {
-        let (theirs, _) = described.theirs(&self.spec);
-        let prints = theirs.into_iter();
-        let prints = prints
-            .map(|tool| (tool.name, print(&tool.definition)))
-            .collect();
-        Said {
-            described: Arc::new(described),
-            prints: Arc::new(prints),
-        }
     }
 
     /// Whether it runs, or is reached, at the moment.

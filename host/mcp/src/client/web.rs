@@ -161,7 +161,8 @@ fn events(response: Response<Body>) -> Events {
 /// The answer to a server that does not know how a conversation of the newer era begins, so that it can be begun in
 /// the older one.
 fn unknown_era(message: &ClientJsonRpcMessage, status: StatusCode) -> Option<ServerJsonRpcMessage> {
-    let refuses = status.is_client_error()
+    // Some fall over what they do not know.
+    let refuses = (status.is_client_error() || status.is_server_error())
         && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     let ClientJsonRpcMessage::Request(request) = message else {
         return None;

@@ -1,0 +1,76 @@
+//! Asking a server what it has: its tools, and what it has beside them.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use mimir_core::ToolError;
+
+use super::{Link, Said, Server};
+use crate::client::described::{Can, Described, print};
+use crate::client::wanted::Kind;
+
+impl Server {
+    /// Asks all of it again, and keeps it.
+    pub(super) async fn look_again(&self, link: &Link) -> Result<(), ToolError> {
+        let abilities = link.abilities();
+        let resources = abilities.resources.filter(|_| self.spec.resources);
+        let can = Can {
+            subscribe: resources
+                .as_ref()
+                .is_some_and(|can| can.subscribe == Some(true)),
+            resources: resources.is_some(),
+            prompts: abilities.prompts.is_some() && self.spec.prompts,
+            complete: abilities.completions.is_some(),
+        };
+        // Who says that it has something else, and no tools, is believed.
+        let tools = match abilities.tools.is_none() && (can.resources || can.prompts) {
+            true => Vec::new(),
+            false => link.list(Kind::Tools, self.spec.start).await?,
+        };
+        let mut described = Described::new(link.server(), tools);
+        described.can = can;
+        for (there, kind, list) in [
+            (can.prompts, Kind::Prompts, &mut described.prompts),
+            (can.resources, Kind::Resources, &mut described.resources),
+            (can.resources, Kind::Templates, &mut described.templates),
+        ] {
+            if !there {
+                continue;
+            }
+            // Its tools are there whatever it says of the rest; some have no templates, and say so by an error.
+            match link.list(kind, self.spec.start).await {
+                Ok(items) => *list = items,
+                Err(error) => {
+                    tracing::info!(server = self.spec.name, %error, "it does not list its {}", kind.key());
+                }
+            }
+        }
+        let text = serde_json::to_string(&described).unwrap_or_default();
+        let now = self.said(described);
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = said
+            .as_ref()
+            .is_some_and(|said| said.described == now.described);
+        if !same {
+            self.deps.store.write(&self.spec.key(), &text);
+            *said = Some(now);
+            drop(said);
+            self.changes.fetch_add(1, Ordering::AcqRel);
+            self.news.notify_one();
+        }
+        Ok(())
+    }
+
+    /// What a server said, with what each of its tools is by that.
+    pub(super) fn said(&self, described: Described) -> Said {
+        let (theirs, _) = described.theirs(&self.spec);
+        let prints = theirs.into_iter();
+        let prints = prints
+            .map(|tool| (tool.name, print(&tool.definition)))
+            .collect();
+        Said {
+            described: Arc::new(described),
+            prints: Arc::new(prints),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The resources of a server that clients watch: it hears of the first who does, and of the last.
+
+use std::sync::{Arc, PoisonError};
+
+use mimir_core::ToolError;
+
+use super::{Link, Server};
+
+impl Server {
+    /// One more watches a resource, or one less: the server hears of the first and of the last.
+    pub(in crate::client) async fn watch(
+        self: &Arc<Self>,
+        uri: &str,
+        more: bool,
+    ) -> Result<(), ToolError> {
+        let (first, last) = {
+            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = watched.entry(uri.to_owned()).or_default();
+            *count = match more {
+                true => *count + 1,
+                false => count.saturating_sub(1),
+            };
+            let left = *count;
+            if left == 0 {
+                watched.remove(uri);
+            }
+            (more && left == 1, !more && left == 0)
+        };
+        if !first && !last {
+            return Ok(());
+        }
+        let told = match self.link().await {
+            Ok(link) => link.watch(uri, more, self.spec.start).await,
+            Err(error) => Err(error),
+        };
+        if told.is_err() && more {
+            let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            watched.remove(uri);
+        }
+        told
+    }
+
+    /// Tells a server that was started again what is watched.
+    pub(super) async fn watch_again(&self, link: &Link) {
+        let watched: Vec<String> = {
+            let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            watched.keys().cloned().collect()
+        };
+        for uri in watched {
+            if let Err(error) = link.watch(&uri, true, self.spec.start).await {
+                tracing::info!(server = self.spec.name, %error, "a resource is not watched any more");
+            }
+        }
+    }
+}
