@@ -12,6 +12,7 @@ use crate::subject::Subject;
 /// Settings with every gate at work: lists, groups, an approval of the tool.
 pub fn settings() -> serde_json::Value {
     json!({
+        "toolDiscovery": "off",
         "policy": {"allow": ["echo", "add"], "deny": ["delete_file"], "groups": {"deny": ["browser"]}},
         "tools": {"echo": {"approval": "auto"}},
     })

@@ -103,6 +103,16 @@ const SHOWN: &[(&str, &str, &str)] = &[
         "a_server_is_told_the_workspace_and_nothing_beside_it_and_where_that_is_set",
     ),
     (
+        "toolDiscovery",
+        "host/mcp/tests/discovery.rs",
+        "tools_are_found_where_that_is_set_or_they_are_many",
+    ),
+    (
+        "toolDiscoveryTokens",
+        "host/mcp/tests/discovery.rs",
+        "tools_are_found_where_that_is_set_or_they_are_many",
+    ),
+    (
         "profile",
         "host/cli/tests/keys.rs",
         "the_profile_chooses_what_models_see",

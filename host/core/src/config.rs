@@ -40,6 +40,10 @@ pub use web_search::{SEARCH_VARIABLE, SearchFields, SearchProvider, WebSearch, W
 pub struct Config {
     /// Which of the overlapping forms of a tool are listed.
     pub profile: Profile,
+    /// Whether agents that speak MCP are shown all tools, or what finds them.
+    pub tool_discovery: Discovery,
+    /// From about how many tokens of definitions on `auto` shows what finds them.
+    pub tool_discovery_tokens: Option<u64>,
     /// Settings of tools: a few for all of them, and one block per tool name.
     pub tools: Tools,
     /// Which tools exist for the agents of this workspace.
@@ -65,6 +69,19 @@ pub struct Config {
     pub approvals: ApprovalSettings,
     /// What the audit log keeps.
     pub audit: AuditSettings,
+}
+
+/// Whether agents are shown all tools, or three that search, describe and call them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Discovery {
+    /// All, as long as they are not too many to read.
+    #[default]
+    Auto,
+    /// All.
+    Off,
+    /// The three.
+    On,
 }
 
 /// Which of the overlapping forms of a tool are listed.

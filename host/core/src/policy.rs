@@ -8,7 +8,8 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use crate::config::{
-    ApprovalDefaults, Config, LimitSettings, NetworkSettings, Profile, ToolSettings, WebSearch,
+    ApprovalDefaults, Config, Discovery, LimitSettings, NetworkSettings, Profile, ToolSettings,
+    WebSearch,
 };
 use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::limits::Limits;
@@ -52,6 +53,9 @@ use danger::Danger;
 use lists::Lists;
 use rules::RuleBook;
 
+/// From about so many tokens of definitions on agents are shown what finds tools: a tenth of what models commonly read.
+const DISCOVERY_TOKENS: u64 = 20_000;
+
 /// What a person and a team have said about tools. Made from a [`Config`], asked by the decide stage.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
@@ -69,6 +73,7 @@ pub struct Policy {
     web_search: Option<WebSearch>,
     longest: Option<Duration>,
     profile: Profile,
+    discovery: (Discovery, Option<u64>),
     lease_days: u32,
     files: Vec<Policy>,
     team: bool,
@@ -137,6 +142,7 @@ impl Policy {
             web_search,
             longest: config.tools.max_execution_time.map(Duration::from_millis),
             profile: config.profile,
+            discovery: (config.tool_discovery, config.tool_discovery_tokens),
             lease_days: config.approvals.lease_days,
             files: Vec::new(),
             team: false,
@@ -175,6 +181,7 @@ impl Policy {
             web_search: together.web_search(),
             longest: together.tools.max_execution_time.map(Duration::from_millis),
             profile: together.profile,
+            discovery: (together.tool_discovery, together.tool_discovery_tokens),
             lease_days: together.approvals.lease_days,
             files,
             ..Self::default()
@@ -219,6 +226,15 @@ impl Policy {
     /// Whether models see it: it can be called, and it is the form of its kind that the profile chooses.
     pub fn is_listed(&self, tool: &Tool) -> bool {
         self.is_shown(tool) && self.refusal(tool).is_none() && !own::is_withdrawn(tool)
+    }
+
+    /// Whether agents are shown what finds tools, in place of tools that take about so many tokens to read.
+    pub fn finds_tools(&self, tokens: u64) -> bool {
+        match self.discovery {
+            (Discovery::Off, _) => false,
+            (Discovery::On, _) => true,
+            (Discovery::Auto, most) => tokens > most.unwrap_or(DISCOVERY_TOKENS),
+        }
     }
 
     /// Whether it is the form of its kind that the profile chooses.

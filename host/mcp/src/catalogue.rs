@@ -8,6 +8,7 @@ use rmcp::model::{ErrorData, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use crate::client::{Library, Servers};
+use crate::discovery;
 
 /// Where a listed tool's `_meta` says what MCP has no words for: its source, group and risk.
 pub const TOOL_META: &str = "mimir/tool";
@@ -19,6 +20,8 @@ const PAGE: usize = 250;
 pub(crate) struct Catalogue {
     world: Arc<World>,
     tools: Vec<Tool>,
+    /// All that there are, where those that are listed only find them.
+    found: Option<Vec<Tool>>,
     /// What servers behind have beside tools.
     pub(crate) library: Library,
 }
@@ -41,7 +44,12 @@ impl Catalogue {
         let listed = listed.filter(|tool| {
             tool.source != Source::Mcp || !readers.iter().any(|name| name == tool.name().as_str())
         });
-        let tools = listed.map(|tool| definition(tool)).collect();
+        let mut tools: Vec<Tool> = listed.map(|tool| definition(tool)).collect();
+        let mut found = None;
+        if world.policy.finds_tools(discovery::tokens(&tools)) {
+            let three = discovery::listed(tools.len());
+            found = Some(std::mem::replace(&mut tools, three));
+        }
         let shows = |name: &str| {
             let tool = world.registry.get(name);
             tool.is_some_and(|tool| world.policy.is_listed(tool))
@@ -49,6 +57,7 @@ impl Catalogue {
         let library = servers.map(|servers| servers.library(shows));
         Self {
             tools,
+            found,
             library: library.unwrap_or_default(),
             world,
         }
@@ -62,13 +71,18 @@ impl Catalogue {
     /// Counts the lists that a client would not see the same as in the other.
     pub(crate) fn count(&self, other: &Self, revision: &mut Revision) -> bool {
         let (ours, theirs) = (&self.library, &other.library);
-        let tools = self.tools != other.tools;
+        let tools = self.tools != other.tools || self.found != other.found;
         let prompts = ours.prompts != theirs.prompts;
         let resources = ours.resources != theirs.resources || ours.templates != theirs.templates;
         revision.tools += u64::from(tools);
         revision.prompts += u64::from(prompts);
         revision.resources += u64::from(resources);
         tools || prompts || resources
+    }
+
+    /// What a call comes to, if tools are found and it is of what finds them.
+    pub(crate) fn find(&self, name: &str, arguments: &JsonObject) -> Option<discovery::Found> {
+        discovery::find(name, arguments, self.found.as_deref()?)
     }
 
     /// A page, and where the next one begins. A cursor is the last name of the page before: it stays good when

@@ -10,6 +10,7 @@
 mod ask;
 mod catalogue;
 pub mod client;
+mod discovery;
 mod http;
 mod logs;
 mod metrics;

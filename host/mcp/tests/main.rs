@@ -8,6 +8,7 @@ mod asking;
 mod behind;
 mod calls;
 mod clients;
+mod discovery;
 mod faults;
 mod kit;
 mod lists;

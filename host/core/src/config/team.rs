@@ -32,6 +32,12 @@ impl Config {
         if sets("profile") {
             self.profile = team.profile;
         }
+        if sets("toolDiscovery") {
+            self.tool_discovery = team.tool_discovery;
+        }
+        if sets("toolDiscoveryTokens") {
+            self.tool_discovery_tokens = team.tool_discovery_tokens;
+        }
         if sets("tools.autoLoadCustomTools") {
             self.tools.auto_load_custom_tools = team.tools.auto_load_custom_tools;
         }

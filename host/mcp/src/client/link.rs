@@ -184,12 +184,13 @@ impl Link {
         let hearing = Hearing(Arc::clone(&ears));
         let begun = serve_client_with_lifecycle(hearing, transport, lifecycle).await;
         let running: RunningService<RoleClient, Hearing> = begun.map_err(|error| {
-            // Some answer what they do not know with a result that is none.
-            let refused = matches!(
-                error,
+            // Some answer what they do not know with a result that is none, and some with nothing at all.
+            let refused = match &error {
                 ClientInitializeError::JsonRpcError(_)
-                    | ClientInitializeError::ExpectedInitResult(_)
-            );
+                | ClientInitializeError::ExpectedInitResult(_) => true,
+                ClientInitializeError::ConnectionClosed(_) => era == Era::Discovery,
+                _ => false,
+            };
             let words = visible(prefix(&error.to_string(), WORDS_MOST));
             let error = end.error(&format!("did not begin as the protocol has it: {words}"));
             match refused {

@@ -15,6 +15,7 @@ use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
 use crate::ask::{self, Key, Parked};
+use crate::discovery::Found;
 use crate::logs;
 use crate::progress::{Ear, Heard, Question};
 use crate::result;
@@ -68,8 +69,18 @@ impl Session {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let tool = request.name.into_owned();
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let mut tool = request.name.into_owned();
+        let mut arguments = request.arguments.unwrap_or_default();
+        match self.server.catalogue().find(&tool, &arguments) {
+            Some(Found::Answer(answer)) => return Ok(answer.into()),
+            // From here on it is that call, and no other.
+            Some(Found::Call {
+                name,
+                arguments: inner,
+            }) => (tool, arguments) = (name, inner),
+            None => {}
+        }
+        let arguments = Value::Object(arguments);
         let answers = Answers {
             state: request.request_state,
             responses: request.input_responses,

@@ -128,6 +128,12 @@ impl Room {
         Self::with_patience(tools, Duration::from_secs(60))
     }
 
+    /// Puts other tools in place, under these settings.
+    pub fn replace_under(&self, tools: Vec<Tool>, settings: Value) {
+        self.pipeline.replace(world_under(tools, settings));
+        self.server.refresh();
+    }
+
     /// Puts other tools in place.
     pub fn replace(&self, tools: Vec<Tool>) {
         self.pipeline.replace(world(tools));
@@ -165,7 +171,11 @@ impl Room {
 }
 
 fn world(tools: Vec<Tool>) -> World {
-    let config = serde_json::from_value(json!({})).unwrap();
+    world_under(tools, json!({}))
+}
+
+fn world_under(tools: Vec<Tool>, settings: Value) -> World {
+    let config = serde_json::from_value(settings).unwrap();
     World {
         registry: Registry::new(tools, vec![]),
         policy: Policy::new(&config, "config.yml").unwrap(),

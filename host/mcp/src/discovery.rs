@@ -1,0 +1,171 @@
+//! Many tools, found one by one: three tools that search, describe and call stand in the list in place of all.
+//!
+//! What they find is what would be listed. A call through them is the same call of the same tool, at the same gates.
+//!
+//! Never here: a tool that is not listed, or a call of its own.
+
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+/// What stands in the list.
+const SEARCH: &str = "mimir_search_tools";
+const DESCRIBE: &str = "mimir_describe_tool";
+const CALL: &str = "mimir_call_tool";
+
+/// Tools that a search finds at most, and characters of each description.
+const FOUND_MOST: usize = 20;
+const WORDS_MOST: usize = 200;
+
+/// Bytes of a definition that are about a token.
+const TOKEN: usize = 4;
+
+/// About how many tokens it takes to read these.
+pub(crate) fn tokens(tools: &[Tool]) -> u64 {
+    let bytes = tools.iter().map(|tool| {
+        let text = serde_json::to_string(tool);
+        text.map_or(0, |text| text.len())
+    });
+    (bytes.sum::<usize>() / TOKEN) as u64
+}
+
+/// The three.
+pub(crate) fn listed(count: usize) -> Vec<Tool> {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let tool = |name: &'static str, description: String, schema: Value, reads: bool| {
+        let schema = match schema {
+            Value::Object(schema) => schema,
+            _ => JsonObject::new(),
+        };
+        let hints =
+            ToolAnnotations::from_raw(None, Some(reads), Some(!reads), Some(reads), Some(!reads));
+        Tool::new(name, description, schema).with_annotations(hints)
+    };
+    // In the order of their names, as all lists are.
+    vec![
+        tool(
+            CALL,
+            format!(
+                "Calls a tool that `{SEARCH}` has found, with arguments as `{DESCRIBE}` has them."
+            ),
+            json!({"type": "object", "required": ["name"], "additionalProperties": false, "properties": {
+                "name": text("The tool's name."),
+                "arguments": {"type": "object", "description": "The tool's own arguments."}}}),
+            false,
+        ),
+        tool(
+            DESCRIBE,
+            "Describes a tool: what it does, and the schema of its arguments.".to_owned(),
+            json!({"type": "object", "required": ["name"], "additionalProperties": false,
+                "properties": {"name": text("The tool's name.")}}),
+            true,
+        ),
+        tool(
+            SEARCH,
+            format!(
+                "Finds tools among {count}, by words of what they do. Look here before you say that something cannot be done."
+            ),
+            json!({"type": "object", "required": ["query"], "additionalProperties": false,
+                "properties": {"query": text("Some words, such as `send mail`; none finds the first ones.")}}),
+            true,
+        ),
+    ]
+}
+
+/// What a call of one of the three comes to.
+pub(crate) enum Found {
+    /// An answer from the list alone.
+    Answer(CallToolResult),
+    /// The call that is meant.
+    Call { name: String, arguments: JsonObject },
+}
+
+/// What this call comes to; nothing if it is of none of the three. `all` is what is found.
+pub(crate) fn find(name: &str, arguments: &JsonObject, all: &[Tool]) -> Option<Found> {
+    let word = |key: &str| arguments.get(key).and_then(Value::as_str);
+    let wants = |key: &str| {
+        let words = format!("`{name}` wants `{key}`, a text [INVALID_INPUT]");
+        Found::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
+    };
+    Some(match name {
+        SEARCH => match word("query") {
+            Some(query) => Found::Answer(search(query, all)),
+            None => wants("query"),
+        },
+        DESCRIBE => match word("name") {
+            Some(wanted) => Found::Answer(describe(wanted, all)),
+            None => wants("name"),
+        },
+        CALL => match (word("name"), arguments.get("arguments")) {
+            // Through itself nothing is called.
+            (Some(SEARCH | DESCRIBE | CALL) | None, _) => wants("name"),
+            (Some(wanted), None) => Found::Call {
+                name: wanted.to_owned(),
+                arguments: JsonObject::new(),
+            },
+            (Some(wanted), Some(Value::Object(arguments))) => Found::Call {
+                name: wanted.to_owned(),
+                arguments: arguments.clone(),
+            },
+            (Some(_), Some(_)) => {
+                let words = "`arguments` is an object [INVALID_INPUT]";
+                Found::Answer(CallToolResult::error(vec![ContentBlock::text(words)]))
+            }
+        },
+        _ => return None,
+    })
+}
+
+fn search(query: &str, all: &[Tool]) -> CallToolResult {
+    let query = query.to_lowercase();
+    let words: Vec<&str> = query
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let mut scored: Vec<(usize, &Tool)> = all
+        .iter()
+        .map(|tool| (score(tool, &words), tool))
+        .filter(|(score, _)| *score > 0 || words.is_empty())
+        .collect();
+    // Sorting keeps the order of those that are as good.
+    scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    let count = scored.len();
+    let found: Vec<Value> = scored
+        .iter()
+        .take(FOUND_MOST)
+        .map(|(_, tool)| {
+            let words = tool.description.as_deref().unwrap_or_default();
+            let words = mimir_core::text::prefix(words, WORDS_MOST);
+            json!({"name": tool.name, "description": words})
+        })
+        .collect();
+    let found = json!({"tools": found, "found": count, "of": all.len()});
+    CallToolResult::success(vec![ContentBlock::text(found.to_string())])
+}
+
+/// How well a tool fits: a word of its name is worth more than one of what it does.
+fn score(tool: &Tool, words: &[&str]) -> usize {
+    let name = tool.name.to_lowercase();
+    let title = tool.title.as_deref().unwrap_or_default().to_lowercase();
+    let about = tool
+        .description
+        .as_deref()
+        .unwrap_or_default()
+        .to_lowercase();
+    let each = words.iter().map(|word| {
+        let named = name.split('_').any(|part| part == *word);
+        8 * usize::from(named)
+            + 4 * usize::from(name.contains(word))
+            + 2 * usize::from(title.contains(word))
+            + usize::from(about.contains(word))
+    });
+    each.sum()
+}
+
+fn describe(name: &str, all: &[Tool]) -> CallToolResult {
+    let Some(tool) = all.iter().find(|tool| tool.name == name) else {
+        let words = format!("there is no tool of this name; `{SEARCH}` finds some [NOT_FOUND]");
+        return CallToolResult::error(vec![ContentBlock::text(words)]);
+    };
+    let text = serde_json::to_string(tool).unwrap_or_default();
+    CallToolResult::success(vec![ContentBlock::text(text)])
+}
