@@ -74,6 +74,8 @@ impl Reads {
                 open_world: true,
             },
             needs: Needs::default(),
+            // Like the tools of the server: what the settings say of all tools stands.
+            silent: true,
         })
     }
 
