@@ -11,6 +11,7 @@ pub mod audit;
 pub mod backend;
 pub mod call;
 pub mod clock;
+pub mod code;
 pub mod command;
 pub mod config;
 pub mod decision;
