@@ -33,6 +33,10 @@ use crate::tls::{Roots, Tls};
 use crate::upload::{BoxError, Upload};
 use crate::uri::wire;
 
+mod tunnel;
+
+pub(crate) use tunnel::Tunnel;
+
 /// Connections of one origin that wait for the next request, and for how long. A tool that sends one request after the
 /// other needs one; more would keep servers busy for nothing.
 const IDLE: usize = 8;

@@ -54,7 +54,7 @@ impl Connector {
     }
 }
 
-fn unreachable(target: &Target, error: &io::Error) -> Error {
+pub(crate) fn unreachable(target: &Target, error: &io::Error) -> Error {
     let origin = target.origin().to_string();
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Error::Refused { origin },

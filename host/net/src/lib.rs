@@ -5,8 +5,10 @@
 //! address that was judged, with the name kept for TLS and `Host`; secrets in place of their placeholders ([`Swap`]).
 //! [`Client::fetch`] takes each redirect the same way again.
 //!
+//! [`Proxy`] is the same way for programs that are not ours: what they ask it for goes through a client.
+//!
 //! What to reach is judged by [`mimir_core::network`]; this crate sees to it that nothing else is reached: not by an
-//! address in the URL, a second lookup, a redirect, a proxy of the environment (there is none), or a connection that was
+//! address in the URL, a second lookup, a redirect, a proxy of the environment (it is not asked), or a connection that was
 //! opened under a policy which no longer holds ([`Guard`]).
 //!
 //! Never here: which tool may reach what, how a person is asked, where secrets are kept, cookies, caches, and HTML.
@@ -42,6 +44,7 @@ mod guard;
 pub mod headers;
 mod hold;
 mod limits;
+mod proxy;
 mod redirect;
 mod resolver;
 mod secrets;
@@ -57,6 +60,7 @@ pub use error::{Error, Stage};
 pub use fetch::Fetched;
 pub use guard::Guard;
 pub use limits::Limits;
+pub use proxy::{Proxy, Refused};
 pub use resolver::{Resolver, System};
 pub use secrets::Swap;
 pub use tls::Roots;

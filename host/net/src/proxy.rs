@@ -1,0 +1,263 @@
+//! The way out for programs that are not ours: a proxy that speaks HTTP/1.1, for one command.
+//!
+//! A request in the clear is a request of the client like any other, with its real method and address. `CONNECT` is
+//! judged by host and port, which is all that is seen of it. Each is judged by itself, and what is refused is told in the
+//! answer, so that the program says it to whoever reads its output.
+//!
+//! Never here: where it listens, and who may use it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::upgrade;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use mimir_core::Code;
+use mimir_core::backend::BoxFuture;
+use mimir_core::network::Target;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+
+use crate::client::{Client, Tunnel};
+use crate::error::Error;
+
+/// Hears of a request that the policy refused before the gate was asked, or after: for an address that its name leads
+/// to.
+pub trait Refused: Send + Sync {
+    /// Where it would have gone, how, and why it does not. Gives what the program is told.
+    fn refused<'a>(
+        &'a self,
+        target: &'a Target,
+        method: &'a Method,
+        error: Error,
+    ) -> BoxFuture<'a, Error>;
+}
+
+/// Serves connections of one command.
+#[derive(Clone)]
+pub struct Proxy {
+    client: Client,
+    refused: Arc<dyn Refused>,
+}
+
+impl std::fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Proxy")
+    }
+}
+
+/// How long the head of a request may take to come. It comes from the same machine.
+const HEAD: Duration = Duration::from_secs(30);
+
+/// Bytes of the head of a request.
+const HEAD_MOST: usize = 64 << 10;
+
+/// What belongs to one connection and not to the request (RFC 9110 section 7.6.1), beside what `Connection` names.
+const OF_CONNECTION: [HeaderName; 8] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+type Body = UnsyncBoxBody<Bytes, Error>;
+
+/// A tunnel that was let, and the connection that it is for.
+type Opened = (Tunnel, upgrade::OnUpgrade);
+
+impl Proxy {
+    /// A proxy over this client, whose gate is asked about each request.
+    pub fn new(client: Client, refused: Arc<dyn Refused>) -> Self {
+        Self { client, refused }
+    }
+
+    /// Serves one connection to its end. Dropping the future ends it, with what goes through it.
+    pub async fn serve(&self, io: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
+        let (opened, mut open) = mpsc::unbounded_channel::<Opened>();
+        let service = service_fn(move |request| {
+            let (proxy, opened) = (self.clone(), opened.clone());
+            async move { Ok::<_, Infallible>(proxy.answer(request, &opened).await) }
+        });
+        let mut server = http1::Builder::new();
+        server
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .max_buf_size(HEAD_MOST)
+            .preserve_header_case(true);
+        let serving = server
+            .serve_connection(TokioIo::new(io), service)
+            .with_upgrades();
+        // A tunnel begins when the connection is no longer one of HTTP.
+        let tunnels = async {
+            while let Some((tunnel, upgrade)) = open.recv().await {
+                let Ok(inside) = upgrade.await else { continue };
+                if let Err(error) = tunnel.carry(TokioIo::new(inside)).await {
+                    tracing::debug!(%error, "a tunnel of a command was ended");
+                }
+            }
+        };
+        let (served, ()) = tokio::join!(serving, tunnels);
+        if let Err(error) = served {
+            tracing::debug!(%error, "a connection of a command to its proxy was ended");
+        }
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        opened: &mpsc::UnboundedSender<Opened>,
+    ) -> Response<Body> {
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let answer = match method == Method::CONNECT {
+            true => self.connect(request, opened).await,
+            false => self.forward(request).await,
+        };
+        let error = match answer {
+            Ok(answer) => return answer,
+            Err(error) => error,
+        };
+        let blocked = matches!(error, Error::Blocked(_) | Error::BlockedAddress(_));
+        match target(&method, &uri) {
+            Ok(target) if blocked => told(&self.refused.refused(&target, &method, error).await),
+            _ => told(&error),
+        }
+    }
+
+    async fn connect(
+        &self,
+        request: Request<Incoming>,
+        opened: &mpsc::UnboundedSender<Opened>,
+    ) -> Result<Response<Body>, Error> {
+        let target = target(request.method(), request.uri())?;
+        let tunnel = self.client.tunnel(target).await?;
+        // Whoever receives it ends after this connection does.
+        let _ = opened.send((tunnel, upgrade::on(request)));
+        Ok(Response::new(nothing()))
+    }
+
+    async fn forward(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Error> {
+        let to = target(request.method(), request.uri())?;
+        *request.uri_mut() = crate::uri(&to.to_string())?;
+        strip(request.headers_mut());
+        // The client says it, from where the request really goes.
+        request.headers_mut().remove(header::HOST);
+        let mut answer = self.client.send(request).await?;
+        strip(answer.headers_mut());
+        Ok(answer.map(BodyExt::boxed_unsync))
+    }
+}
+
+/// Where a request to a proxy goes.
+fn target(method: &Method, uri: &Uri) -> Result<Target, Error> {
+    if *method == Method::CONNECT {
+        let authority = uri
+            .authority()
+            .filter(|authority| authority.port().is_some());
+        let authority = authority.ok_or_else(|| {
+            Error::InvalidRequest("a tunnel needs a host and a port: CONNECT HOST:PORT".to_owned())
+        })?;
+        return Ok(Target::parse(&format!("https://{authority}/"))?);
+    }
+    if uri.authority().is_none() {
+        let message = "this is a proxy, and the request names no host; set it as one of the program's settings";
+        return Err(Error::InvalidRequest(message.to_owned()));
+    }
+    Ok(Target::parse(&uri.to_string())?)
+}
+
+/// Takes out what is between the program and this proxy alone.
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&OF_CONNECTION) {
+        headers.remove(name);
+    }
+}
+
+fn nothing() -> Body {
+    Empty::new()
+        .map_err(|never: Infallible| match never {})
+        .boxed_unsync()
+}
+
+/// A refusal as the program and its reader see it.
+fn told(error: &Error) -> Response<Body> {
+    let status = match error.code() {
+        Code::PolicyDenied | Code::ApprovalDenied | Code::PermissionDenied => StatusCode::FORBIDDEN,
+        Code::InvalidInput => StatusCode::BAD_REQUEST,
+        Code::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        Code::LimitExceeded => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    let text = format!(
+        "mimir: {}: {}\n",
+        error.code(),
+        mimir_core::text::visible(&error.to_string())
+    );
+    let body = Full::from(text).map_err(|never: Infallible| match never {});
+    let mut answer = Response::new(body.boxed_unsync());
+    *answer.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    answer.headers_mut().insert(header::CONTENT_TYPE, plain);
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_request_goes_is_read_from_what_it_names() {
+        let of = |method: &Method, uri: &str| target(method, &uri.parse().unwrap());
+        let tunnel = of(&Method::CONNECT, "a.example:8443").unwrap();
+        assert_eq!(
+            (tunnel.host().to_string(), tunnel.port()),
+            ("a.example".to_owned(), 8443)
+        );
+        assert_eq!(
+            of(&Method::CONNECT, "0x7f.1:80")
+                .unwrap()
+                .host()
+                .to_string(),
+            "127.0.0.1"
+        );
+        assert!(of(&Method::CONNECT, "a.example").is_err());
+        assert!(of(&Method::GET, "/path").is_err());
+        assert!(of(&Method::GET, "http://user@a.example/").is_err());
+        let plain = of(&Method::GET, "http://a.example/x?y").unwrap();
+        assert_eq!(plain.to_string(), "http://a.example/x?y");
+    }
+
+    #[test]
+    fn what_belongs_to_the_connection_stays_here() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Mine"),
+            ("x-mine", "1"),
+            ("proxy-authorization", "Basic x"),
+            ("te", "gzip"),
+            ("accept", "*/*"),
+        ] {
+            headers.insert(name, value.parse().unwrap());
+        }
+        strip(&mut headers);
+        assert_eq!(headers.len(), 1, "{headers:?}");
+    }
+}
