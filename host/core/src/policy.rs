@@ -37,7 +37,7 @@ mod spelling;
 mod team;
 mod ways;
 
-pub(crate) use forms::same_as;
+pub(crate) use forms::{called, same_as};
 pub(crate) use links::Links;
 pub(crate) use own::{own_word, trust};
 pub(crate) use ways::{GRANT, ways};

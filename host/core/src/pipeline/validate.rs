@@ -105,12 +105,12 @@ impl Checked {
 
 pub(super) fn validate(
     road: &Road<'_>,
-    call: Call,
+    mut call: Call,
     trail: &mut Trail,
 ) -> Result<Box<Checked>, ToolError> {
     let world = road.world;
     let depth = call.depth();
-    let tool = Arc::clone(world.registry.find(&call.tool)?);
+    let tool = policy::called(&world.registry, &call.tool, &mut call.arguments)?;
     let same = policy::same_as(&tool, &call.arguments);
     let same = same.and_then(|name| world.registry.get(name).cloned());
     let logs = world.policy.logs_arguments(&tool, same.as_deref());

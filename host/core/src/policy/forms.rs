@@ -1,9 +1,16 @@
 //! The overlapping forms of the built-in tools: one that does several operations, and one tool for each of
 //! these. What is said about the one tool holds for the operation too.
+//!
+//! The operations of `git` have names of their own as well, for calls alone: a rule about `git_status` would be one about
+//! all of `git`, and allow what nobody meant.
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::config::Profile;
+use crate::error::{Code, ToolError};
+use crate::registry::Registry;
 use crate::tool::{Source, Tool};
 
 /// The tool of several operations.
@@ -37,4 +44,88 @@ pub(crate) fn same_as(tool: &Tool, arguments: &Value) -> Option<&'static str> {
     let operation = arguments["operation"].as_str()?;
     let found = OPERATIONS.iter().find(|(name, _)| *name == operation);
     found.map(|(_, fine)| *fine)
+}
+
+/// The tool whose operations are called by names of their own.
+const GIT: &str = "git";
+
+/// The tool that a call means, which has its operation among the arguments where the name has said it.
+pub(crate) fn called(
+    registry: &Registry,
+    name: &str,
+    arguments: &mut Value,
+) -> Result<Arc<Tool>, ToolError> {
+    let found = registry.find(name).map(Arc::clone);
+    let operation = name
+        .strip_prefix(GIT)
+        .and_then(|rest| rest.strip_prefix('_'));
+    let (Err(_), Some(operation), Some(tool)) = (&found, operation, registry.get(GIT)) else {
+        return found;
+    };
+    let Some(given) = arguments.as_object_mut() else {
+        return found;
+    };
+    if tool.source != Source::BuiltIn || !operations(tool).iter().any(|known| known == operation) {
+        return found;
+    }
+    let said = given.entry("operation").or_insert_with(|| operation.into());
+    if said != operation {
+        let message =
+            format!("`{name}` is the operation `{operation}`, and the arguments name another");
+        return Err(ToolError::new(Code::InvalidInput, message));
+    }
+    Ok(Arc::clone(tool))
+}
+
+/// What the schema has for the argument `operation`.
+fn operations(tool: &Tool) -> Vec<Value> {
+    let schema = tool.definition.input_schema.to_value();
+    let operation = &schema["properties"]["operation"];
+    let each = operation["oneOf"].as_array().into_iter().flatten();
+    let each = each.map(|one| one["const"].clone());
+    let list = operation["enum"].as_array().into_iter().flatten().cloned();
+    list.chain(each).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::pipeline::tests::tool;
+    use crate::schema::Schema;
+
+    fn registry(source: Source) -> Registry {
+        let mut git = tool(GIT);
+        git.source = source;
+        git.definition.input_schema = Schema::parse(
+            r#"{"type": "object", "properties": {"operation": {"enum": ["status", "commit"]}}}"#,
+        )
+        .unwrap();
+        Registry::new(vec![git], Vec::new())
+    }
+
+    #[test]
+    fn an_operation_is_called_by_a_name_of_its_own() {
+        let registry = registry(Source::BuiltIn);
+        let mut arguments = json!({"args": ["--short"]});
+        let tool = called(&registry, "git_status", &mut arguments).unwrap();
+        assert_eq!(tool.name().as_str(), GIT);
+        assert_eq!(
+            arguments,
+            json!({"args": ["--short"], "operation": "status"})
+        );
+        for name in ["git_push", "git_", "status", "github"] {
+            let error = called(&registry, name, &mut json!({})).unwrap_err();
+            assert_eq!(error.code, Code::NotFound, "{name}");
+        }
+        let other = called(&registry, "git_status", &mut json!({"operation": "commit"}));
+        assert_eq!(other.unwrap_err().code, Code::InvalidInput);
+    }
+
+    #[test]
+    fn a_tool_of_somebody_else_has_no_such_names() {
+        let registry = registry(Source::Custom);
+        assert!(called(&registry, "git_status", &mut json!({})).is_err());
+    }
 }
