@@ -270,7 +270,7 @@ const SHOWN: &[(&str, &str, &str)] = &[
     (
         "sandbox.networkAccess",
         "host/cli/tests/sandbox.rs",
-        "the_network_is_not_reached_and_not_promised",
+        "the_network_is_reached_by_a_proxy_alone_and_only_if_it_is_let",
     ),
     (
         "sandbox.maxMemoryMb",
@@ -291,6 +291,11 @@ const SHOWN: &[(&str, &str, &str)] = &[
         "sandbox.image",
         "host/cli/tests/sandbox.rs",
         "what_only_containers_have_is_refused_elsewhere",
+    ),
+    (
+        "sandbox.images.*",
+        "host/cli/tests/code.rs",
+        "a_container_has_the_image_of_the_language_or_says_what_is_missing",
     ),
     (
         "sandbox.socket",

@@ -118,12 +118,64 @@ fn what_is_mounted_is_seen() {
 }
 
 #[test]
-fn the_network_is_not_reached_and_not_promised() {
+fn the_network_is_reached_by_a_proxy_alone_and_only_if_it_is_let() {
+    use std::io::{Read, Write};
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(
+                b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello",
+            );
+        }
+    });
     let local = "grep -c : /proc/net/dev";
     let own = Place::with("sandbox: {networkAccess: false}").output(local);
     assert_eq!(own.trim(), "1", "its own loopback");
-    let asked = Place::with("sandbox: {networkAccess: true}");
-    assert_eq!(asked.refusal("echo x"), "UNAVAILABLE");
+    let get = |url: String| {
+        format!(
+            "python3 -c 'import urllib.request, urllib.error
+try: print(urllib.request.urlopen(\"{url}\", timeout=20).read().decode())
+except urllib.error.HTTPError as e: print(e.code, e.read().decode())
+except OSError as e: print(\"none\")'"
+        )
+    };
+    let site = get(format!("http://site.test:{port}/"));
+    let lets = format!(
+        "network: {{allowedHosts: ['site.test:{port}'], hosts: {{site.test: [127.0.0.1]}}}}\n"
+    );
+    let let_in = Place::with(&format!("{lets}sandbox: {{networkAccess: true}}"));
+    assert_eq!(let_in.output(local).trim(), "1", "its own loopback");
+    assert_eq!(let_in.output(&site).trim(), "hello");
+    // It is on record, as any request is.
+    let record = let_in.path().join("work/.mimir/state/audit.jsonl");
+    let record = std::fs::read_to_string(record).unwrap();
+    assert!(
+        record.contains(&format!("GET http://site.test:{port}")),
+        "{record}"
+    );
+    assert_eq!(
+        Place::with(&lets).output(&site).trim(),
+        "none",
+        "not asked for"
+    );
+
+    let unlet = let_in.output(
+        &get(format!("http://127.0.0.1:{port}/"))
+            .replace("python3", "env no_proxy= NO_PROXY= python3"),
+    );
+    assert!(unlet.starts_with("403 mimir: "), "{unlet}");
+    // Nobody is there to say yes.
+    let arguments = json!({ "command": get(format!("http://other.test:{port}/")) }).to_string();
+    let listed = Place::with(&format!(
+        "{lets}sandbox: {{networkAccess: true}}\nexecApprovals: {{mode: full}}"
+    ));
+    let (_, said) = listed.mimir(&["call", "--approve", "never", "exec", &arguments]);
+    let out = said["structured"]["stdout"].as_str().unwrap();
+    assert!(out.starts_with("403 mimir: APPROVAL_DENIED"), "{said:#}");
 }
 
 #[test]

@@ -13,6 +13,11 @@ use crate::command::Finished;
 use crate::error::{Code, ToolError};
 use crate::pipeline::Approved;
 
+mod snippet;
+
+pub(crate) use snippet::command_of;
+pub use snippet::{Request, Way};
+
 /// A language that code is in.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,

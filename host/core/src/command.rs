@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::backend::BoxFuture;
 use crate::call::Observer;
+use crate::code::Language;
 use crate::error::{Code, ToolError};
 use crate::pipeline::Permitted;
 
@@ -41,6 +42,20 @@ pub struct Command {
     pub stdin: Vec<u8>,
     /// How long it may run; the call's own limit holds all the same.
     pub timeout: Option<Duration>,
+    /// In which of the sandboxes that the settings let.
+    pub place: Place,
+}
+
+/// Where a command runs. What it may do is judged the same wherever that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Place {
+    /// In the sandbox of commands.
+    #[default]
+    Usual,
+    /// Likewise, but with the programs of this machine, which a container does not have.
+    Machine,
+    /// In a container of the image that the settings have for code of this language.
+    Container(Language),
 }
 
 /// A program as it was read: every simple command in it, wherever it stands.
@@ -170,6 +185,17 @@ pub trait Runner: Send + Sync {
 
     /// Where commands see the workspace: an absolute path, with `/` between components and none at its end.
     fn root(&self) -> Option<&str>;
+
+    /// The name of the sandbox that a command would run in there. Why not, if there is none, or if the programs of this
+    /// machine are those that it has and `program` is none of them. Of what is in an image nothing is known here.
+    fn offers<'a>(
+        &'a self,
+        place: Place,
+        program: &'a str,
+    ) -> BoxFuture<'a, Result<&'static str, ToolError>> {
+        let _ = (place, program);
+        Box::pin(std::future::ready(Err(unavailable())))
+    }
 
     /// Runs a command to its end. Dropping the future kills it and all that it started.
     fn run(

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
-use mimir_core::command::{Command, Program};
+use mimir_core::command::{Command, Place, Program};
 use mimir_core::launch::{Hold, Launch, Launched, Launcher};
 use mimir_core::{Code, ToolError};
 
-use crate::run::guard::{Guard, Made};
+use crate::run::guard::{Breach, Guard, Made};
 use crate::runner::Ready;
 use crate::sandbox::{Fault, Handle, choose};
 
@@ -39,13 +39,15 @@ impl Programs {
             environment: launch.environment,
             stdin: Vec::new(),
             timeout: None,
+            place: Place::Usual,
         })?;
         let sandbox = ready.sandbox();
-        let guard = match sandbox.shields() {
+        let mut guard = match sandbox.shields() {
             true => Guard::new(&spec.workspace, &spec.shield),
             false => Guard::idle(),
         };
         let child = sandbox.start(&spec).await?;
+        guard.watch(child.covered);
         Ok(Launched {
             stdin: child.stdin,
             stdout: child.stdout,
@@ -53,7 +55,7 @@ impl Programs {
             hold: Box::new(Watched {
                 handle: child.handle,
                 guard,
-                made: None,
+                breach: None,
             }),
         })
     }
@@ -69,7 +71,7 @@ impl Launcher for Programs {
 struct Watched {
     handle: Box<dyn Handle>,
     guard: Guard,
-    made: Option<Made>,
+    breach: Option<Breach>,
 }
 
 impl Hold for Watched {
@@ -81,15 +83,15 @@ impl Hold for Watched {
                 tokio::select! {
                     exit = self.handle.wait() => {
                         let exit = exit?;
-                        self.made = self.made.take().or_else(|| self.guard.look());
-                        return match &self.made {
-                            Some(made) => Err(refused(made)),
+                        self.breach = self.breach.take().or_else(|| self.guard.look());
+                        return match &self.breach {
+                            Some(breach) => Err(refused(breach)),
                             None => Ok(exit.code),
                         };
                     }
-                    _ = look.tick(), if self.made.is_none() => {
-                        self.made = self.guard.look();
-                        if self.made.is_some() {
+                    _ = look.tick(), if self.breach.is_none() => {
+                        self.breach = self.guard.look();
+                        if self.breach.is_some() {
                             self.handle.kill().await;
                         }
                     }
@@ -107,9 +109,19 @@ impl Hold for Watched {
     }
 }
 
-fn refused(made: &Made) -> ToolError {
-    let Made { path, rule, kept } = made;
-    let message =
-        format!("it was stopped: it made `{path}`, which {rule}; what it made is now `{kept}`");
-    ToolError::new(Code::PermissionDenied, message)
+fn refused(breach: &Breach) -> ToolError {
+    let (code, message) = match breach {
+        Breach::Made(Made { path, rule, kept }) => (
+            Code::PermissionDenied,
+            format!("it was stopped: it made `{path}`, which {rule}; what it made is now `{kept}`"),
+        ),
+        Breach::Uncovered(path) => (
+            Code::Unavailable,
+            format!(
+                "it was stopped: `{path}`, which it may not change or read, was replaced by another program while it ran; \
+                 the next call starts it again"
+            ),
+        ),
+    };
+    ToolError::new(code, message)
 }

@@ -4,6 +4,8 @@
 
 mod jobs;
 mod launcher;
+mod outside;
+mod place;
 pub mod run;
 mod runner;
 pub mod sandbox;

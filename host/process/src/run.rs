@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::sandbox::{Child, Exit, Fault, Sandbox, Spec, Stopped};
-use guard::Guard;
+use guard::{Breach, Guard};
 pub(crate) use lines::Lines;
 use output::Kept;
 pub(crate) use tail::Tail;
@@ -97,8 +97,8 @@ enum Why {
     Time,
     /// Somebody asked for it.
     Asked,
-    /// It made something that it may not make.
-    Shielded(guard::Made),
+    /// It made something that it may not make, or could change something that it may not change.
+    Shielded(Breach),
 }
 
 /// A command that runs. Dropping it kills it and all that it started.
@@ -122,12 +122,14 @@ impl Running {
     /// Starts a command.
     pub(crate) async fn begin(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Self, Fault> {
         let begun = Instant::now();
-        let guard = match sandbox.shields() {
+        let mut guard = match sandbox.shields() {
             true => Guard::new(&spec.workspace, &spec.shield),
             false => Guard::idle(),
         };
+        let mut child = sandbox.start(spec).await?;
+        guard.watch(std::mem::take(&mut child.covered));
         Ok(Self {
-            child: sandbox.start(spec).await?,
+            child,
             outputs: Outputs::new(spec.keep),
             guard,
             phase: Phase::Runs,
@@ -254,10 +256,10 @@ impl Running {
         if matches!(self.stopped, Some(Why::Shielded(_))) {
             return false;
         }
-        let Some(made) = self.guard.look() else {
+        let Some(breach) = self.guard.look() else {
             return false;
         };
-        self.stopped = Some(Why::Shielded(made));
+        self.stopped = Some(Why::Shielded(breach));
         true
     }
 
@@ -273,7 +275,11 @@ impl Running {
         };
         match self.stopped {
             Some(Why::Time) => Err(Fault::Timeout(stopped(0, finished))),
-            Some(Why::Shielded(made)) => Err(Fault::Shielded {
+            Some(Why::Shielded(Breach::Uncovered(path))) => Err(Fault::Uncovered {
+                path,
+                stopped: stopped(0, finished),
+            }),
+            Some(Why::Shielded(Breach::Made(made))) => Err(Fault::Shielded {
                 path: made.path,
                 rule: made.rule,
                 kept: made.kept,

@@ -1,20 +1,24 @@
 //! The port to commands: what was permitted is run in a sandbox, in the foreground or in the background.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::call::Observer;
-use mimir_core::command::{Command, Finished, Job, JobId, Owner, Piece, Program, Runner, Script};
+use mimir_core::command::{
+    Command, Finished, Job, JobId, Owner, Piece, Place, Program, Runner, Script,
+};
 use mimir_core::config::SandboxSettings;
 use mimir_core::needs::Access;
 use mimir_core::pipeline::Permitted;
 
 use crate::jobs::Jobs;
+use crate::outside;
+use crate::place;
 use crate::run::{Lines, run};
-use crate::sandbox::{Chosen, Fault, Reach, Sandbox, Spec, choose};
+use crate::sandbox::{Chosen, Fault, Network, Reach, Sandbox, Spec, choose};
 use crate::shell;
 
 /// Bytes that are kept of each output of a command. A model is shown a tenth of that, and a person reads less.
@@ -28,7 +32,10 @@ pub struct Commands {
     settings: SandboxSettings,
     /// The workspace as text.
     root: OnceLock<Option<String>>,
-    ready: OnceLock<Ready>,
+    /// By the place that commands have asked for.
+    ready: Mutex<Vec<(Place, Arc<Ready>)>>,
+    /// Held by whoever chooses one.
+    choosing: tokio::sync::Mutex<()>,
     jobs: Jobs,
 }
 
@@ -46,19 +53,45 @@ impl Commands {
             workspace: workspace.into(),
             settings,
             root: OnceLock::new(),
-            ready: OnceLock::new(),
+            ready: Mutex::default(),
+            choosing: tokio::sync::Mutex::default(),
             jobs: Jobs::default(),
         }
     }
 
     /// Only one that is to be had is kept: what was in the way, as an image that was not there, may be gone by the next
     /// command.
-    fn ready(&self) -> Result<&Ready, ToolError> {
-        if let Some(ready) = self.ready.get() {
+    async fn ready(&self, place: Place) -> Result<Arc<Ready>, Fault> {
+        if let Some(ready) = self.known(place) {
             return Ok(ready);
         }
-        let ready = Ready::new(&self.workspace, choose(&self.settings)?)?;
-        Ok(self.ready.get_or_init(|| ready))
+        // Two at once would make two sandboxes of one kind, each with control groups or containers of its own.
+        let _turn = self.choosing.lock().await;
+        if let Some(ready) = self.known(place) {
+            return Ok(ready);
+        }
+        let settings = place::settings(&self.settings, place)?;
+        let workspace = self.workspace.clone();
+        // A command is tried out, or engines are waited for: others go on meanwhile.
+        let choosing = move || Ready::new(&workspace, choose(&settings)?);
+        let chosen = tokio::task::spawn_blocking(choosing).await;
+        let ready = Arc::new(chosen.map_err(|error| Fault::Io {
+            doing: "a sandbox could not be chosen",
+            error: error.into(),
+        })??);
+        self.lock().push((place, Arc::clone(&ready)));
+        Ok(ready)
+    }
+
+    /// The one that was chosen before for this place.
+    fn known(&self, place: Place) -> Option<Arc<Ready>> {
+        let known = self.lock();
+        let (_, ready) = known.iter().find(|(at, _)| *at == place)?;
+        Some(Arc::clone(ready))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Place, Arc<Ready>)>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -88,6 +121,7 @@ impl Ready {
             shield: permitted.paths().clone(),
             keep: usize::try_from(keep).unwrap_or(usize::MAX),
             timeout,
+            proxy: (self.chosen.network == Network::Proxy).then(|| outside::proxy(permitted)),
             ..self.of_command(permitted.command())?
         })
     }
@@ -136,13 +170,25 @@ impl Runner for Commands {
         self.root.get_or_init(real).as_deref()
     }
 
+    fn offers<'a>(
+        &'a self,
+        place: Place,
+        program: &'a str,
+    ) -> BoxFuture<'a, Result<&'static str, ToolError>> {
+        Box::pin(async move {
+            let ready = self.ready(place).await?;
+            ready.sandbox().has(program)?;
+            Ok(ready.sandbox().name())
+        })
+    }
+
     fn run(
         &self,
         command: Permitted,
         observer: Arc<dyn Observer>,
     ) -> BoxFuture<'_, Result<Finished, ToolError>> {
         Box::pin(async move {
-            let ready = self.ready()?;
+            let ready = self.ready(command.command().place).await?;
             let spec = ready.spec(&command, Some(command.timeout()))?;
             let mut lines = Lines::new(observer);
             let finished = run(ready.sandbox(), &spec, &mut |stream, bytes| {
@@ -156,7 +202,7 @@ impl Runner for Commands {
 
     fn start(&self, command: Permitted) -> BoxFuture<'_, Result<JobId, ToolError>> {
         Box::pin(async move {
-            let ready = self.ready()?;
+            let ready = self.ready(command.command().place).await?;
             // It goes on when the call has ended, so the call's own time does not end it. Its output is the job's to
             // keep.
             let spec = Spec {
@@ -207,6 +253,7 @@ mod tests {
             environment: vec![("A".into(), "b".into())],
             stdin: b"x".to_vec(),
             timeout: None,
+            place: Place::Usual,
         }
     }
 

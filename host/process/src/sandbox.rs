@@ -16,6 +16,7 @@ mod none;
 mod person;
 #[cfg(target_os = "linux")]
 mod process;
+mod seen;
 #[cfg(unix)]
 mod shield;
 mod spec;
@@ -30,6 +31,7 @@ pub use error::{Fault, Stopped};
 pub use none::NoSandbox;
 #[cfg(target_os = "linux")]
 pub use process::ProcessSandbox;
+pub use seen::Seen;
 pub use spec::{Bound, Bounds, Mount, Network, Reach, Spec};
 
 /// What runs commands.
@@ -43,6 +45,12 @@ pub trait Sandbox: Send + Sync {
     /// Whether it holds the rules about paths.
     fn shields(&self) -> bool {
         true
+    }
+
+    /// Whether it has this program, as far as that is known before it starts.
+    fn has(&self, program: &str) -> Result<(), Fault> {
+        let _ = program;
+        Ok(())
     }
 
     /// Whether it can hold what was asked for. What is usual, and was not asked for, it need not.
@@ -62,6 +70,8 @@ pub struct Child {
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
     /// The command itself. Dropping it kills it with all that it started.
     pub handle: Box<dyn Handle>,
+    /// What it may not change or read, and what is covered for it as long as nothing else takes its place.
+    pub covered: Vec<Seen>,
 }
 
 /// The hold on a command with all that it started. Dropping it kills them.

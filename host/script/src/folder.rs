@@ -1,10 +1,11 @@
-//! The scripts in a folder of tools.
+//! The tools that run on the engines of scripts: those in a folder, and the one that runs code which a model wrote.
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mimir_core::code::Engine;
 use mimir_core::files::{self, Links};
 use mimir_core::registry::Quarantined;
 use mimir_core::tool::{Origin, Source, Tool, Trust};
@@ -15,6 +16,7 @@ use mimir_wasm::{Hash, Loaded, WasmHost};
 
 use crate::backend::ScriptBackend;
 use crate::definition::{self, Checked};
+use crate::run_code::run_code;
 
 /// The largest file that is taken for a tool: code and what is said about it.
 const FILE_MAX: u64 = 1 << 20;
@@ -22,6 +24,8 @@ const FILE_MAX: u64 = 1 << 20;
 /// Finds scripts, and keeps what was read.
 pub struct Scripts {
     engine: Arc<ScriptEngine>,
+    /// What runs code that a model wrote.
+    code: Vec<Arc<dyn Engine>>,
     folder: PathBuf,
     known: Mutex<HashMap<(String, Hash), Arc<Kept>>>,
 }
@@ -37,9 +41,17 @@ impl Scripts {
     pub fn new(host: Arc<WasmHost>, parts: EngineParts, folder: PathBuf) -> Self {
         Self {
             engine: ScriptEngine::new(host, parts),
+            code: Vec::new(),
             folder,
             known: Mutex::default(),
         }
+    }
+
+    /// The same, with engines that `run_code` runs code on. Of several that have a language, the first is asked.
+    #[must_use]
+    pub fn running(mut self, engines: Vec<Arc<dyn Engine>>) -> Self {
+        self.code = engines;
+        self
     }
 
     /// The engine, to make it ready before the first call.
@@ -47,8 +59,13 @@ impl Scripts {
         &self.engine
     }
 
-    /// Adds the scripts whose names were found in the folder.
+    /// Adds the scripts whose names were found in the folder, and `run_code`, which is part of the program: before all
+    /// others, so that no file takes its name.
     pub fn join(&self, loaded: &mut Loaded) {
+        match run_code(self.code.clone()) {
+            Ok(tool) => loaded.tools.insert(0, tool),
+            Err(error) => tracing::error!(%error, "`run_code` is left out"),
+        }
         let mut kept = HashMap::new();
         for name in &loaded.scripts {
             let place = self.shown(name);

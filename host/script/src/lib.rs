@@ -4,6 +4,8 @@
 //! code mentions and what a person granted of that; every command, request and file goes through the gates that the
 //! plugins' go through.
 //!
+//! `run_code` is the tool that runs code which a model wrote, on an engine or by an interpreter.
+//!
 //! Never here: what wasm can do, what a person is asked, what is printed.
 
 mod backend;
@@ -11,6 +13,7 @@ mod compile;
 mod definition;
 mod folder;
 mod needs;
+mod run_code;
 mod trace;
 
 pub use compile::Fault;

@@ -137,6 +137,12 @@ impl SandboxSettings {
         for (key, differs) in [
             ("image", self.image.is_some() && self.image != below.image),
             (
+                "images",
+                self.images
+                    .iter()
+                    .any(|(language, image)| below.images.get(language) != Some(image)),
+            ),
+            (
                 "socket",
                 self.socket.is_some() && self.socket != below.socket,
             ),
@@ -232,6 +238,10 @@ mod tests {
                 "sandbox.maxMemoryMb",
             ),
             (json!({"sandbox": {"image": "x"}}), "sandbox.image"),
+            (
+                json!({"sandbox": {"images": {"python": "x"}}}),
+                "sandbox.images",
+            ),
             (
                 json!({"tools": {"a": {"approval": {"level": "allow"}}}}),
                 "tools.a.approval: allow",

@@ -1,6 +1,7 @@
 //! What a person may set about the sandbox that commands run in: a name, or a block.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -10,6 +11,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::OutOfRange;
+use crate::code::Language;
 
 /// `sandbox`: the name of one, or a block with what it is to hold.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +20,8 @@ pub struct SandboxSettings {
     pub mode: Option<SandboxMode>,
     /// The image of containers.
     pub image: Option<String>,
+    /// The images of containers that code of `run_code` runs in, where one is not [`Self::image`].
+    pub images: BTreeMap<Language, String>,
     /// The socket of the container engine, where it is none of the usual ones.
     pub socket: Option<String>,
     /// What commands see beside the workspace.
@@ -70,6 +74,9 @@ struct Block {
     mode: Option<SandboxMode>,
     /// The image of containers.
     image: Option<String>,
+    /// The images of containers that `run_code` runs code of a language in: `python`, `bash`, `javascript`.
+    #[schemars(with = "BTreeMap<String, String>")]
+    images: BTreeMap<Language, String>,
     /// The socket of the container engine, where it is none of the usual ones.
     socket: Option<String>,
     /// What commands see beside the workspace: `/data`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
@@ -90,6 +97,7 @@ impl From<Block> for SandboxSettings {
         Self {
             mode: block.mode,
             image: block.image,
+            images: block.images,
             socket: block.socket,
             bind_mounts: block.bind_mounts,
             network_access: block.network_access,

@@ -12,6 +12,7 @@ impl SandboxSettings {
         if let Some(image) = &team.image {
             self.image = Some(image.clone());
         }
+        self.images.extend(team.images.clone());
         if let Some(socket) = &team.socket {
             self.socket = Some(socket.clone());
         }

@@ -29,12 +29,15 @@ use super::{Pipeline, Road, World, approve, network};
 mod command;
 mod judge;
 mod leak;
+mod outside;
 mod secret;
 
 pub use command::Permitted;
 pub(super) use judge::asked_as;
 pub use leak::Upload;
+pub use outside::Outside;
 
+use outside::Whose;
 use secret::Placeholder;
 
 /// A request that is about to leave the machine.
@@ -85,8 +88,31 @@ struct Inner {
     parent: Parent,
     context: CallContext,
     observer: Arc<dyn Observer>,
-    /// What could be reached when that was last looked up, and in which world.
-    reach: Mutex<Option<(Arc<World>, Arc<Reach>)>>,
+    /// What could be reached when that was last looked up.
+    reach: Kept,
+}
+
+/// What could be reached when that was last looked up, and in which world.
+#[derive(Default)]
+struct Kept(Mutex<Option<(Arc<World>, Arc<Reach>)>>);
+
+impl Kept {
+    fn now(&self, inner: &Inner, whose: Whose) -> Arc<Reach> {
+        let world = inner.pipeline.world();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some((then, reach)) if Arc::ptr_eq(then, &world) => Arc::clone(reach),
+            other => {
+                let new = Arc::new(inner.reach(&world, whose));
+                let reach = match other {
+                    Some((_, old)) if *old == new => Arc::clone(old),
+                    _ => new,
+                };
+                *kept = Some((world, Arc::clone(&reach)));
+                reach
+            }
+        }
+    }
 }
 
 impl Approved {
@@ -104,7 +130,7 @@ impl Approved {
             parent: self.parent(),
             context: self.context().clone(),
             observer: Arc::clone(self.observer()),
-            reach: Mutex::default(),
+            reach: Kept::default(),
         }))
     }
 }
@@ -112,27 +138,14 @@ impl Approved {
 impl Effects {
     /// What the call may reach now. The same allocation as before, as long as nothing has changed.
     pub fn reach(&self) -> Arc<Reach> {
-        let world = self.0.pipeline.world();
-        let mut kept = self.0.reach.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*kept {
-            Some((then, reach)) if Arc::ptr_eq(then, &world) => Arc::clone(reach),
-            other => {
-                let new = Arc::new(self.0.reach(&world));
-                let reach = match other {
-                    Some((_, old)) if *old == new => Arc::clone(old),
-                    _ => new,
-                };
-                *kept = Some((world, Arc::clone(&reach)));
-                reach
-            }
-        }
+        self.0.reach.now(&self.0, Whose::Call)
     }
 
     /// Judges a request, asks a person if need be, and puts on record what came of it. What cannot be recorded is not
     /// sent.
     pub async fn request(&self, egress: Egress<'_>) -> Result<Consent, ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
-        Box::pin(self.0.request(egress)).await
+        Box::pin(self.0.request(egress, Whose::Call)).await
     }
 
     /// Puts on record that the server behind the tool wants something of the client, before that is asked; `refused`
@@ -214,9 +227,9 @@ impl Inner {
         Ok((Arc::clone(tool), rights))
     }
 
-    fn reach(&self, world: &World) -> Reach {
+    fn reach(&self, world: &World, whose: Whose) -> Reach {
         let standing = self.standing(world);
-        let hosts = standing.map_or_else(|_| Vec::new(), |(_, rights)| rights.hosts);
+        let hosts = standing.map_or_else(|_| Vec::new(), |(_, rights)| whose.hosts(rights));
         let granted = network::granted(&hosts);
         Reach {
             policy: granted.within(world.policy.network(&self.tool, &hosts)),
@@ -224,7 +237,7 @@ impl Inner {
         }
     }
 
-    async fn request(&self, egress: Egress<'_>) -> Result<Consent, ToolError> {
+    async fn request(&self, egress: Egress<'_>, whose: Whose) -> Result<Consent, ToolError> {
         let world = self.pipeline.world();
         let road = self.pipeline.road(&world);
         let mut trail = Trail::of_effect(
@@ -237,8 +250,9 @@ impl Inner {
         let judged = async {
             self.holds_secret(egress)?;
             let (tool, rights) = self.standing(&world)?;
+            let hosts = whose.hosts(rights);
             let checked = self.checked(tool, arguments(egress));
-            let judged = judge::judge(&road, self, &checked, &rights, egress);
+            let judged = judge::judge(&road, self, &checked, &hosts, egress);
             trail.decided(&judged.evaluation);
             if judged.evaluation.decision() == Decision::Deny {
                 return Err(judged.denied(&checked, egress));
@@ -248,7 +262,7 @@ impl Inner {
                 evaluation: judged.evaluation,
                 checked,
             };
-            consented(&road, &ruled, &mut trail, "a request").await?;
+            consented(&road, &ruled, &mut trail, whose.request()).await?;
             Ok(match judged.said.unlisted {
                 true => Consent::Unlisted,
                 false => Consent::Listed,

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::code;
 use crate::command::{
-    Command, CommandPattern, CommandVerdict, Program, Script, Simple, is_harmless,
+    Command, CommandPattern, CommandVerdict, Place, Program, Script, Simple, is_harmless,
 };
 use crate::config::{AddedBy, ExecApprovals, ExecMode};
 use crate::decision::{Basis, Decision, Evaluation, Layer, Offer, Reason};
@@ -68,9 +69,12 @@ pub(super) const OURS: &str = "mimir";
 /// The rule that speaks where no mode is set.
 pub(super) const DEFAULT: &str = "the default list of commands";
 
-/// The command that the arguments of a call name, as the tool `exec` takes them.
+/// The command that the arguments of a call name, as the tool `exec` takes them, or as `run_code` does where they leave
+/// no other way than an interpreter.
 pub(crate) fn command_of(arguments: &Value) -> Option<Command> {
-    let command = arguments["command"].as_str()?;
+    let Some(command) = arguments["command"].as_str() else {
+        return code::command_of(arguments);
+    };
     let program = match arguments["args"].as_array() {
         None => Program::Script(command.to_owned()),
         Some(args) => {
@@ -89,6 +93,7 @@ pub(crate) fn command_of(arguments: &Value) -> Option<Command> {
         environment: variables.collect(),
         stdin: text("stdin").unwrap_or_default().into_bytes(),
         timeout: None,
+        place: Place::Usual,
     })
 }
 

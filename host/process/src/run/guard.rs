@@ -1,6 +1,9 @@
 //! Watches for what may not be made and cannot be covered, since it is not there: a settings file that an editor
 //! obeys, or the file that leads git to other settings.
 //!
+//! And watches what is covered: if another program puts something else in its place, that is not, and the command is
+//! stopped.
+//!
 //! Looked for are the names right in the workspace, and those in the folders there of which rules name single entries.
 //! What a command made is given another name, at which nobody obeys it, and nothing is lost.
 
@@ -8,9 +11,11 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use mimir_core::paths::{PathRules, Shield, Verdict};
+
+use crate::sandbox::Seen;
 
 /// Folders of a workspace of which rules name single entries.
 const FOLDERS: [&str; 4] = ["", ".git", ".vscode", ".config"];
@@ -32,12 +37,27 @@ pub(crate) struct Made {
     pub(crate) kept: String,
 }
 
+/// What a command cannot go on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Breach {
+    /// It made something.
+    Made(Made),
+    /// What was covered at this path, below the workspace, is not any more.
+    Uncovered(String),
+}
+
 /// What was there at the beginning.
 pub(crate) struct Guard {
     workspace: PathBuf,
     rules: PathRules,
     folders: Vec<Folder>,
+    covered: Vec<Seen>,
+    /// When what is covered was last looked at.
+    looked: Option<Instant>,
 }
+
+/// How often what is covered is looked at: there may be thousands, and each costs a microsecond.
+const COVERED_EVERY: Duration = Duration::from_millis(150);
 
 struct Folder {
     below: &'static str,
@@ -62,7 +82,14 @@ impl Guard {
             workspace: workspace.to_owned(),
             rules: rules.clone(),
             folders: folders.into(),
+            covered: Vec::new(),
+            looked: None,
         }
+    }
+
+    /// Watches what is covered for the command, too.
+    pub(crate) fn watch(&mut self, covered: Vec<Seen>) {
+        self.covered = covered;
     }
 
     /// One that looks at nothing.
@@ -71,11 +98,32 @@ impl Guard {
             workspace: PathBuf::new(),
             rules: PathRules::none(),
             folders: Vec::new(),
+            covered: Vec::new(),
+            looked: None,
         }
     }
 
+    /// What the command cannot go on with, if there is something by now.
+    pub(crate) fn look(&mut self) -> Option<Breach> {
+        match self.made() {
+            Some(made) => Some(Breach::Made(made)),
+            None => self.uncovered().map(Breach::Uncovered),
+        }
+    }
+
+    fn uncovered(&mut self) -> Option<String> {
+        let soon = |last: Instant| last.elapsed() < COVERED_EVERY;
+        if self.covered.is_empty() || self.looked.is_some_and(soon) {
+            return None;
+        }
+        self.looked = Some(Instant::now());
+        let gone = self.covered.iter().find(|seen| !seen.stays())?;
+        let below = gone.path().strip_prefix(&self.workspace);
+        Some(below.unwrap_or(gone.path()).display().to_string())
+    }
+
     /// The first thing that has come since and may not be there. It is not there under its name any more.
-    pub(crate) fn look(&mut self) -> Option<Made> {
+    fn made(&mut self) -> Option<Made> {
         for folder in &mut self.folders {
             let at = self.workspace.join(folder.below);
             let now = changed(&at);
@@ -180,7 +228,9 @@ mod tests {
         fs::write(workspace.join(".git/index"), "x").unwrap();
         assert_eq!(guard.look(), None);
         fs::write(workspace.join(".git/commondir"), "../evil").unwrap();
-        let made = guard.look().unwrap();
+        let Some(Breach::Made(made)) = guard.look() else {
+            panic!("it is there");
+        };
         assert_eq!(made.path, ".git/commondir");
         assert_eq!(made.kept, ".git/commondir.refused-by-mimir");
         assert!(!workspace.join(".git/commondir").exists());

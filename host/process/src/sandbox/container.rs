@@ -123,7 +123,9 @@ impl Sandbox for ContainerSandbox {
             // What is covered may be another when the next command comes, so it is looked up again for that.
             let (facts, again) = (engine.facts.clone(), spec.clone());
             let next = move || Blueprint::new(&image, &facts, &again).ok();
-            found.pool.run(blueprint, command, next).await
+            let covered = blueprint.covered();
+            let child = found.pool.run(blueprint, command, next).await?;
+            Ok(Child { covered, ..child })
         })
     }
 }
@@ -160,7 +162,7 @@ fn holds(facts: &Facts, spec: &Spec) -> Result<(), Fault> {
     if spec.network != Network::None {
         return cannot(
             "access to the network",
-            "it has a network of its own, and there is no way out of it yet",
+            "nothing in an image hands connections on to a proxy; `sandbox: {mode: process, networkAccess: true}` does",
         );
     }
     if spec.bounds.memory.asked() && !facts.holds_memory() {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::error::Fault;
-use super::spec::Spec;
+use super::spec::{Network, Spec};
 
 /// Variables of this process that a command gets as they are: where toolchains are, and how people write numbers.
 /// None of them holds a secret or makes a program load code.
@@ -22,6 +22,19 @@ const KEPT: &[&str] = &[
     "RUSTUP_TOOLCHAIN",
     "TZ",
     "VOLTA_HOME",
+];
+
+/// Where a command that has one finds its proxy, on its own loopback: above what kernels hand out by themselves.
+pub(super) const PROXY: u16 = 61_128;
+
+/// How programs are told of a proxy; curl obeys the first in this form alone.
+const PROXIES: [&str; 6] = [
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
 ];
 
 /// Where programs are if nobody says.
@@ -103,6 +116,17 @@ pub(super) fn usual(spec: &Spec, home: &Path, temp: &Path) -> Variables {
 
 /// What this command is told beside that, which wins.
 pub(super) fn add(all: &mut Variables, spec: &Spec) -> Result<(), Fault> {
+    if spec.network == Network::Proxy {
+        for name in PROXIES {
+            all.insert(name.into(), format!("http://127.0.0.1:{PROXY}").into());
+        }
+        // What a command starts itself it reaches by itself.
+        for name in ["no_proxy", "NO_PROXY"] {
+            all.insert(name.into(), "localhost,127.0.0.1,::1".into());
+        }
+        // Node asks for it.
+        all.insert("NODE_USE_ENV_PROXY".into(), "1".into());
+    }
     for (name, value) in &spec.environment {
         fit(name, value)?;
         all.insert(name.into(), value.into());

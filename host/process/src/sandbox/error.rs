@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mimir_core::code::Language;
 use mimir_core::command::Finished;
 use mimir_core::names::did_you_mean;
 use mimir_core::text::prefix;
@@ -83,6 +84,12 @@ pub enum Fault {
     /// Of two sandboxes that would do, neither is to be had.
     #[error("{0}; {1}")]
     Neither(Box<Fault>, Box<Fault>),
+    /// Code is to run in a container, and the settings have no image for it.
+    #[error("no image is named for {} in a container", .0.as_str())]
+    NoneNamed(Language),
+    /// Code is to run with the programs of this machine, and the settings want containers.
+    #[error("`sandbox.mode: container` keeps the programs of this machine from running")]
+    ContainersAlone,
     /// The image of containers is not on this machine.
     #[error("the image `{image}` is not on this machine, and none is fetched unasked")]
     NoImage {
@@ -130,6 +137,16 @@ pub enum Fault {
         rule: String,
         /// What that is called now.
         kept: String,
+        /// How far it came.
+        stopped: Box<Stopped>,
+    },
+    /// Another program has replaced what it may not change or read, so that it could.
+    #[error(
+        "it was stopped: `{path}`, which commands may not change or read, was replaced by another program while it ran"
+    )]
+    Uncovered {
+        /// Which, below the workspace.
+        path: String,
         /// How far it came.
         stopped: Box<Stopped>,
     },
@@ -194,6 +211,9 @@ impl Fault {
             | Self::Unavailable { .. }
             | Self::Neither(..)
             | Self::NoImage { .. }
+            | Self::NoneNamed(_)
+            | Self::ContainersAlone
+            | Self::Uncovered { .. }
             | Self::BadImage { .. }
             | Self::Engine { .. } => Code::Unavailable,
             Self::Setup { .. } | Self::Io { .. } => Code::Internal,
@@ -203,9 +223,10 @@ impl Fault {
     /// What a shell would say that the command ended with.
     pub(crate) fn exit_code(&self) -> i32 {
         match self {
-            Self::Timeout(stopped) | Self::Memory(stopped) | Self::Shielded { stopped, .. } => {
-                stopped.finished.exit_code
-            }
+            Self::Timeout(stopped)
+            | Self::Memory(stopped)
+            | Self::Uncovered { stopped, .. }
+            | Self::Shielded { stopped, .. } => stopped.finished.exit_code,
             _ => 1,
         }
     }
@@ -214,6 +235,16 @@ impl Fault {
     fn way_out(&self) -> Option<String> {
         match self {
             Self::NoImage { pull, .. } => Some(format!("`{pull}` fetches it")),
+            Self::NoneNamed(language) => Some(format!(
+                "`sandbox.images: {{{}: IMAGE}}` in the settings names one",
+                language.as_str()
+            )),
+            Self::ContainersAlone => {
+                Some("another `sandbox.mode` in the settings lets them; a container needs nothing of this machine".into())
+            }
+            Self::Uncovered { .. } => {
+                Some("run it again: what is there when a command starts is covered for it".into())
+            }
             Self::BadImage { .. } => {
                 Some("`sandbox.image` in the settings names another one".into())
             }
@@ -233,7 +264,10 @@ impl From<Fault> for ToolError {
     fn from(fault: Fault) -> Self {
         let error = Self::new(fault.code(), fault.to_string()).with_way_out(fault.way_out());
         match &fault {
-            Fault::Timeout(stopped) | Fault::Memory(stopped) | Fault::Shielded { stopped, .. } => {
+            Fault::Timeout(stopped)
+            | Fault::Memory(stopped)
+            | Fault::Uncovered { stopped, .. }
+            | Fault::Shielded { stopped, .. } => {
                 let output = String::from_utf8_lossy(&stopped.finished.combined.bytes);
                 let all = output.chars().count();
                 let last: String = output

@@ -42,6 +42,11 @@ pub(super) fn resolve(
     Ok(resolved)
 }
 
+/// Whether the folders have a program of this name.
+pub(super) fn program(name: &str, path: &[PathBuf]) -> Result<(), Fault> {
+    find(name, path, Path::new("/")).map(drop)
+}
+
 /// Whether a program can be given these words.
 pub(super) fn fit(program: &Program, words: &[String]) -> Result<(), Fault> {
     for word in words {

@@ -57,6 +57,10 @@ impl Sandbox for NoSandbox {
         false
     }
 
+    fn has(&self, program: &str) -> Result<(), Fault> {
+        find::program(program, &self.ambient.path)
+    }
+
     fn holds(&self, spec: &Spec) -> Result<(), Fault> {
         let bounds = &spec.bounds;
         let what = if spec.network == Network::Proxy {
@@ -131,6 +135,7 @@ fn start(ambient: &Ambient, spec: &Spec) -> Result<Child, Fault> {
             mark,
             exit: None,
         }),
+        covered: Vec::new(),
     })
 }
 

@@ -18,6 +18,7 @@ mod root;
 mod start;
 mod sys;
 mod view;
+mod wire;
 
 use std::sync::OnceLock;
 
@@ -26,7 +27,7 @@ use mimir_core::backend::BoxFuture;
 use seccompiler::BpfProgram;
 
 use super::environment::Ambient;
-use super::{Bound, Child, Fault, Network, Sandbox, Spec};
+use super::{Bound, Child, Fault, Network, Sandbox, Spec, find};
 use berth::Berths;
 use cgroup::Tree;
 use view::View;
@@ -109,7 +110,8 @@ impl Sandbox for ProcessSandbox {
                 false => "/proc: empty, since this machine lets nobody mount it (a container?)"
                     .to_owned(),
             },
-            "network: none but its own loopback".to_owned(),
+            "network: none but its own loopback; with `networkAccess: true`, what `network` lets through a proxy"
+                .to_owned(),
             match self.landlock {
                 Some(abi) => format!("Landlock: version {abi}"),
                 None => "Landlock: this kernel has none; the mounts hold without it".to_owned(),
@@ -130,6 +132,10 @@ impl Sandbox for ProcessSandbox {
         ])
     }
 
+    fn has(&self, program: &str) -> Result<(), Fault> {
+        find::program(program, &self.view.path)
+    }
+
     fn holds(&self, spec: &Spec) -> Result<(), Fault> {
         let cannot = |what, why: &str| {
             Err(Fault::CannotHold {
@@ -139,10 +145,10 @@ impl Sandbox for ProcessSandbox {
             })
         };
         let no_group = "no control group can be made below the one that this process is in";
-        if spec.network != Network::None {
+        if spec.network == Network::Host {
             return cannot(
-                "access to the network",
-                "it has a network of its own, and there is no way out of it yet",
+                "the network of this machine",
+                "it has a network of its own, and a proxy as the way out of it",
             );
         }
         if spec.bounds.memory.asked() && !self.groups.holds_memory() {
@@ -164,6 +170,13 @@ impl Sandbox for ProcessSandbox {
         Box::pin(async move {
             let gives = self.gives()?;
             self.holds(spec)?;
+            if spec.network == Network::Proxy && spec.proxy.is_none() {
+                return Err(Fault::CannotHold {
+                    sandbox: NAME,
+                    what: "access to the network",
+                    why: "nobody is here to judge its requests".to_owned(),
+                });
+            }
             self.start_with(spec, gives).await
         })
     }

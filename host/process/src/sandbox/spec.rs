@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mimir_core::command::Program;
 use mimir_core::paths::PathRules;
+use mimir_net::Proxy;
 
 /// One command, with all that it gets. What is not in here, it does not get.
 #[derive(Debug, Clone)]
@@ -27,6 +28,8 @@ pub struct Spec {
     pub stdin: Vec<u8>,
     /// What it reaches over the network.
     pub network: Network,
+    /// What lets its requests through, where it is to reach the network by [`Network::Proxy`].
+    pub proxy: Option<Proxy>,
     /// What it may use up.
     pub bounds: Bounds,
     /// How long it may run.
@@ -49,6 +52,7 @@ impl Spec {
             environment: Vec::new(),
             stdin: Vec::new(),
             network: Network::None,
+            proxy: None,
             bounds: Bounds::default(),
             timeout: None,
             // As much as a call may hand back as a whole.
@@ -117,7 +121,7 @@ pub enum Network {
     /// Nothing but itself.
     #[default]
     None,
-    /// What `mimir-net` lets through, and nothing else. No sandbox gives it yet, so all refuse it.
+    /// What `mimir-net` lets through, and nothing else.
     Proxy,
     /// All that this machine reaches. Only the sandbox that is none gives it.
     Host,

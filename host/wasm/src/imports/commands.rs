@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mimir_core::command::{self, JobId, Program};
+use mimir_core::command::{self, JobId, Place, Program};
 use mimir_core::pipeline::Effects;
 use mimir_core::{Code, ToolError};
 
@@ -108,6 +108,7 @@ fn shell(script: String, directory: Option<String>, timeout_ms: Option<u64>) -> 
         environment: Vec::new(),
         stdin: Vec::new(),
         timeout: timeout_ms.map(Duration::from_millis),
+        place: Place::Usual,
     }
 }
 
@@ -121,6 +122,7 @@ impl From<Command> for command::Command {
             environment: command.environment,
             stdin: command.stdin,
             timeout: command.timeout_ms.map(Duration::from_millis),
+            place: Place::Usual,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request};
-use mimir_core::command::{Captured, Command, Finished, Program};
+use mimir_core::command::{Captured, Command, Finished, Place, Program};
 use mimir_core::outcome::{Content, Output};
 use mimir_core::pipeline::{Effects, Nested};
 use mimir_core::{Code, ToolError, text};
@@ -95,6 +95,7 @@ impl Outside {
                     environment: env,
                     stdin: stdin.unwrap_or_default().into_bytes(),
                     timeout: timeout.map(millis),
+                    place: Place::Usual,
                 };
                 let effects = self.commands.as_ref().ok_or_else(|| missing("commands"))?;
                 let finished = effects.run(command).await?;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::backend::Assessment;
 use crate::call::{Observer, Unobserved};
 use crate::command::{
-    Command, CommandPattern, Finished, Job, JobId, Owner, Piece, Program, Runner, Script,
+    Command, CommandPattern, Finished, Job, JobId, Owner, Piece, Place, Program, Runner, Script,
 };
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::{Code, ToolError};
@@ -23,7 +23,7 @@ use crate::redact::AROUND;
 use crate::tool::{Risk, Tool};
 
 use super::judge::asked_as;
-use super::{Effects, Inner, consented, denied, recorded};
+use super::{Effects, Inner, Outside, consented, denied, recorded};
 
 /// A command that every gate has let through. Only the effect gate makes one.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub struct Permitted {
     files: Vec<FileNeed>,
     paths: PathRules,
     limits: Limits,
+    outside: Outside,
 }
 
 impl Permitted {
@@ -73,6 +74,11 @@ impl Permitted {
         &self.limits
     }
 
+    /// What judges its requests, if it has a way to the network.
+    pub fn outside(&self) -> &Outside {
+        &self.outside
+    }
+
     /// How long it may run: what was asked for, within what the call may take.
     pub fn timeout(&self) -> std::time::Duration {
         let most = self.limits.wall;
@@ -88,7 +94,8 @@ impl Effects {
     /// run.
     pub(crate) async fn command(&self, command: Command) -> Result<Permitted, ToolError> {
         // On the heap: it holds a card and an answer, and few calls get here.
-        Box::pin(self.0.command(command)).await
+        let outside = Outside::of(self);
+        Box::pin(self.0.command(command, outside)).await
     }
 
     /// Runs a command to its end, if it is let. Dropping the future kills it.
@@ -100,6 +107,19 @@ impl Effects {
         };
         let permitted = self.command(command).await?;
         self.0.runner().run(permitted, observer).await
+    }
+
+    /// The same of a command that the call is about, although its arguments do not name it: whoever watches the call
+    /// sees what it writes.
+    pub async fn run_shown(&self, command: Command) -> Result<Finished, ToolError> {
+        let permitted = self.command(command).await?;
+        let observer = Arc::clone(&self.0.observer);
+        self.0.runner().run(permitted, observer).await
+    }
+
+    /// The name of the sandbox that a command would run in there, or why there is none. See [`Runner::offers`].
+    pub async fn offers(&self, place: Place, program: &str) -> Result<&'static str, ToolError> {
+        self.0.runner().offers(place, program).await
     }
 
     /// Starts a command that goes on when the call has ended, if it is let.
@@ -154,7 +174,7 @@ impl Inner {
         }
     }
 
-    async fn command(&self, command: Command) -> Result<Permitted, ToolError> {
+    async fn command(&self, command: Command, outside: Outside) -> Result<Permitted, ToolError> {
         let world = self.pipeline.world();
         let road = self.pipeline.road(&world);
         let read = road.ports.runner.read(&command.program);
@@ -194,6 +214,7 @@ impl Inner {
             files: rights.files,
             paths: self.parent.paths.clone(),
             limits: self.limits,
+            outside,
         })
     }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::ToolError;
-use crate::needs::Needs;
+use crate::needs::HostNeed;
 use crate::network::Target;
 use crate::pipeline::Road;
 use crate::pipeline::decide::accepts_untrusted;
@@ -25,12 +25,12 @@ pub(super) fn judge(
     road: &Road<'_>,
     effects: &Inner,
     checked: &Checked,
-    rights: &Needs,
+    hosts: &[HostNeed],
     egress: Egress<'_>,
 ) -> Judged {
     let (world, tool) = (road.world, checked.tool());
     let mut all = Evaluation::default();
-    let said = network::judge(world, tool, &rights.hosts, egress, &mut all);
+    let said = network::judge(world, tool, hosts, egress, &mut all);
     world.policy.request(tool, checked.arguments(), &mut all);
     let session = road.sessions.get(&checked.context().session_id);
     session.taint(tool, accepts_untrusted(&world.policy, checked), &mut all);

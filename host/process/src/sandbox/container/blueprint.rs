@@ -5,9 +5,7 @@
 //! and a container that waits is used only if nothing of that is another by now.
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountType,
@@ -19,7 +17,7 @@ use super::engine::Facts;
 use super::owner::{LABEL, Owner};
 use super::{HOME, NAME, TEMP, text};
 use crate::sandbox::shield::{Cover, covers};
-use crate::sandbox::{Bound, Fault, Spec};
+use crate::sandbox::{Bound, Fault, Seen, Spec};
 
 /// Memory that temporary files and the home may have. It counts as the command's.
 const TEMPORARY: &str = "rw,exec,nosuid,nodev,size=2g,mode=1777";
@@ -52,29 +50,10 @@ const IMAGE: [&str; 7] = ["/bin", "/lib", "/lib64", "/opt", "/sbin", "/usr", "/v
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Blueprint {
     pub(super) body: ContainerCreateBody,
+    /// What its mounts are of, and over.
     seen: Vec<Seen>,
-}
-
-/// What a mount is of, or over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
-    path: String,
-    device: u64,
-    number: u64,
-    /// Numbers are used again, and this is not.
-    born: Option<SystemTime>,
-}
-
-impl Seen {
-    fn of(path: &str) -> Option<Self> {
-        let metadata = Path::new(path).metadata().ok()?;
-        Some(Self {
-            path: path.to_owned(),
-            device: metadata.dev(),
-            number: metadata.ino(),
-            born: metadata.created().ok(),
-        })
-    }
+    /// Where the workspace is, below which are the covers.
+    workspace: PathBuf,
 }
 
 impl Blueprint {
@@ -84,7 +63,11 @@ impl Blueprint {
         let covered = mounts.iter().filter_map(|mount| mount.target.as_deref());
         let covered = covered.filter(|at| Path::new(at).starts_with(&spec.workspace));
         let sources = mounts.iter().filter_map(|mount| mount.source.as_deref());
-        let seen = sources.chain(covered).filter_map(Seen::of).collect();
+        let seen = sources
+            .chain(covered)
+            .map(Path::new)
+            .filter_map(Seen::of)
+            .collect();
         let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
         let body = ContainerCreateBody {
             image: Some(image.to_owned()),
@@ -106,12 +89,22 @@ impl Blueprint {
             host_config: Some(host(facts, spec, mounts)),
             ..ContainerCreateBody::default()
         };
-        Ok(Self { body, seen })
+        Ok(Self {
+            body,
+            seen,
+            workspace: spec.workspace.clone(),
+        })
+    }
+
+    /// What is covered in the workspace, and what it is made of.
+    pub(super) fn covered(&self) -> Vec<Seen> {
+        let below = |seen: &&Seen| seen.path().starts_with(&self.workspace);
+        self.seen.iter().filter(below).cloned().collect()
     }
 
     /// Whether it can be told if what its mounts are of and over is still there.
     pub(super) fn keeps(&self) -> bool {
-        self.seen.iter().all(|seen| seen.born.is_some())
+        self.seen.iter().all(Seen::is_sure)
     }
 }
 

@@ -24,8 +24,9 @@ use crate::sandbox::Fault;
 /// Seconds that an engine has for an answer. To start a container on a slow disk takes some; more is no answer.
 const ANSWER: u64 = 30;
 
-/// How long it is waited for the first answers. Podman takes some seconds on a busy machine; nobody waits for longer.
-const FIRST: Duration = Duration::from_secs(10);
+/// How long an engine that has answered once may take to say what it is. Podman takes some seconds on a busy machine;
+/// nobody waits for longer.
+pub(super) const FIRST: Duration = Duration::from_secs(10);
 
 /// How long a container may take to be removed when nobody needs it any more.
 const REMOVE: Duration = Duration::from_secs(10);
@@ -136,10 +137,14 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) async fn connect(socket: &Path) -> Result<Self, String> {
+    /// An engine that answers at all within `patience`.
+    pub(super) async fn connect(socket: &Path, patience: Duration) -> Result<Self, String> {
         let name = socket.to_str().ok_or("its name is no text")?;
         let docker = Docker::connect_with_unix(name, ANSWER, API_DEFAULT_VERSION);
         let docker = docker.map_err(said)?;
+        let silent = || "it does not answer".to_owned();
+        let alive = timeout(patience, docker.ping()).await;
+        alive.map_err(|_| silent())?.map_err(said)?;
         let ask = async {
             let docker = docker.negotiate_version().await?;
             let facts = Facts::new(&docker.info().await?, &docker.version().await?);
@@ -147,7 +152,7 @@ impl Engine {
         };
         let (docker, facts) = match timeout(FIRST, ask).await {
             Ok(answer) => answer.map_err(said)?,
-            Err(_) => return Err("it does not answer".to_owned()),
+            Err(_) => return Err(silent()),
         };
         Ok(Self {
             docker,

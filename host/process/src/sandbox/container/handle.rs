@@ -71,6 +71,7 @@ pub(super) fn follow(
             ends,
             tasks,
         }),
+        covered: Vec::new(),
     }
 }
 

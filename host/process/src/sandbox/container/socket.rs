@@ -1,8 +1,14 @@
 //! Where a container engine listens.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::engine::{Engine, blocking};
+use futures::future::join_all;
+
+use super::engine::{Engine, FIRST, blocking};
+
+/// How long one of the usual sockets may take to answer at all, where nobody has said that an engine is there.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Sockets that are there if nobody says otherwise, the system's.
 const SYSTEM: [&str; 2] = ["/var/run/docker.sock", "/run/podman/podman.sock"];
@@ -14,7 +20,9 @@ const SESSION: [&str; 2] = ["docker.sock", "podman/podman.sock"];
 pub(super) fn find(named: Option<&str>) -> Result<Engine, String> {
     let host = std::env::var("DOCKER_HOST").ok();
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    first(&places(named, host.as_deref(), session.as_deref())?)
+    let places = places(named, host.as_deref(), session.as_deref())?;
+    let one_is_named = named.is_some() || host.is_some_and(|host| !host.is_empty());
+    first(&places, if one_is_named { FIRST } else { PATIENCE })
 }
 
 /// Where to look, in order. Only a socket of this machine can be handed a folder of this machine.
@@ -47,16 +55,17 @@ fn local(name: &str) -> Option<PathBuf> {
     path.is_absolute().then(|| path.to_owned())
 }
 
-fn first(places: &[PathBuf]) -> Result<Engine, String> {
+/// The first of these that answers. They are asked at once: a socket that nobody serves any more keeps none of the others
+/// from answering.
+fn first(places: &[PathBuf], patience: Duration) -> Result<Engine, String> {
+    let there: Vec<_> = places.iter().filter(|place| place.exists()).collect();
+    let asked = there.iter().map(|place| Engine::connect(place, patience));
+    let answers = blocking(join_all(asked)).map_err(|error| error.to_string())?;
     let mut faults = Vec::new();
-    for place in places {
-        if !place.exists() {
-            continue;
-        }
-        match blocking(Engine::connect(place)) {
-            Ok(Ok(engine)) => return Ok(engine),
-            Ok(Err(why)) => faults.push(format!("`{}`: {why}", place.display())),
-            Err(error) => faults.push(error.to_string()),
+    for (place, answer) in there.iter().zip(answers) {
+        match answer {
+            Ok(engine) => return Ok(engine),
+            Err(why) => faults.push(format!("`{}`: {why}", place.display())),
         }
     }
     if !faults.is_empty() {
@@ -114,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_was_looked_for_is_named() {
-        let why = first(&["/nowhere/a".into(), "/nowhere/b".into()])
+        let why = first(&["/nowhere/a".into(), "/nowhere/b".into()], PATIENCE)
             .err()
             .unwrap();
         assert!(
@@ -126,10 +135,22 @@ mod tests {
     #[test]
     fn what_is_no_engine_is_said_so() {
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("s");
-        let _listens = std::os::unix::net::UnixListener::bind(&place).unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
-        let why = first(&[folder.path().join("file")]).err().unwrap();
+        let why = first(&[folder.path().join("file")], PATIENCE)
+            .err()
+            .unwrap();
         assert!(why.contains("file"), "{why}");
+    }
+
+    #[test]
+    fn those_that_do_not_answer_are_waited_for_together_and_not_for_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let places: Vec<_> = (0..4).map(|n| folder.path().join(n.to_string())).collect();
+        let bound = places.iter().map(std::os::unix::net::UnixListener::bind);
+        let _listening: Vec<_> = bound.map(Result::unwrap).collect();
+        let (start, patience) = (std::time::Instant::now(), Duration::from_secs(2));
+        let why = first(&places, patience).err().unwrap();
+        assert_eq!(why.matches("it does not answer").count(), 4, "{why}");
+        assert!(start.elapsed() < 3 * patience, "{:?}", start.elapsed());
     }
 }

@@ -13,6 +13,7 @@ use tokio::net::unix::pipe;
 use super::plan::{Record, Stage};
 use super::start::{Hold, begun, record};
 use super::sys;
+use super::wire::Serving;
 use crate::sandbox::{Exit, Fault, Handle};
 
 /// A command, and all that it has started.
@@ -24,6 +25,8 @@ pub(super) struct Held {
     exit: Option<Exit>,
     /// Removed when all processes in them are gone.
     groups: Option<Hold>,
+    /// The proxy that it reaches the network by. It ends with the hold on the command.
+    serving: Option<Serving>,
 }
 
 enum Status {
@@ -44,7 +47,13 @@ impl Held {
             _life: life,
             exit: None,
             groups: Some(groups),
+            serving: None,
         })
+    }
+
+    /// Keeps its proxy as long as it runs.
+    pub(super) fn hold(&mut self, serving: Serving) {
+        self.serving = Some(serving);
     }
 
     /// Waits until the program runs, or it is known why it does not.
@@ -102,6 +111,7 @@ impl Held {
         };
         self.exit = Some(exit);
         self.groups = None;
+        self.serving = None;
         Ok(exit)
     }
 }

@@ -21,7 +21,7 @@ use rustix::process::{
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
 use super::plan::{Attributes, Plan, Record, Stage, Step};
-use super::sys;
+use super::{sys, wire};
 use crate::sandbox::shield::Cover;
 
 /// Where the new root stands until it is the root. Every machine has this folder, and nothing that is mounted comes
@@ -107,6 +107,9 @@ fn room(plan: &Plan) -> Done {
     sys::mount_setattr(root.as_fd(), false, Attributes::READ_ONLY.0).at(Stage::Seal)?;
 
     sys::loopback_up().at(Stage::Network)?;
+    if let Some(door) = &plan.door {
+        wire::open(door).at(Stage::Proxy)?;
+    }
     sys::host_name(b"mimir").at(Stage::Name)?;
     let directory = openat(
         CWD,

@@ -36,6 +36,8 @@ pub(super) struct Plan {
     pub(super) status: OwnedFd,
     /// Ends when whoever started this is gone.
     pub(super) lifeline: OwnedFd,
+    /// Where the socket that its proxy listens on is handed out, if it is to have one.
+    pub(super) door: Option<OwnedFd>,
     /// For the moment before the program begins.
     pub(super) stack: Vec<u8>,
     /// Why the program did not begin.
@@ -118,6 +120,7 @@ pub(super) enum Stage {
     Pivot,
     Seal,
     Network,
+    Proxy,
     Name,
     Directory,
     Landlock,
@@ -130,7 +133,7 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Group,
         Self::Identity,
         Self::Root,
@@ -138,6 +141,7 @@ impl Stage {
         Self::Pivot,
         Self::Seal,
         Self::Network,
+        Self::Proxy,
         Self::Name,
         Self::Directory,
         Self::Landlock,
@@ -179,6 +183,7 @@ impl Stage {
             Self::Pivot => "going into the new root",
             Self::Seal => "making the root read-only",
             Self::Network => "switching its own loopback on",
+            Self::Proxy => "opening the way to its proxy",
             Self::Name => "naming the machine",
             Self::Directory => "entering the folder to start in",
             Self::Landlock => "restricting itself with Landlock",

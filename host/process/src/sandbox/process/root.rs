@@ -8,7 +8,7 @@ use super::plan::{Attributes, Plan, Step, c_path};
 use super::view::{Place, View};
 use super::{Gives, NAME};
 use crate::sandbox::shield::{Cover, covers};
-use crate::sandbox::{Fault, Spec};
+use crate::sandbox::{Fault, Seen, Spec};
 
 /// The steps towards a root, with what each is about.
 pub(super) struct Root {
@@ -16,6 +16,8 @@ pub(super) struct Root {
     pub(super) about: Vec<String>,
     /// What may be written to.
     pub(super) writable: Vec<PathBuf>,
+    /// What is covered, as it was before.
+    pub(super) covered: Vec<Seen>,
     folders: BTreeSet<PathBuf>,
 }
 
@@ -48,6 +50,7 @@ impl Root {
             steps: Vec::with_capacity(128),
             about: Vec::with_capacity(128),
             writable: Vec::new(),
+            covered: Vec::new(),
             folders: BTreeSet::new(),
         };
         root.void()?;
@@ -87,6 +90,7 @@ impl Root {
         for (path, with) in covers(NAME, &spec.workspace, &spec.shield, writes)? {
             let at = spec.workspace.join(path);
             if reach.iter().any(|(seen, _)| at.starts_with(seen)) {
+                root.covered.extend(Seen::of(&at));
                 root.cover(&at, with)?;
             }
         }

@@ -20,8 +20,8 @@ use super::landlock::Landlock;
 use super::plan::{Plan, Record, Stage, c_path};
 use super::root::{Identity, Root};
 use super::sys::{self, Pointers};
-use super::{Gives, NAME, ProcessSandbox, inside};
-use crate::sandbox::{Bounds, Child, Fault, Spec, find};
+use super::{Gives, NAME, ProcessSandbox, inside, wire};
+use crate::sandbox::{Bounds, Child, Fault, Seen, Spec, find};
 
 /// How long it may take until a program runs. It takes about a millisecond; more than this on a busy machine is a
 /// fault.
@@ -33,8 +33,11 @@ struct Forked {
     stdin: OwnedFd,
     stdout: OwnedFd,
     stderr: OwnedFd,
+    /// Where the socket of its proxy comes out, if it has one.
+    door: Option<OwnedFd>,
     /// What each step of the child was about.
     about: Vec<String>,
+    covered: Vec<Seen>,
 }
 
 impl ProcessSandbox {
@@ -46,12 +49,19 @@ impl ProcessSandbox {
             Ok(Err((stage, error))) => return Err(fault(stage, error, spec, &forked.about)),
             Err(_) => return Err(setup("waiting for it", io::ErrorKind::TimedOut.into())),
         }
+        if let (Some(door), Some(proxy)) = (forked.door, &spec.proxy) {
+            let serving = wire::Serving::begin(&door, proxy.clone());
+            forked
+                .held
+                .hold(serving.map_err(Fault::io("the proxy of a command cannot listen"))?);
+        }
         let reader = |fd: OwnedFd| pipe::Receiver::from_owned_fd(fd).map_err(Fault::io(doing));
         Ok(Child {
             stdin: Box::new(pipe::Sender::from_owned_fd(forked.stdin).map_err(Fault::io(doing))?),
             stdout: Box::new(reader(forked.stdout)?),
             stderr: Box::new(reader(forked.stderr)?),
             handle: Box::new(forked.held),
+            covered: forked.covered,
         })
     }
 
@@ -75,6 +85,13 @@ impl ProcessSandbox {
         let groups = match self.groups.is_first() {
             true => Hold::Lent(self.berths.take(&self.groups, &spec.bounds)?),
             false => Hold::Own(self.groups.make(&spec.bounds)?),
+        };
+        let (door, opens) = match &spec.proxy {
+            Some(_) => {
+                let (here, there) = wire::door().map_err(Fault::io("a proxy cannot be had"))?;
+                (Some(here), Some(there))
+            }
+            None => (None, None),
         };
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
         let make = || -> io::Result<(Plan, [OwnedFd; 3], OwnedFd, OwnedFd)> {
@@ -114,6 +131,7 @@ impl ProcessSandbox {
                 stderr,
                 status: to_status,
                 lifeline,
+                door: opens,
                 stack: vec![0; Plan::STACK],
                 failed: None,
             };
@@ -131,7 +149,9 @@ impl ProcessSandbox {
             stdin,
             stdout,
             stderr,
+            door,
             about: root.about,
+            covered: root.covered,
         })
     }
 

@@ -6,6 +6,7 @@ mod hungry;
 mod kernel;
 mod lingering;
 mod mounts;
+mod network;
 mod output;
 mod protected;
 mod sockets;

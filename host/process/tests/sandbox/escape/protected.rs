@@ -1,10 +1,11 @@
 //! What other programs run or obey by themselves, and what holds secrets, inside the workspace.
 
 use std::process::Command;
+use std::time::Duration;
 
 use mimir_process::sandbox::Fault;
 
-use crate::kit::{World, exists, run_in, sandbox};
+use crate::kit::{Said, World, exists, run_in, sandbox};
 
 fn repository() -> World {
     let world = World::new().with("a", "x");
@@ -117,4 +118,42 @@ async fn a_workspace_that_is_the_machine_is_refused() {
         let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
         assert!(matches!(fault, Fault::Workspace(_)), "{path}: {fault}");
     }
+}
+
+/// As editors save.
+fn replace(path: &std::path::Path, content: &str) {
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, content).unwrap();
+    std::fs::rename(beside, path).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_replaced_while_a_command_runs_ends_it() {
+    for (file, attempt) in [(".env", "cat .env"), (".bashrc", "echo evil >> .bashrc")] {
+        let world = World::new().with(file, "old");
+        let spec = world.script(&format!(
+            "while ! grep -q new {file}; do sleep 0.01; done; while :; do {attempt}; sleep 1; done"
+        ));
+        let path = world.path().join(file);
+        let replacing = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            replace(&path, "new");
+        });
+        let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
+        assert!(
+            matches!(&fault, Fault::Uncovered { path, .. } if path == file),
+            "{fault}"
+        );
+        replacing.await.unwrap();
+    }
+    // What is only written to stays covered.
+    let world = World::new().with(".env", "old");
+    let spec = world.script("sleep 1; cat .env; echo end");
+    let path = world.path().join(".env");
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        std::fs::write(path, "new").unwrap();
+    });
+    let said = Said::of(run_in(&*sandbox(), &spec).await.unwrap());
+    assert_eq!(said.out, "end\n", "{said:?}");
 }

@@ -1,7 +1,7 @@
 //! Commands: judged before the call and in the middle of it, asked about once, and remembered as patterns.
 
 use super::*;
-use crate::command::{Command, Program, Runner, Script, Simple, Word};
+use crate::command::{Command, Place, Program, Runner, Script, Simple, Word};
 use crate::needs::CommandNeed;
 
 /// Reads words between blanks and commands between semicolons: what the real reader makes of text is its own business.
@@ -52,6 +52,7 @@ impl Backend for Runs {
                 environment: Vec::new(),
                 stdin: Vec::new(),
                 timeout: Some(Duration::from_secs(3600)),
+                place: Place::Usual,
             };
             let permitted = call.effects().command(command).await;
             Raw::from(permitted.map(|permitted| {

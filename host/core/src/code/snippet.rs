@@ -1,0 +1,242 @@
+//! Code as the tool `run_code` is handed it, and the command that an interpreter is started with for it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Language, Snippet};
+use crate::command::{Command, Place, Program};
+use crate::error::{Code, ToolError};
+
+/// The arguments of `run_code`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The language of the code.
+    pub language: Language,
+    /// The code.
+    #[schemars(length(min = 1))]
+    pub code: String,
+    /// Arguments: `sys.argv[1:]`, `$@` or `process.argv.slice(2)`.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Variables of its environment, which otherwise has only what programs cannot do without.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// What it reads from its standard input.
+    #[serde(default)]
+    pub stdin: String,
+    /// Seconds after which it is stopped. Default: 60.
+    #[serde(default = "usual_timeout")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub timeout: u32,
+    /// Directory to run in, relative to the workspace root. Default: the root.
+    #[serde(default)]
+    pub workdir: Option<String>,
+    /// What runs it: `wasm` an engine in WebAssembly, `process` the interpreter of this machine in the sandbox of
+    /// commands, `container` one in a container. Default `auto`: the first of them that can.
+    #[serde(default)]
+    pub backend: Way,
+}
+
+/// What runs code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// The first of the others that can.
+    #[default]
+    Auto,
+    /// An engine in WebAssembly.
+    Wasm,
+    /// The interpreter of this machine, in the sandbox of commands.
+    Process,
+    /// An interpreter in a container.
+    Container,
+}
+
+/// What the seeds say.
+const TIMEOUT: u32 = 60;
+
+fn usual_timeout() -> u32 {
+    TIMEOUT
+}
+
+/// The longest code that is an argument of its interpreter. Linux takes 128 KiB for one, its end included.
+const ARGUMENT_MOST: usize = 120_000;
+
+impl Request {
+    /// The arguments of a call.
+    pub fn of(arguments: &Value) -> Result<Self, ToolError> {
+        let bad = |message: String| ToolError::new(Code::InvalidInput, message);
+        let request = Self::deserialize(arguments).map_err(|error| bad(error.to_string()))?;
+        match request.code.trim().is_empty() {
+            true => Err(bad("the code is empty; say what to run".to_owned())),
+            false => Ok(request),
+        }
+    }
+
+    /// What is to run.
+    pub fn snippet(self) -> Snippet {
+        Snippet {
+            language: self.language,
+            code: self.code,
+            arguments: self.args,
+            environment: self.env.into_iter().collect(),
+            stdin: self.stdin.into_bytes(),
+            directory: self.workdir,
+            timeout: Duration::from_secs(self.timeout.into()),
+        }
+    }
+}
+
+impl Way {
+    /// The spelling used in arguments and results.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Wasm => "wasm",
+            Self::Process => "process",
+            Self::Container => "container",
+        }
+    }
+
+    /// Where an interpreter runs, if this is one's way.
+    pub fn place(self, language: Language) -> Option<Place> {
+        match self {
+            Self::Auto | Self::Wasm => None,
+            Self::Process => Some(Place::Machine),
+            Self::Container => Some(Place::Container(language)),
+        }
+    }
+}
+
+impl Language {
+    /// The program that runs it.
+    pub const fn interpreter(self) -> &'static str {
+        match self {
+            Self::Python => "python3",
+            Self::Bash => "bash",
+            Self::Javascript => "node",
+        }
+    }
+}
+
+impl Snippet {
+    /// The command that runs the code by an interpreter. The code is an argument, so that the standard input is the
+    /// program's, and so that code for the shell is read and judged like any other. What is too long for an argument
+    /// is on the standard input, and the program then has none of its own.
+    pub fn command(&self, place: Place) -> Result<Command, ToolError> {
+        let long = self.code.len() > ARGUMENT_MOST;
+        if long && !self.stdin.is_empty() {
+            let message = format!(
+                "code of more than {} KB goes to its interpreter on the standard input, so it cannot have a `stdin` of its \
+                 own; write the code or the input into a file of the workspace",
+                ARGUMENT_MOST / 1000
+            );
+            return Err(ToolError::new(Code::InvalidInput, message));
+        }
+        let (code, stdin) = match long {
+            true => ("", self.code.as_bytes().to_vec()),
+            false => (self.code.as_str(), self.stdin.clone()),
+        };
+        let program = self.language.interpreter();
+        // Python keeps what it writes to a pipe until it ends, and when it is stopped nobody would see that.
+        let words: &[&str] = match (self.language, long) {
+            (Language::Python, false) => &[program, "-u", "-c", code],
+            (Language::Python, true) => &[program, "-u", "-"],
+            (Language::Bash, false) => &[program, "-c", code, program],
+            (Language::Bash, true) => &[program, "-s", "--"],
+            // Where a program in a file has the name of that.
+            (Language::Javascript, false) => &[program, "-e", code, "--", "code"],
+            (Language::Javascript, true) => &[program, "-"],
+        };
+        let words = words.iter().map(|word| (*word).to_owned());
+        Ok(Command {
+            program: Program::Vector(words.chain(self.arguments.iter().cloned()).collect()),
+            directory: self.directory.clone(),
+            environment: self.environment.clone(),
+            stdin,
+            timeout: Some(self.timeout),
+            place,
+        })
+    }
+}
+
+/// The command that a call of `run_code` comes to, where its arguments leave no other way: then it is judged before
+/// the call runs, as one of `exec` is.
+pub(crate) fn command_of(arguments: &Value) -> Option<Command> {
+    // Most calls of most tools end here.
+    arguments.get("language")?;
+    let request = Request::of(arguments).ok()?;
+    let place = request.backend.place(request.language)?;
+    request.snippet().command(place).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(arguments: Value) -> Vec<String> {
+        let command = command_of(&arguments).unwrap();
+        match command.program {
+            Program::Vector(words) => words,
+            Program::Script(_) => panic!("a shell"),
+        }
+    }
+
+    #[test]
+    fn each_interpreter_gets_code_and_arguments() {
+        for (language, expected) in [
+            ("python", vec!["python3", "-u", "-c", "x", "-a", "b"]),
+            ("bash", vec!["bash", "-c", "x", "bash", "-a", "b"]),
+            (
+                "javascript",
+                vec!["node", "-e", "x", "--", "code", "-a", "b"],
+            ),
+        ] {
+            let mut arguments = json!({"language": language, "code": "x", "args": ["-a", "b"]});
+            assert_eq!(command_of(&arguments), None, "an engine may take it");
+            arguments["backend"] = json!("process");
+            assert_eq!(words(arguments), expected);
+        }
+    }
+
+    #[test]
+    fn long_code_is_on_the_standard_input() {
+        let long = "#".repeat(ARGUMENT_MOST + 1);
+        let mut arguments = json!({"language": "python", "code": long, "backend": "process"});
+        let command = command_of(&arguments).unwrap();
+        assert_eq!(command.stdin.len(), long.len());
+        assert_eq!(words(arguments.clone()), ["python3", "-u", "-"]);
+        arguments["stdin"] = json!("x");
+        let snippet = Request::of(&arguments).unwrap().snippet();
+        let error = snippet.command(Place::Machine).unwrap_err();
+        assert_eq!(error.code, Code::InvalidInput);
+        assert!(error.message.contains("into a file"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        for (arguments, says) in [
+            (json!({"language": "perl", "code": "x"}), "perl"),
+            (json!({"language": "python", "code": " \n"}), "empty"),
+            (json!({"language": "python"}), "code"),
+            (
+                json!({"language": "python", "code": "x", "tmeout": 1}),
+                "tmeout",
+            ),
+        ] {
+            let error = Request::of(&arguments).unwrap_err();
+            assert_eq!(error.code, Code::InvalidInput);
+            assert!(error.message.contains(says), "{error}");
+        }
+        let request = Request::of(&json!({"language": "bash", "code": "x"})).unwrap();
+        assert_eq!((request.timeout, request.backend), (60, Way::Auto));
+        assert_eq!(request.snippet().timeout, Duration::from_secs(60));
+    }
+}

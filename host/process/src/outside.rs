@@ -1,0 +1,105 @@
+//! The way out of one command: a proxy whose gate is the effect gate of the call that it belongs to.
+//!
+//! Never here: what may be reached, and where the proxy listens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use mimir_core::backend::BoxFuture;
+use mimir_core::network::Target;
+use mimir_core::pipeline::{Consent, Egress, Outside, Permitted};
+use mimir_core::{Code, ToolError};
+use mimir_net::{Ask, Authorize, Client, Error, Guard, Limits, Permit, Proxy, Refused, Roots};
+
+/// What one request of a command may take: it is a program of the machine that fetches a package or a repository, and
+/// its own time ends it before most of these do.
+const LIMITS: Limits = Limits {
+    connect: Duration::from_secs(20),
+    first_byte: Duration::from_secs(120),
+    // Servers let a connection be silent for about as long.
+    between_bytes: Duration::from_secs(300),
+    whole: Duration::from_secs(6 * 3600),
+    header_bytes: 64 << 10,
+    body_bytes: 8 << 30,
+    upload_bytes: 1 << 30,
+    redirects: 0,
+    ratio: 100,
+};
+
+/// A proxy for what this command sends.
+pub(crate) fn proxy(permitted: &Permitted) -> Proxy {
+    let outside = permitted.outside().clone();
+    let guard = Arc::new(Guard::new(outside.reach().policy.clone()));
+    let gate = Arc::new(Gate {
+        outside,
+        guard: Arc::clone(&guard),
+    });
+    let client = Client::new(
+        guard,
+        Arc::clone(&gate) as _,
+        Roots::default(),
+        LIMITS,
+        None,
+    );
+    Proxy::new(client, gate)
+}
+
+/// Hands each request to the effect gate.
+struct Gate {
+    outside: Outside,
+    guard: Arc<Guard>,
+}
+
+impl Authorize for Gate {
+    fn renew(&self) {
+        let now = self.outside.reach();
+        if *self.guard.policy() != now.policy {
+            self.guard.set(now.policy.clone());
+        }
+    }
+
+    fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
+        Box::pin(async move {
+            let consent = self.outside.request(egress(ask.target, ask.method)).await?;
+            self.renew();
+            Ok(match consent {
+                Consent::Listed => Permit::Listed,
+                Consent::Unlisted => Permit::Unlisted,
+            })
+        })
+    }
+}
+
+/// Headers are not looked at: a command has no placeholder of a secret.
+fn egress<'a>(target: &'a Target, method: &'a Method) -> Egress<'a> {
+    Egress {
+        target,
+        method: method.as_str(),
+        headers: &[],
+    }
+}
+
+impl Refused for Gate {
+    fn refused<'a>(
+        &'a self,
+        target: &'a Target,
+        method: &'a Method,
+        error: Error,
+    ) -> BoxFuture<'a, Error> {
+        Box::pin(async move {
+            let egress = egress(target, method);
+            match error {
+                // The policy has refused it before it came to the gate, which says why and puts it on record.
+                Error::Blocked(_) => match self.outside.request(egress).await {
+                    Err(why) => Error::Denied(why),
+                    Ok(_) => error,
+                },
+                error => {
+                    self.outside.refused(egress, Code::PolicyDenied);
+                    error
+                }
+            }
+        })
+    }
+}

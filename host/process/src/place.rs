@@ -1,0 +1,78 @@
+//! From the settings of the sandbox to those of a command that is to run in a certain one.
+//!
+//! What the settings forbid stays forbidden: who wants containers alone gets no command outside of one.
+
+use mimir_core::command::Place;
+use mimir_core::config::{SandboxMode, SandboxSettings};
+
+use crate::sandbox::Fault;
+
+/// What holds for a command in this place.
+pub(crate) fn settings(all: &SandboxSettings, place: Place) -> Result<SandboxSettings, Fault> {
+    let language = match place {
+        Place::Usual => return Ok(all.clone()),
+        Place::Machine => return of_machine(all),
+        Place::Container(language) => language,
+    };
+    let image = all.images.get(&language).or(all.image.as_ref());
+    let image = image.ok_or(Fault::NoneNamed(language))?;
+    Ok(SandboxSettings {
+        mode: Some(SandboxMode::Container),
+        image: Some(image.clone()),
+        ..all.clone()
+    })
+}
+
+/// With the programs of this machine: where the choice is free, it is the kernel's sandbox.
+fn of_machine(all: &SandboxSettings) -> Result<SandboxSettings, Fault> {
+    let mode = match all.mode.unwrap_or_default() {
+        SandboxMode::Container => return Err(Fault::ContainersAlone),
+        SandboxMode::Auto => SandboxMode::Process,
+        mode => mode,
+    };
+    Ok(SandboxSettings {
+        mode: Some(mode),
+        // They are about containers.
+        image: None,
+        socket: None,
+        ..all.clone()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::Code;
+    use mimir_core::code::Language;
+    use serde_json::json;
+
+    fn at(written: serde_json::Value, place: Place) -> Result<SandboxSettings, Fault> {
+        settings(&serde_json::from_value(written).unwrap(), place)
+    }
+
+    #[test]
+    fn an_image_of_the_language_goes_before_the_one_of_commands() {
+        let python = Place::Container(Language::Python);
+        let both = json!({"image": "debian", "images": {"python": "python:3"}});
+        let settings = at(both.clone(), python).unwrap();
+        assert_eq!(settings.mode, Some(SandboxMode::Container));
+        assert_eq!(settings.image.as_deref(), Some("python:3"));
+        let other = at(both, Place::Container(Language::Bash)).unwrap();
+        assert_eq!(other.image.as_deref(), Some("debian"));
+        let fault = at(json!("process"), python).unwrap_err();
+        assert_eq!(fault.code(), Code::Unavailable);
+        let error = mimir_core::ToolError::from(fault);
+        assert!(error.way_out[0].contains("sandbox.images"), "{error:?}");
+        assert!(error.way_out[0].contains("python"), "{error:?}");
+    }
+
+    #[test]
+    fn who_wants_containers_alone_gets_nothing_else() {
+        let fault = at(json!({"mode": "container", "image": "x"}), Place::Machine).unwrap_err();
+        assert_eq!(fault.code(), Code::Unavailable);
+        let free = at(json!({"mode": "auto", "image": "x"}), Place::Machine).unwrap();
+        assert_eq!((free.mode, free.image), (Some(SandboxMode::Process), None));
+        let none = at(json!("none"), Place::Machine).unwrap();
+        assert_eq!(none.mode, Some(SandboxMode::None));
+    }
+}

@@ -1,0 +1,120 @@
+//! The way out of a network that has no other machine: a socket that listens inside, and whose connections are taken
+//! outside.
+//!
+//! The first process of the namespace opens it before it gives up its privileges and hands it out; a socket stays in the
+//! network that it was made in. So the program reaches the proxy at an address of its own loopback, and nothing else.
+
+use std::io;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use mimir_net::Proxy;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind, listen, recvmsg, sendmsg,
+    socket_with, socketpair,
+};
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::sandbox::environment::PROXY;
+
+/// Connections that a command has to its proxy at a time; more wait. A package manager opens some dozens.
+const MOST: usize = 128;
+
+/// Connections that wait to be taken.
+const WAITING: i32 = 128;
+
+/// How long no connection is taken after one could not be: there are no more descriptors to be had.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Two ends: the socket comes out of the first, and is put into the other by [`open`].
+pub(super) fn door() -> io::Result<(OwnedFd, OwnedFd)> {
+    let ends = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    Ok(ends?)
+}
+
+/// Inside: listens, and hands the socket out. Made of system calls alone, as all that runs there.
+pub(super) fn open(door: &OwnedFd) -> Result<(), Errno> {
+    let listening = socket_with(
+        AddressFamily::INET,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    bind(&listening, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, PROXY))?;
+    listen(&listening, WAITING)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let sockets = [listening.as_fd()];
+    if !control.push(SendAncillaryMessage::ScmRights(&sockets)) {
+        return Err(Errno::NOBUFS);
+    }
+    let sent = sendmsg(
+        door,
+        &[IoSlice::new(b"0")],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    );
+    sent.map(drop)
+}
+
+/// Outside: takes the socket. It is there already, since the program has begun.
+fn take(door: &OwnedFd) -> io::Result<TcpListener> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0; 1];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    recvmsg(door, &mut [IoSliceMut::new(&mut byte)], &mut control, flags)?;
+    let socket = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
+        _ => None,
+    });
+    let socket = socket.ok_or(io::ErrorKind::BrokenPipe)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// The proxy of a command. Dropping it ends it with all its connections.
+pub(super) struct Serving(JoinHandle<()>);
+
+impl Serving {
+    pub(super) fn begin(door: &OwnedFd, proxy: Proxy) -> io::Result<Self> {
+        let listener = take(door)?;
+        Ok(Self(tokio::spawn(serve(listener, proxy))))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, proxy: Proxy) {
+    // They are ended with it.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if connections.len() < MOST => match accepted {
+                Ok((stream, _)) => {
+                    let proxy = proxy.clone();
+                    connections.spawn(async move { proxy.serve(stream).await });
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a connection to the proxy of a command was not taken");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The tool `run_code`: code that a model wrote, run by the first that can.
+//!
+//! An engine in WebAssembly needs nobody's yes: what the code reaches is what the call does. An interpreter is a command
+//! like any other and is judged as one, since nobody knows what it will do: with the programs of this machine in the
+//! sandbox of commands, or in a container of the image that the settings have for its language.
+//!
+//! Never here: the engines, the sandboxes, and whether a command may run.
+
+use std::sync::Arc;
+
+use mimir_core::backend::{Backend, BoxFuture, Raw, Usage};
+use mimir_core::code::{Engine, Language, Ran, Request, Snippet, Way};
+use mimir_core::command::Place;
+use mimir_core::needs::{CommandNeed, FileNeed};
+use mimir_core::pipeline::Effects;
+use mimir_core::tool::{BadName, Origin, Source, Trust};
+use mimir_core::{
+    Access, Approved, Code, Decision, Definition, Group, Hints, Needs, Risk, Schema, Tool,
+    ToolError, ToolName,
+};
+use mimir_wasm::Hash;
+use mimir_wasm::family::proofs;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+mod report;
+
+use report::{Report, Told};
+
+/// What people and models call it.
+const NAME: &str = "run_code";
+
+/// Where it says that it is, as others that ship with mimir do.
+const LOCATION: &str = "built-in/run_code";
+
+const DESCRIPTION: &str = "Runs code in Python, bash or JavaScript, and returns what it wrote and its exit code. It \
+    starts in the workspace, in a fresh process each time: nothing of one call is there in the next. It runs in \
+    WebAssembly where an engine has the language, without network and without other programs; else by the interpreter \
+    of this machine or of a container, which a person may be asked about. `backend` in the result says which.";
+
+/// Runs code.
+struct RunCode {
+    engines: Vec<Arc<dyn Engine>>,
+}
+
+/// The tool, over these engines: of several that have a language, the first is asked.
+pub(crate) fn run_code(engines: Vec<Arc<dyn Engine>>) -> Result<Tool, BadName> {
+    let definition = definition()?;
+    let imports = [
+        "mimir:tool/progress@1.0.0",
+        "wasi:filesystem/types@0.2.6",
+        "mimir:tool/commands@1.0.0",
+    ];
+    let imports: Vec<String> = imports.map(str::to_owned).into();
+    // It is part of the program: what it says and the version of that is what it is.
+    let said = format!(
+        "{} {} {}",
+        env!("CARGO_PKG_VERSION"),
+        definition.description,
+        definition.input_schema.as_str()
+    );
+    Ok(Tool {
+        origin: Arc::new(Origin {
+            plugin: NAME.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            location: LOCATION.to_owned(),
+            digest: Hash::of(said.as_bytes()).to_string(),
+            speaks: true,
+            proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
+            imports,
+        }),
+        granted: definition.needs.clone(),
+        definition,
+        aliases: Vec::new(),
+        source: Source::BuiltIn,
+        trust: Trust::Trusted,
+        changes: None,
+        flags: Vec::new(),
+        assessed: false,
+        backend: Arc::new(RunCode { engines }),
+    })
+}
+
+fn definition() -> Result<Definition, BadName> {
+    Ok(Definition {
+        name: ToolName::new(NAME)?,
+        title: Some("Run code".to_owned()),
+        description: DESCRIPTION.to_owned(),
+        group: Group::Runtime,
+        input_schema: schema::<Request>(),
+        output_schema: Some(schema::<Report>()),
+        // What no engine runs is a command, and judged as that.
+        approval: Decision::Allow,
+        silent: false,
+        risk: Risk::Medium,
+        hints: Hints {
+            destructive: true,
+            ..Hints::default()
+        },
+        needs: Needs {
+            files: vec![FileNeed {
+                path: ".".to_owned(),
+                access: Access::ReadWrite,
+                reason: "for the code to work on".to_owned(),
+            }],
+            commands: vec![CommandNeed {
+                pattern: "*".to_owned(),
+                reason: "for code that no engine in WebAssembly runs".to_owned(),
+            }],
+            ..Needs::default()
+        },
+    })
+}
+
+/// The schema of a type in one piece, without what says which dialect it is in.
+fn schema<T: schemars::JsonSchema>() -> Schema {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    for word in ["title", "description"] {
+        schema.remove(word);
+    }
+    Schema::unchecked(schema.to_value().to_string())
+}
+
+impl Backend for RunCode {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move { self.attempt(&call).await.unwrap_or_else(Raw::failed) })
+    }
+}
+
+/// What ran code, and what came of it.
+struct Done {
+    /// The name of what ran it.
+    by: &'static str,
+    /// What a model should know about that.
+    note: String,
+    ran: Ran,
+}
+
+impl RunCode {
+    async fn attempt(&self, call: &Approved) -> Result<Raw, ToolError> {
+        let request = Request::of(call.arguments())?;
+        let way = request.backend;
+        let snippet = request.snippet();
+        let done = match way {
+            Way::Auto => self.first(call, &snippet).await?,
+            Way::Wasm => self.engine(call, &snippet).await?,
+            way => interpreter(call, &snippet, way).await?,
+        };
+        let usage = done.ran.usage;
+        let result = match done.ran.result {
+            Ok(finished) => Report::new(&finished, done.by, done.note).told(),
+            Err(error) => Err(stopped(error, done.by)),
+        };
+        let Told { output, truncated } = match result {
+            Ok(told) => told,
+            Err(error) => {
+                return Ok(Raw {
+                    usage,
+                    ..Raw::failed(error)
+                });
+            }
+        };
+        Ok(Raw {
+            result: Ok(output),
+            usage,
+            truncated,
+        })
+    }
+
+    /// The first that can: an engine, the interpreter of this machine, one in a container.
+    async fn first(&self, call: &Approved, snippet: &Snippet) -> Result<Done, ToolError> {
+        let language = snippet.language;
+        if self.of(language).is_some() {
+            return self.engine(call, snippet).await;
+        }
+        let effects = call.effects();
+        let mut why = vec![none(language)];
+        for way in [Way::Process, Way::Container] {
+            match offered(&effects, language, way).await {
+                Ok(_) => {
+                    let mut done = interpreter(call, snippet, way).await?;
+                    done.note = why.join("; ");
+                    return Ok(done);
+                }
+                Err(error) => why.push(format!("{}: {}", way.as_str(), error.message)),
+            }
+        }
+        Err(nowhere(language, &why))
+    }
+
+    /// The engine that has the language.
+    fn of(&self, language: Language) -> Option<&Arc<dyn Engine>> {
+        let mut engines = self.engines.iter();
+        engines.find(|engine| engine.languages().contains(&language))
+    }
+
+    async fn engine(&self, call: &Approved, snippet: &Snippet) -> Result<Done, ToolError> {
+        let language = snippet.language;
+        let Some(engine) = self.of(language) else {
+            let way = format!(
+                "`backend: process` or `container` runs it by `{}`",
+                language.interpreter()
+            );
+            return Err(ToolError::new(Code::Unavailable, none(language)).with_way_out([way]));
+        };
+        let ran = engine.run(call, snippet).await;
+        // What went well needs no excuse.
+        let failed = !matches!(&ran.result, Ok(finished) if finished.exit_code == 0);
+        Ok(Done {
+            by: Way::Wasm.as_str(),
+            note: match failed {
+                true => engine.lacks(language).to_owned(),
+                false => String::new(),
+            },
+            ran,
+        })
+    }
+}
+
+/// The sandbox that the interpreter of a language would run in.
+async fn offered(
+    effects: &Effects,
+    language: Language,
+    way: Way,
+) -> Result<(&'static str, Place), ToolError> {
+    let place = way.place(language).unwrap_or_default();
+    let sandbox = effects.offers(place, language.interpreter()).await?;
+    Ok((sandbox, place))
+}
+
+/// Runs it by an interpreter, if that is let.
+async fn interpreter(call: &Approved, snippet: &Snippet, way: Way) -> Result<Done, ToolError> {
+    let effects = call.effects();
+    let (by, place) = offered(&effects, snippet.language, way).await?;
+    let result = effects.run_shown(snippet.command(place)?).await;
+    Ok(Done {
+        by,
+        note: String::new(),
+        ran: Ran {
+            result: result.map_err(|error| absent(error, snippet.language, way)),
+            usage: Usage::default(),
+        },
+    })
+}
+
+/// The refusal of an interpreter that an image does not have says which image would have it.
+fn absent(error: ToolError, language: Language, way: Way) -> ToolError {
+    if way != Way::Container || error.code != Code::NotFound {
+        return error;
+    }
+    let way = format!(
+        "`sandbox.images: {{{}: IMAGE}}` in the settings names an image with `{}`",
+        language.as_str(),
+        language.interpreter()
+    );
+    error.with_way_out([way])
+}
+
+fn none(language: Language) -> String {
+    format!("no engine runs {} in WebAssembly here", language.as_str())
+}
+
+fn nowhere(language: Language, why: &[String]) -> ToolError {
+    let (name, interpreter) = (language.as_str(), language.interpreter());
+    let message = format!("nothing runs {name} here: {}", why.join("; "));
+    ToolError::new(Code::Unavailable, message).with_way_out([
+        format!("install `{interpreter}`, or name an image that has it: `sandbox.images: {{{name}: IMAGE}}`"),
+        "`mimir doctor` says what each sandbox gives here".to_owned(),
+    ])
+}
+
+/// A failure that says where it was.
+fn stopped(mut error: ToolError, by: &str) -> ToolError {
+    if let Some(Value::Object(details)) = &mut error.details
+        && details.contains_key("output")
+    {
+        details.insert("backend".to_owned(), by.into());
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! What code left, as a model reads it.
+
+use mimir_core::ToolError;
+use mimir_core::command::{Captured, Finished};
+use mimir_core::outcome::{Content, Output};
+use mimir_core::text::sanitize;
+use mimir_core::{Code, text};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Most characters of one stream in structured content: what `exec` gives.
+const STREAM_MAX: usize = 30_000;
+
+/// Most characters of both streams as text: some 10,000 tokens, of which a model uses the ends.
+const TEXT_MAX: usize = 40_000;
+
+/// What code left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    /// What it wrote to stdout, without terminal codes.
+    stdout: String,
+    /// What it wrote to stderr, without terminal codes.
+    stderr: String,
+    /// What it ended with; 128 and the number of the signal that ended it.
+    exit_code: i32,
+    /// How long it ran, in milliseconds.
+    duration: u64,
+    /// Whether something is missing out of the middle of either.
+    truncated: bool,
+    /// What ran it: `wasm`, or the sandbox that its interpreter was in.
+    backend: String,
+    /// Why that one, or what code cannot do there.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(default)]
+    note: String,
+    #[serde(skip)]
+    #[schemars(skip)]
+    text: String,
+}
+
+/// A result, and whether something is missing.
+pub(super) struct Told {
+    pub(super) output: Output,
+    pub(super) truncated: bool,
+}
+
+impl Report {
+    pub(super) fn new(finished: &Finished, by: &str, note: String) -> Self {
+        let (stdout, cut_out) = kept(&finished.stdout, STREAM_MAX);
+        let (stderr, cut_err) = kept(&finished.stderr, STREAM_MAX);
+        let (mut text, _) = kept(&finished.combined, TEXT_MAX);
+        if text.is_empty() {
+            text.push_str("(no output)");
+        }
+        if finished.exit_code != 0 {
+            line(&mut text, &format!("exit code {}", finished.exit_code));
+        }
+        if !note.is_empty() {
+            line(&mut text, &format!("({note})"));
+        }
+        Self {
+            stdout,
+            stderr,
+            exit_code: finished.exit_code,
+            duration: u64::try_from(finished.duration.as_millis()).unwrap_or(u64::MAX),
+            truncated: cut_out || cut_err,
+            backend: by.to_owned(),
+            note,
+            text,
+        }
+    }
+
+    pub(super) fn told(self) -> Result<Told, ToolError> {
+        let structured = serde_json::to_value(&self)
+            .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
+        Ok(Told {
+            truncated: self.truncated,
+            output: Output {
+                content: vec![Content::text(self.text)],
+                structured: Some(structured),
+                exit_code: Some(self.exit_code),
+            },
+        })
+    }
+}
+
+/// Output as text, at most this many characters of it: the beginning and the end. Says whether something is missing.
+fn kept(captured: &Captured, most: usize) -> (String, bool) {
+    let text = sanitize(String::from_utf8_lossy(&captured.bytes).into_owned());
+    let count = text.chars().count();
+    if count <= most {
+        return (text, captured.missing > 0);
+    }
+    // A failure is at the end more often than at the beginning.
+    let head = text::prefix(&text, most / 3);
+    let skipped = count - (most - most / 3);
+    let tail = text
+        .char_indices()
+        .nth(skipped)
+        .map_or("", |(at, _)| &text[at..]);
+    let left_out = skipped - most / 3;
+    (
+        format!("{head}\n[… {left_out} characters left out …]\n{tail}"),
+        true,
+    )
+}
+
+fn line(text: &mut String, line: &str) {
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(line);
+}

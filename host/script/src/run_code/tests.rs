@@ -1,0 +1,96 @@
+//! What the tool says of itself, and what it makes of what ran.
+
+use std::time::Duration;
+
+use mimir_core::code::NoEngine;
+use mimir_core::command::Finished;
+use serde_json::json;
+
+use super::*;
+
+mod ways;
+
+fn captured(text: &str) -> mimir_core::command::Captured {
+    mimir_core::command::Captured {
+        bytes: text.into(),
+        missing: 0,
+    }
+}
+
+fn finished(exit_code: i32, stdout: &str, stderr: &str) -> Finished {
+    Finished {
+        exit_code,
+        stdout: captured(stdout),
+        stderr: captured(stderr),
+        combined: captured(&format!("{stdout}{stderr}")),
+        duration: Duration::from_millis(7),
+    }
+}
+
+#[test]
+fn the_schemas_take_what_is_meant() {
+    let tool = run_code(vec![Arc::new(NoEngine)]).unwrap();
+    let schema = &tool.definition.input_schema;
+    let check = |value: Value| schema.validate("the arguments", &value);
+    check(json!({"language": "python", "code": "print(1)"})).unwrap();
+    check(json!({
+        "language": "bash", "code": "x", "args": ["a"], "env": {"A": "b"}, "stdin": "s",
+        "timeout": 5, "workdir": "src", "backend": "container",
+    }))
+    .unwrap();
+    for bad in [
+        json!({"language": "perl", "code": "x"}),
+        json!({"language": "python", "code": "x", "timeout": 0}),
+        json!({"language": "python", "code": "x", "more": 1}),
+        json!({"language": "python", "code": "x", "backend": "vm"}),
+        json!({"code": "x"}),
+    ] {
+        assert!(check(bad.clone()).is_err(), "{bad}");
+    }
+    assert!(!schema.as_str().contains("$defs"), "{}", schema.as_str());
+    assert_eq!(tool.origin.digest.len(), 64);
+}
+
+#[test]
+fn a_report_matches_its_schema_and_says_what_failed() {
+    let tool = run_code(Vec::new()).unwrap();
+    let schema = tool.definition.output_schema.unwrap();
+    let good = Report::new(
+        &finished(0, "\x1b[1mone\x1b[0m\n", ""),
+        "wasm",
+        String::new(),
+    );
+    let good = good.told().unwrap();
+    let value = good.output.structured.unwrap();
+    schema.validate("the result", &value).unwrap();
+    assert_eq!(
+        (&value["stdout"], &value["backend"]),
+        (&json!("one\n"), &json!("wasm"))
+    );
+    assert_eq!(good.output.content, [mimir_core::Content::text("one\n")]);
+    assert_eq!(value.get("note"), None);
+
+    let bad = Report::new(&finished(3, "one", "two"), "process", "because".to_owned());
+    let bad = bad.told().unwrap();
+    let text = mimir_core::Content::text("onetwo\nexit code 3\n(because)");
+    assert_eq!(
+        (bad.output.content, bad.output.exit_code),
+        (vec![text], Some(3))
+    );
+    schema
+        .validate("the result", &bad.output.structured.unwrap())
+        .unwrap();
+}
+
+#[test]
+fn too_much_loses_its_middle() {
+    let long = format!("first\n{}last\n", "line\n".repeat(100_000));
+    let cut = Report::new(&finished(0, &long, ""), "wasm", String::new())
+        .told()
+        .unwrap();
+    assert!(cut.truncated);
+    let value = cut.output.structured.unwrap();
+    let stdout = value["stdout"].as_str().unwrap();
+    assert!(stdout.starts_with("first\n") && stdout.ends_with("last\n"));
+    assert!(stdout.len() < 31_000);
+}

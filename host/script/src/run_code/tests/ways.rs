@@ -1,0 +1,219 @@
+//! Which of several ways takes code, with engines and sandboxes that only say what they are.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mimir_core::approval::NoLedger;
+use mimir_core::audit::AuditError;
+use mimir_core::backend::{BoxFuture, Usage};
+use mimir_core::call::Observer;
+use mimir_core::code::{Engine, Language, Ran, Snippet};
+use mimir_core::command::{Finished, Place, Program, Runner, Script};
+use mimir_core::pipeline::{Permitted, Ports, World};
+use mimir_core::{
+    Answer, Approved, Approver, AuditSink, Call, CallContext, Card, Code, Event, Outcome, Pipeline,
+    Policy, Redactor, Registry, RequestId, ToolError,
+};
+use mimir_wasm::SystemClock;
+use serde_json::{Value, json};
+
+use super::finished;
+use crate::run_code::run_code;
+
+/// An engine for Python alone.
+struct Python(i32);
+
+impl Engine for Python {
+    fn languages(&self) -> &[Language] {
+        &[Language::Python]
+    }
+
+    fn lacks(&self, _: Language) -> &'static str {
+        "there are no sockets"
+    }
+
+    fn run<'a>(&'a self, call: &'a Approved, snippet: &'a Snippet) -> BoxFuture<'a, Ran> {
+        assert!(!call.rights().files.is_empty());
+        let ran = Ran {
+            result: Ok(finished(self.0, &snippet.code, "")),
+            usage: Usage {
+                fuel: Some(7),
+                ..Usage::default()
+            },
+        };
+        Box::pin(std::future::ready(ran))
+    }
+}
+
+/// Sandboxes that there are, and the places of the commands that ran.
+#[derive(Default)]
+struct Sandboxes {
+    there: Vec<&'static str>,
+    ran: Mutex<Vec<Place>>,
+}
+
+fn name(place: Place) -> &'static str {
+    match place {
+        Place::Usual => "usual",
+        Place::Machine => "process",
+        Place::Container(_) => "container",
+    }
+}
+
+impl Runner for Sandboxes {
+    fn read(&self, _: &Program) -> Result<Script, ToolError> {
+        Ok(Script::default())
+    }
+
+    fn root(&self) -> Option<&str> {
+        None
+    }
+
+    fn offers<'a>(
+        &'a self,
+        place: Place,
+        program: &'a str,
+    ) -> BoxFuture<'a, Result<&'static str, ToolError>> {
+        let offered = match self.there.contains(&name(place)) {
+            true => Ok(name(place)),
+            false => {
+                let message = format!("no `{program}` in {}", name(place));
+                Err(ToolError::new(Code::Unavailable, message))
+            }
+        };
+        Box::pin(std::future::ready(offered))
+    }
+
+    fn run(
+        &self,
+        command: Permitted,
+        _: Arc<dyn Observer>,
+    ) -> BoxFuture<'_, Result<Finished, ToolError>> {
+        self.ran.lock().unwrap().push(command.command().place);
+        Box::pin(std::future::ready(Ok(finished(0, "by a command", ""))))
+    }
+}
+
+struct Nobody;
+
+impl Approver for Nobody {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::ready(Answer::No))
+    }
+}
+
+impl AuditSink for Nobody {
+    fn record(&self, _: &Event) -> Result<(), AuditError> {
+        Ok(())
+    }
+}
+
+async fn call(
+    engines: Vec<Arc<dyn Engine>>,
+    there: &[&'static str],
+    arguments: Value,
+) -> (Outcome, Vec<Place>) {
+    let sandboxes = Arc::new(Sandboxes {
+        there: there.to_vec(),
+        ran: Mutex::default(),
+    });
+    let world = World {
+        registry: Registry::new(vec![run_code(engines).unwrap()], Vec::new()),
+        policy: Policy::default(),
+    };
+    let ports = Ports {
+        approver: Arc::new(Nobody),
+        ledger: Arc::new(NoLedger),
+        vault: Arc::new(Redactor::new()),
+        audit: Arc::new(Nobody),
+        clock: Arc::new(SystemClock),
+        runner: Arc::clone(&sandboxes) as _,
+    };
+    let context = CallContext {
+        request_id: RequestId::new(std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1)),
+        session_id: "session".to_owned(),
+        conversation_id: None,
+        user: None,
+    };
+    let outcome = Pipeline::new(world, ports)
+        .call(Call::new("run_code", arguments, context))
+        .await;
+    let ran = sandboxes.ran.lock().unwrap().clone();
+    (outcome, ran)
+}
+
+fn structured(outcome: &Outcome) -> Value {
+    let output = outcome.result().unwrap_or_else(|error| panic!("{error}"));
+    output.structured.clone().unwrap()
+}
+
+#[tokio::test]
+async fn the_first_that_can_takes_it_and_the_result_says_which() {
+    let engines = || vec![Arc::new(Python(0)) as Arc<dyn Engine>];
+    let code = |language| json!({"language": language, "code": "print(1)"});
+    let all = ["process", "container"];
+
+    let (outcome, ran) = call(engines(), &all, code("python")).await;
+    assert_eq!(structured(&outcome)["backend"], "wasm");
+    assert_eq!(structured(&outcome).get("note"), None);
+    assert_eq!((outcome.receipt().fuel, ran.len()), (Some(7), 0));
+
+    let (outcome, ran) = call(engines(), &all, code("bash")).await;
+    let said = structured(&outcome);
+    assert_eq!(said["backend"], "process");
+    assert_eq!(said["note"], "no engine runs bash in WebAssembly here");
+    assert_eq!(ran, [Place::Machine]);
+
+    let (outcome, ran) = call(engines(), &["container"], code("javascript")).await;
+    let said = structured(&outcome);
+    assert_eq!(said["backend"], "container");
+    let note = said["note"].as_str().unwrap();
+    assert!(note.contains("process: no `node` in process"), "{note}");
+    assert_eq!(ran, [Place::Container(Language::Javascript)]);
+
+    let (outcome, ran) = call(Vec::new(), &[], code("python")).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!((error.code, ran.len()), (Code::Unavailable, 0));
+    assert!(error.message.contains("container: no `python3`"), "{error}");
+    assert!(
+        error.way_out[0].contains("sandbox.images: {python: IMAGE}"),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn who_asks_for_one_way_gets_no_other() {
+    let (outcome, ran) = call(
+        Vec::new(),
+        &["process", "container"],
+        json!({"language": "bash", "code": "x", "backend": "wasm"}),
+    )
+    .await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!((error.code, ran.len()), (Code::Unavailable, 0));
+    assert!(error.way_out[0].contains("backend: process"), "{error:?}");
+
+    let (outcome, ran) = call(
+        vec![Arc::new(Python(0))],
+        &["container"],
+        json!({"language": "python", "code": "x", "backend": "process"}),
+    )
+    .await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!((error.code, ran.len()), (Code::Unavailable, 0));
+}
+
+#[tokio::test]
+async fn code_that_fails_hears_what_the_engine_lacks() {
+    let (outcome, _) = call(
+        vec![Arc::new(Python(1))],
+        &[],
+        json!({"language": "python", "code": "x"}),
+    )
+    .await;
+    let said = structured(&outcome);
+    assert_eq!(
+        (&said["exitCode"], &said["note"]),
+        (&json!(1), &json!("there are no sockets"))
+    );
+}
