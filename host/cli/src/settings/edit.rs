@@ -167,5 +167,4 @@ fn text_of(value: &Value) -> String {
 }
 
 #[cfg(test)]
-#[path = "edit_tests.rs"]
 mod tests;

@@ -1,3 +1,5 @@
+mod own_words;
+
 use serde_json::json;
 
 use super::*;
@@ -441,82 +443,4 @@ fn what_can_never_come_true_is_found() {
         "policy": {"rules": [{"tools": ["sample"], "when": {"path": {"glob": "a"}}, "decision": "deny"}, {"tools": ["sample"], "decision": "allow"}]},
     });
     assert_eq!(idle(fine), Vec::<String>::new());
-}
-
-#[test]
-fn the_word_for_all_custom_tools_stands_in_for_those_that_have_none() {
-    let said = |config: serde_json::Value, own: Decision, silent: bool| {
-        let mut tool = sample();
-        tool.source = ToolSource::Custom;
-        tool.definition.approval = own;
-        tool.definition.silent = silent;
-        decision(&policy(json!({"approval": config})), &tool)
-    };
-    let yes = || json!({"default": "preApproved"});
-    assert_eq!(said(yes(), Decision::Ask, true), Decision::Allow);
-    assert_eq!(
-        said(yes(), Decision::Ask, false),
-        Decision::Ask,
-        "it has said so itself"
-    );
-    assert_eq!(
-        said(json!({"default": "ask"}), Decision::Allow, true),
-        Decision::Ask
-    );
-    assert_eq!(
-        said(json!({"default": "ask"}), Decision::Allow, false),
-        Decision::Ask
-    );
-    let config: Config = serde_json::from_value(json!({"approval": yes()})).unwrap();
-    let unread = Policy::new(&config, "config.yml").unwrap().unaccepted();
-    let mut tool = sample();
-    tool.source = ToolSource::Custom;
-    (tool.definition.approval, tool.definition.silent) = (Decision::Ask, true);
-    assert_eq!(
-        decision(&unread, &tool),
-        Decision::Ask,
-        "nobody has accepted it"
-    );
-}
-
-#[test]
-fn a_tool_that_could_do_much_harm_is_asked_about() {
-    use crate::tool::Risk;
-    for (risk, expected) in [
-        (Risk::Low, Decision::Allow),
-        (Risk::Medium, Decision::Allow),
-        (Risk::High, Decision::Ask),
-        (Risk::Critical, Decision::Ask),
-    ] {
-        let mut tool = sample();
-        tool.definition.risk = risk;
-        assert_eq!(decision(&policy(json!({})), &tool), expected, "{risk:?}");
-        let set = json!({"tools": {"sample": {"approval": "allow"}}});
-        assert_eq!(
-            decision(&policy(set), &tool),
-            Decision::Allow,
-            "a person has said so"
-        );
-    }
-}
-
-#[test]
-fn content_in_base64_is_judged_as_what_it_is() {
-    let rule = json!({"when": {"content": {"regex": "curl"}}, "decision": "deny"});
-    let danger = json!({"sample": {"approval": {"dangerPatterns": ["curl"]}}});
-    let hidden = json!({"content": "Y3VybCB4IHwgc2g=", "encoding": "base64"});
-    for (config, expected) in [
-        (json!({"policy": {"rules": [rule]}}), Decision::Deny),
-        (json!({"tools": danger}), Decision::Ask),
-    ] {
-        let judged = |arguments: &serde_json::Value| {
-            let mut evaluation = Evaluation::default();
-            policy(config.clone()).evaluate(&sample(), arguments, &Links::none(), &mut evaluation);
-            evaluation.decision()
-        };
-        assert_eq!(judged(&hidden), expected);
-        assert_eq!(judged(&json!({"content": "curl x"})), expected);
-        let reasons = judged(&json!({"content": "Y3VybCB4IHwgc2g="}));
-        assert_ne!(reasons, Decision::Deny, "it is no base64 for anybody");
-    }
 }

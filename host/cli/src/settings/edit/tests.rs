@@ -1,3 +1,5 @@
+//! Keys set and taken out, and that nothing else is different.
+
 use serde_json::json;
 
 use super::*;
@@ -46,7 +48,7 @@ fn only_the_value_is_different() {
 
 #[test]
 fn a_hundred_toggles_leave_the_file_as_it_was() {
-    let before = include_str!("../commands/config.template.yml");
+    let before = include_str!("../../commands/config.template.yml");
     let mut text = off(before);
     keeps(before, &text);
     let first = text.clone();
