@@ -6,12 +6,15 @@
 
 mod dom;
 mod plain;
+mod table;
 mod tidy;
 
 use htmd::element_handler::{HandlerResult, Handlers};
 use htmd::options::{BulletListMarker, Options};
 use htmd::{Element, HtmlToMarkdown};
 use url::Url;
+
+use table::{Cells, Tables};
 
 /// What a reader gets of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,14 +67,24 @@ fn converter() -> HtmlToMarkdown {
         ol_number_spacing: 1,
         ..Options::default()
     };
+    let cells = Cells::default();
+    let in_cells = cells.clone();
     HtmlToMarkdown::builder()
         .options(options)
-        .add_handler(vec!["pre"], |_: &dyn Handlers, element: Element<'_>| {
-            Some(HandlerResult::from(code_block(element.node)))
-        })
+        .add_handler(
+            vec!["pre"],
+            move |_: &dyn Handlers, element: Element<'_>| {
+                let written = match in_cells.any() {
+                    true => code_lines(element.node),
+                    false => code_block(element.node),
+                };
+                Some(HandlerResult::from(written))
+            },
+        )
         .add_handler(vec!["code"], |_: &dyn Handlers, element: Element<'_>| {
-            Some(HandlerResult::from(code_span(element.node)))
+            Some(HandlerResult::from(code_span(&dom::text(element.node))))
         })
+        .add_handler(vec!["table"], Tables(cells))
         .build()
 }
 
@@ -90,9 +103,16 @@ fn code_block(node: &dom::Handle) -> String {
     format!("\n\n{fence}{language}\n{text}\n{fence}\n\n")
 }
 
+/// Preformatted text in a cell of a table, where it cannot be a block.
+fn code_lines(node: &dom::Handle) -> String {
+    let text = dom::text(node);
+    let lines: Vec<String> = text.lines().map(code_span).collect();
+    format!("\n\n{}\n\n", lines.join("\n"))
+}
+
 /// Code in a line is its text: a link in it would be read as code.
-fn code_span(node: &dom::Handle) -> String {
-    let text = one_line(&dom::text(node));
+fn code_span(text: &str) -> String {
+    let text = one_line(text);
     if text.is_empty() {
         return String::new();
     }

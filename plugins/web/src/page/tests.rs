@@ -44,6 +44,33 @@ fn what_nobody_sees_is_not_told() {
         <template>six</template><noscript>seven</noscript><!-- eight --><dialog>nine</dialog>
         <div role=dialog>ten</div><p style='opacity:0'>eleven</p><p style='opacity:0.9'>seen too</p>");
     assert_eq!(text, "seen\n\nseen too");
+    for style in [
+        "font-size:0px",
+        "font-size: 0.0em !important",
+        "opacity:0.0",
+        "opacity: 0%",
+        "position:absolute; left:-9999px",
+        "text-indent:-10000px",
+    ] {
+        let text = md(&format!("<p>seen</p><p style='{style}'>one</p>"));
+        assert_eq!(text, "seen", "{style}");
+    }
+    for class in ["sr-only", "a screen-reader-text"] {
+        let text = md(&format!("<p>seen</p><p class='{class}'>one</p>"));
+        assert_eq!(text, "seen", "{class}");
+    }
+    for style in ["font-size:0.8em", "opacity:.5", "left:-10px", "color:red"] {
+        let text = md(&format!("<p style='{style}'>seen</p>"));
+        assert_eq!(text, "seen", "{style}");
+    }
+}
+
+#[test]
+fn what_is_raised_says_so() {
+    let page = "<p>x<sup>2</sup> e<sup>n + 1</sup> s<sup>−1</sup> 1<sup>st</sup> told<sup><a href=#n>[1]</a></sup> mimir<sup>™</sup></p>";
+    let told = "x^2 e^(n + 1) s^−1 1st told[1] mimir™";
+    assert_eq!(text(page, &base()).text, told);
+    assert_eq!(md(page).replace('\\', ""), told);
 }
 
 #[test]
@@ -84,8 +111,78 @@ fn lists_and_tables_stay_what_they_are() {
         text.contains("- inner") && text.contains("1. first"),
         "{text}"
     );
-    assert!(text.contains("| a"), "{text}");
+    assert!(
+        text.contains("| a | b |\n|---|---|\n| 1 | 2 \\| 3 |"),
+        "{text}"
+    );
     assert!(!text.contains("Deutsch"), "{text}");
+}
+
+#[test]
+fn a_table_loses_nothing() {
+    let table = |rows: &str| md(&format!("<table>{rows}</table>"));
+    for (rows, written) in [
+        // Names of columns and of rows.
+        (
+            "<tr><td></td><th>Free</th><th>Pro</th></tr><tr><th>Price</th><td>$0</td><td>$9</td></tr>",
+            "| | Free | Pro |\n|---|---|---|\n| Price | $0 | $9 |",
+        ),
+        (
+            "<thead><tr><th>a</th><th>b</th></tr><tr><th>c</th><th>d</th></tr></thead><tr><th>e</th><td>1</td></tr>",
+            "| a | b |\n|---|---|\n| c | d |\n| e | 1 |",
+        ),
+        // Without names of columns, and without any.
+        (
+            "<tr><th>Born</th><td>1815</td></tr><tr><th>Died</th><td>1852</td></tr>",
+            "| | |\n|---|---|\n| Born | 1815 |\n| Died | 1852 |",
+        ),
+        (
+            "<tr><td>a</td><td>1</td></tr><tr><td>b</td><td>2</td></tr><tfoot><tr><td>c</td><td>3</td></tr></tfoot>",
+            "| | |\n|---|---|\n| a | 1 |\n| b | 2 |\n| c | 3 |",
+        ),
+        // Cells over several columns and rows leave the others in theirs.
+        (
+            "<tr><th>a</th><th>b</th><th>c</th></tr><tr><td colspan=2>wide</td><td>3</td></tr>
+             <tr><td rowspan=2>tall</td><td>1</td><td>2</td></tr><tr><td>4</td><td>5</td></tr><tr><td>6</td></tr>",
+            "| a | b | c |\n|---|---|---|\n| wide | | 3 |\n| tall | 1 | 2 |\n| | 4 | 5 |\n| 6 |",
+        ),
+        // A cell is one line.
+        (
+            "<tr><th>a</th><th>b</th></tr><tr><td><p>one</p><p>two</p></td><td><pre>x | y\nz</pre></td></tr>
+             <tr><td><ul><li>1</li><li>2</li></ul></td><td><table><tr><th>k</th><td>v</td></tr><tr><td>l</td><td>w</td></tr></table></td></tr>",
+            "| a | b |\n|---|---|\n| one<br>two | `x \\| y`<br>`z` |\n| - 1<br>- 2 | k; v<br>l; w |",
+        ),
+        // One that only arranges the page is no table.
+        (
+            "<tr><td><h2>Left</h2><p>words</p></td><td><table><tr><th>a</th><td>1</td></tr></table></td></tr>",
+            "## Left\n\nwords\n\n| | |\n|---|---|\n| a | 1 |",
+        ),
+        ("<tr><td>alone</td></tr><tr><td>again</td></tr>", "alone\n\nagain"),
+        ("<caption>Only this</caption>", "Only this"),
+        ("<tr><td></td><td> </td></tr>", ""),
+    ] {
+        assert_eq!(table(rows), written, "{rows}");
+    }
+}
+
+#[test]
+fn a_table_is_no_larger_than_what_is_in_it() {
+    let rows = "<tr><td>a<td>b<td>c".repeat(3_000);
+    let long = "x".repeat(100_000);
+    let page = format!("<table><tr><th>1<th>2<th>3{rows}<tr><td>{long}</table>");
+    let text = md(&page);
+    assert!(text.len() < page.len(), "{} of {}", text.len(), page.len());
+    // A page may say that its cells are as large as it likes.
+    let wide = "<tr><td rowspan=65534>a<td colspan=1000>b<td>c".repeat(1_000);
+    let page = format!("<table>{wide}</table>");
+    let text = md(&page);
+    assert_eq!(text.matches('c').count(), 1_000);
+    assert!(
+        text.len() < 5 * page.len(),
+        "{} of {}",
+        text.len(),
+        page.len()
+    );
 }
 
 #[test]

@@ -33,7 +33,7 @@ const NO_CONTENT_ROLES: [&str; 11] = [
 ];
 
 /// Classes by which the usual generators of pages mark what is not to be printed, and links beside headings.
-const FURNITURE: [&str; 8] = [
+const FURNITURE: [&str; 11] = [
     "noprint",
     "no-print",
     "d-print-none",
@@ -42,6 +42,9 @@ const FURNITURE: [&str; 8] = [
     "headerlink",
     "skip-link",
     "visually-hidden",
+    "visuallyhidden",
+    "sr-only",
+    "screen-reader-text",
 ];
 
 /// The deepest that a page is nested for a reader. What is deeper becomes text: the writers of the tree call
@@ -100,6 +103,7 @@ fn prune(root: &Handle, base: &Url) {
             .retain(|child| is_content(child, &node));
         for child in node.children.borrow().iter() {
             address(child, base);
+            raise(child);
             stack.push((Rc::clone(child), depth + 1));
         }
     }
@@ -108,12 +112,7 @@ fn prune(root: &Handle, base: &Url) {
 /// Leaves nothing of what is below a node but its text.
 fn flatten(node: &Handle) {
     let text = dom::text(node);
-    let contents = NodeData::Text {
-        contents: std::cell::RefCell::new(text.as_str().into()),
-    };
-    let only = Node::new(contents);
-    only.parent.set(Some(Rc::downgrade(node)));
-    *node.children.borrow_mut() = vec![only];
+    *node.children.borrow_mut() = vec![words(&text, node)];
 }
 
 fn is_content(node: &Handle, parent: &Node) -> bool {
@@ -160,14 +159,35 @@ fn is_hidden(node: &Node) -> bool {
     };
     let style: String = style.chars().filter(|c| !c.is_whitespace()).collect();
     let style = style.to_ascii_lowercase();
-    let hides = [
-        "display:none",
-        "visibility:hidden",
-        "font-size:0;",
-        "opacity:0;",
-    ];
-    let style = format!("{style};");
-    hides.iter().any(|word| style.contains(word))
+    style.split(';').any(|declaration| {
+        let Some((property, value)) = declaration.split_once(':') else {
+            return false;
+        };
+        hides(property, value.trim_end_matches("!important"))
+    })
+}
+
+/// Pixels beyond an edge at which nothing is seen any more. Pages that hide a text there use thousands, and those that
+/// only align something use tens.
+const OUTSIDE: f64 = -900.0;
+
+/// Whether a declaration of a style, in lower case and without blanks, makes an element one that nobody sees.
+fn hides(property: &str, value: &str) -> bool {
+    match property {
+        "display" => value == "none",
+        "visibility" => matches!(value, "hidden" | "collapse"),
+        "font-size" | "opacity" => number(value) == Some(0.0),
+        "left" | "top" | "right" | "bottom" | "text-indent" | "margin-left" | "margin-top" => {
+            number(value).is_some_and(|number| number <= OUTSIDE)
+        }
+        _ => false,
+    }
+}
+
+/// The number that a value is, whatever its unit.
+fn number(value: &str) -> Option<f64> {
+    let end = value.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+'));
+    value[..end.unwrap_or(value.len())].parse().ok()
 }
 
 /// Whether there is something to read in a link. The marks beside headings lead to the heading itself.
@@ -199,6 +219,45 @@ fn is_picture(node: &Node) -> bool {
 fn starts_with(text: &str, prefix: &str) -> bool {
     let start = text.trim_start().get(..prefix.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
+/// What is raised in "1st" and its kind, where no sign is wanted.
+const ORDINALS: [&str; 4] = ["st", "nd", "rd", "th"];
+
+/// Says of a raised number or letter that it is raised: `x2` is not what the page says. Notes and marks have brackets
+/// or signs of their own.
+fn raise(node: &Handle) {
+    if !dom::is(node, "sup") {
+        return;
+    }
+    let text = dom::text(node);
+    let text = text.trim();
+    let first = text
+        .trim_start_matches(['+', '-', '\u{2212}'])
+        .chars()
+        .next();
+    if !first.is_some_and(char::is_alphanumeric) || ORDINALS.contains(&text) {
+        return;
+    }
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '+' | '-' | '\u{2212}' | '.' | ',');
+    let (before, after) = match text.chars().all(plain) {
+        true => ("^", ""),
+        false => ("^(", ")"),
+    };
+    node.children.borrow_mut().insert(0, words(before, node));
+    if !after.is_empty() {
+        node.children.borrow_mut().push(words(after, node));
+    }
+}
+
+/// A text below a node.
+fn words(text: &str, parent: &Handle) -> Handle {
+    let contents = NodeData::Text {
+        contents: std::cell::RefCell::new(text.into()),
+    };
+    let node = Node::new(contents);
+    node.parent.set(Some(Rc::downgrade(parent)));
+    node
 }
 
 /// Makes an address whole. A link that leads nowhere else stays as its words.
