@@ -478,3 +478,66 @@ export async function execute(args, { fetch }) {
     assert_eq!(outcome["ok"], false, "{outcome:#}");
     assert!(heard.try_recv().is_err(), "nothing else was sent");
 }
+
+/// A site that leads from `/a` to `/b`, from `/loop` to itself, and from `/away` to a host that is on no list.
+fn leads_on() -> u16 {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let count = stream.read(&mut request).unwrap();
+            let head = String::from_utf8_lossy(&request[..count]).into_owned();
+            let to = match head.split(' ').nth(1) {
+                Some("/a") => "/b",
+                Some("/loop") => "/loop",
+                Some("/away") => "http://else.test/secret",
+                _ => "",
+            };
+            let answer = match to {
+                "" => "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nthere"
+                    .to_owned(),
+                to => format!(
+                    "HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                ),
+            };
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    port
+}
+
+#[test]
+fn redirects_are_followed_and_each_is_judged() {
+    let port = leads_on();
+    let code = "
+export async function execute(args, { fetch }) {
+  const response = await fetch(args.url);
+  return { url: response.url, text: await response.text() };
+}";
+    let home = workspace(&[("follows.yml", &tool("follows", code))]);
+    fs::create_dir_all(config(home.path())).unwrap();
+    let settings = format!("network: {{allowedHosts: ['127.0.0.1:{port}']}}\n");
+    fs::write(config(home.path()).join("config.yml"), settings).unwrap();
+    let at = |path: &str| format!("url=http://127.0.0.1:{port}{path}");
+
+    let outcome = call(home.path(), &["follows", &at("/a")]);
+    let result: Value = serde_json::from_str(text(&outcome)).unwrap();
+    assert_eq!(result["text"], "there");
+    assert_eq!(result["url"], format!("http://127.0.0.1:{port}/b"));
+
+    let outcome = call(home.path(), &["follows", &at("/loop")]);
+    let shown = outcome.to_string();
+    assert!(shown.contains("redirected more than 5 times"), "{shown}");
+
+    let outcome = call(home.path(), &["follows", &at("/away")]);
+    let shown = outcome.to_string();
+    assert!(shown.contains("else.test"), "{shown}");
+    let (_, log, _) = run(home.path(), &["audit", "list", "--json"]);
+    assert!(
+        log.contains("GET http://else.test"),
+        "the hop that was refused is on record: {log}"
+    );
+}

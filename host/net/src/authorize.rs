@@ -5,6 +5,8 @@ use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::{Target, Verdict};
 
+use crate::error::Error;
+
 /// A request that is about to be sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
@@ -37,6 +39,12 @@ pub trait Authorize: Send + Sync {
 
     /// Lets it or says why not.
     fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>>;
+
+    /// Hears of a hop that the policy refuses, by its name, its address or because the policy has changed, and may say
+    /// better why.
+    fn refused<'a>(&'a self, _: &'a Target, _: &'a Method, error: Error) -> BoxFuture<'a, Error> {
+        Box::pin(std::future::ready(error))
+    }
 }
 
 /// No gate: the policy alone decides. For the host's own requests.

@@ -169,7 +169,9 @@ impl Client {
         let before = self.shared.guard.current();
         let verdict = before.policy.judge(&target, method.as_str());
         if let Verdict::Refused(refusal) = verdict {
-            return Err(Error::Blocked(refusal));
+            return Err(self
+                .refused(&target, &method, Error::Blocked(refusal))
+                .await);
         }
         let ask = Ask {
             target: &target,
@@ -188,7 +190,9 @@ impl Client {
             true => verdict,
             false => now.policy.judge(&target, method.as_str()),
         };
-        allowed(verdict, permit)?;
+        if let Err(error) = allowed(verdict, permit) {
+            return Err(self.refused(&target, &method, error).await);
+        }
         let swapped = match &self.swap {
             Some(swap) => Swapped::into_headers(&**swap, target.origin(), &mut headers),
             None => Swapped::default(),
@@ -207,7 +211,10 @@ impl Client {
         request.method_mut().clone_from(&hold.method);
         *request.headers_mut() = headers;
 
-        let answer = self.exchange(&now, request, left).await?;
+        let answer = match self.exchange(&now, request, left).await {
+            Ok(answer) => answer,
+            Err(error) => return Err(self.refused(&hold.target, &hold.method, error).await),
+        };
         let watch = Watch {
             limit: self.limits.body_bytes,
             between: self.limits.between_bytes,
@@ -217,6 +224,16 @@ impl Client {
         let mut response = answer.map(|inner| Body::new(inner, watch));
         hide(response.headers_mut());
         Ok(Sent { response, swapped })
+    }
+
+    /// Tells the gate of a hop that the policy refuses.
+    async fn refused(&self, target: &Target, method: &Method, error: Error) -> Error {
+        match error {
+            Error::Blocked(_) | Error::BlockedAddress(_) => {
+                self.authorize.refused(target, method, error).await
+            }
+            error => error,
+        }
     }
 
     /// Puts a request on the wire and waits for the head of its answer.

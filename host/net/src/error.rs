@@ -62,13 +62,11 @@ pub enum Error {
         why: String,
     },
     /// A certificate that nobody vouches for, or no longer.
-    #[error(
-        "the certificate of `{host}` is not trusted ({why}); add its authority to `network.extraRoots` if you trust it"
-    )]
+    #[error("the certificate of `{host}` is not trusted: {why}")]
     Certificate {
         /// Whose.
         host: String,
-        /// What is wrong with it.
+        /// What is wrong with it, and what helps.
         why: String,
     },
     /// A certificate of somebody else.
@@ -112,6 +110,16 @@ pub enum Error {
         what: &'static str,
         /// The limit.
         limit: u64,
+    },
+    /// A head that is not read to its end.
+    #[error(
+        "the head of the answer has more than {bytes} bytes or {headers} headers; nothing can be had from a server that sends so much"
+    )]
+    Head {
+        /// The most bytes.
+        bytes: u64,
+        /// The most headers.
+        headers: usize,
     },
     /// The answer unpacks to far more than was sent.
     #[error(
@@ -207,7 +215,7 @@ impl Error {
                 Stage::Body => "timeout-body",
                 Stage::Whole => "timeout-whole",
             },
-            Self::TooLarge { .. } => "too-large",
+            Self::TooLarge { .. } | Self::Head { .. } => "too-large",
             Self::Bomb { .. } => "decompression-bomb",
             Self::TooMany(_) => "too-many-requests",
             Self::TooManyRedirects(_) => "too-many-redirects",
@@ -226,8 +234,9 @@ impl Error {
             | Self::Method(_)
             | Self::ForbiddenHeader(_)
             | Self::InvalidHeader(_)
-            | Self::InvalidRequest(_)
-            | Self::Roots { .. } => Code::InvalidInput,
+            | Self::InvalidRequest(_) => Code::InvalidInput,
+            // The settings are not the caller's.
+            Self::Roots { .. } => Code::Unavailable,
             Self::Blocked(_)
             | Self::BlockedAddress(_)
             | Self::Downgrade
@@ -235,6 +244,7 @@ impl Error {
             Self::Denied(error) => error.code,
             Self::Timeout { .. } => Code::Timeout,
             Self::TooLarge { .. }
+            | Self::Head { .. }
             | Self::Bomb { .. }
             | Self::TooMany(_)
             | Self::TooManyRedirects(_) => Code::LimitExceeded,

@@ -11,14 +11,18 @@ pub(crate) fn of_client(error: &hyper_util::client::legacy::Error, header_limit:
     }
     let source = error.source();
     match source.and_then(|source| source.downcast_ref::<hyper::Error>()) {
-        Some(inner) if inner.is_parse_too_large() => Error::TooLarge {
-            what: "the head of the answer",
-            limit: header_limit.into(),
+        Some(inner) if inner.is_parse_too_large() => Error::Head {
+            bytes: header_limit.into(),
+            headers: HEADERS,
         },
         Some(inner) => of_exchange(inner),
         None => Error::Protocol(reason(error)),
     }
 }
+
+/// The most headers that hyper reads of an answer. It would read more if it were told how many, but then makes room for
+/// them in memory of its own at each answer, which every request would pay for.
+const HEADERS: usize = 100;
 
 /// What hyper says of chunk extensions and trailers without an end; a test has it say so.
 const OVER: [&str; 3] = [

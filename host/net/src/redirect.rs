@@ -1,22 +1,19 @@
 //! Where a redirect leads, and what of the request goes along.
 
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use mimir_core::network::{Scheme, Target};
 
 use crate::error::Error;
 use crate::secrets::Swapped;
 
-/// Headers that say who asks. They stay behind when the origin changes.
-const CREDENTIALS: [HeaderName; 8] = [
-    header::AUTHORIZATION,
-    header::COOKIE,
-    header::PROXY_AUTHORIZATION,
-    HeaderName::from_static("cookie2"),
-    HeaderName::from_static("x-api-key"),
-    HeaderName::from_static("x-auth-token"),
-    HeaderName::from_static("x-goog-api-key"),
-    HeaderName::from_static("api-key"),
+/// Headers that go along to another origin: they say what is wanted and not who wants it. Any other may be a key, and
+/// every service has a name of its own for that.
+const HARMLESS: [HeaderName; 4] = [
+    header::ACCEPT,
+    header::ACCEPT_LANGUAGE,
+    header::ACCEPT_ENCODING,
+    header::USER_AGENT,
 ];
 
 /// Headers about a body, which go with it; the Fetch Standard, section 4.4 ("HTTP-redirect fetch").
@@ -84,12 +81,15 @@ impl Request {
                 .for_each(|name| drop(self.headers.remove(name)));
         }
         if target.origin() != self.target.origin() {
-            let sensitive = self
-                .headers
-                .iter()
-                .filter(|(_, value)| value.is_sensitive());
-            let sensitive: Vec<HeaderName> = sensitive.map(|(name, _)| name.clone()).collect();
-            for name in CREDENTIALS.iter().chain(&sensitive).chain(&swapped.names) {
+            let stays = |(name, value): (&HeaderName, &HeaderValue)| {
+                let wanted =
+                    HARMLESS.contains(name) || (self.has_body && ABOUT_BODY.contains(name));
+                let secret = value.is_sensitive() || swapped.names.contains(name);
+                !wanted || secret
+            };
+            let stay = self.headers.iter().filter(|header| stays(*header));
+            let stay: Vec<HeaderName> = stay.map(|(name, _)| name.clone()).collect();
+            for name in stay {
                 self.headers.remove(name);
             }
         }

@@ -25,6 +25,8 @@ use crate::stream::H2;
 #[derive(Debug, Clone, Default)]
 pub struct Roots {
     extra: Vec<CertificateDer<'static>>,
+    /// Why there are none: said when a certificate is to be judged, since what is in the clear needs none.
+    fault: Option<Error>,
 }
 
 /// The platform's roots, read when the first TLS connection is made: parsing them takes milliseconds.
@@ -63,7 +65,20 @@ impl Roots {
                 return Err(fault("has no certificate in it".to_owned()));
             }
         }
-        Ok(Self { extra })
+        Ok(Self { extra, fault: None })
+    }
+
+    /// None, for this reason. Nothing is reached by TLS, and everything else as ever.
+    pub fn broken(fault: Error) -> Self {
+        Self {
+            extra: Vec::new(),
+            fault: Some(fault),
+        }
+    }
+
+    /// Whether they could not be read.
+    pub fn is_broken(&self) -> bool {
+        self.fault.is_some()
     }
 
     fn config(&self) -> Result<ClientConfig, rustls::Error> {
@@ -102,6 +117,9 @@ impl Tls {
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>, Error> {
         let host = target.host().to_string();
+        if let Some(fault) = &self.roots.fault {
+            return Err(fault.clone());
+        }
         let failed = |why: String| Error::Tls {
             host: host.clone(),
             why,
@@ -132,13 +150,19 @@ fn fault(host: &str, error: &io::Error) -> Error {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 return Error::CertificateName { host };
             }
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired",
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                "it is not valid yet"
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "it has expired; check the clock of this machine, else only who runs the server can renew it"
             }
-            CertificateError::UnknownIssuer => "nobody whom this machine trusts has signed it",
-            CertificateError::BadSignature => "its signature is not that of its authority",
-            CertificateError::Revoked => "it was revoked",
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "it is not valid yet; check the clock of this machine"
+            }
+            CertificateError::UnknownIssuer => {
+                "nobody whom this machine trusts has signed it; add its authority to `network.extraRoots` if you trust it"
+            }
+            CertificateError::BadSignature => {
+                "its signature is not that of its authority; this may be another server"
+            }
+            CertificateError::Revoked => "it was revoked; do not use this server",
             other => {
                 let why = format!("{other:?}");
                 return Error::Certificate { host, why };

@@ -4,16 +4,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
+use http::{Method, Request};
 use mimir_core::backend::BoxFuture;
+use mimir_core::network::Target;
 use mimir_core::{Code, ToolError};
-use mimir_net::{Ask, Authorize, Limits, Permit};
+use mimir_net::{Ask, Authorize, Error, Limits, Permit};
 
-use crate::kit::{Names, Site, answer, client, client_of, fetch, get, kind, lax, listed};
+use crate::kit::{Names, Site, answer, client, client_of, fetch, fixed, get, kind, lax, listed};
 
 /// Keeps what it is asked and answers what the test likes.
 struct Gate {
     asked: Mutex<Vec<String>>,
+    refused: Mutex<Vec<String>>,
     answer: fn(&Ask<'_>) -> Result<Permit, ToolError>,
     thinks: Duration,
 }
@@ -26,6 +28,7 @@ impl Gate {
     fn slow(answer: fn(&Ask<'_>) -> Result<Permit, ToolError>, thinks: Duration) -> Arc<Self> {
         Arc::new(Self {
             asked: Mutex::default(),
+            refused: Mutex::default(),
             answer,
             thinks,
         })
@@ -47,6 +50,39 @@ impl Authorize for Gate {
             tokio::time::sleep(self.thinks).await;
             answer
         })
+    }
+
+    fn refused<'a>(
+        &'a self,
+        target: &'a Target,
+        method: &'a Method,
+        error: Error,
+    ) -> BoxFuture<'a, Error> {
+        let line = format!("{method} {target} {}", error.kind());
+        self.refused.lock().unwrap().push(line);
+        Box::pin(std::future::ready(error))
+    }
+}
+
+/// What is refused is the hop that it happened at, and not the request that led there.
+#[tokio::test]
+async fn a_refused_hop_is_told_as_what_it_is() {
+    for (location, kind) in [
+        ("http://else.test/x", "blocked"),
+        ("http://in.private.example/x", "blocked-address"),
+    ] {
+        let head = format!("location: {location}\r\n");
+        let site = Site::says(move |_| answer("303 See Other", &head, "")).await;
+        let names = Names::of(&[("in.private.example", "10.0.0.1")]);
+        let rules = fixed(listed(&["app.example", "*.private.example"]), "app.example");
+        let gate = Gate::of(|_| Ok(Permit::Listed));
+        let client = client_of(rules, &names, Limits::default()).authorized_by(gate.clone());
+        let request = Request::post(site.named("http://app.example", "/form"))
+            .body(Bytes::from("x"))
+            .unwrap();
+        assert_eq!(client.fetch(request).await.unwrap_err().kind(), kind);
+        let refused = gate.refused.lock().unwrap().clone();
+        assert_eq!(refused, [format!("GET {location} {kind}")]);
     }
 }
 

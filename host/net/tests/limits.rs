@@ -179,6 +179,26 @@ async fn bodies_end() {
     );
 }
 
+/// A small head may have too many lines: the sentence names both bounds.
+#[tokio::test]
+async fn headers_are_counted() {
+    for (count, kind) in [(99, ""), (150, "too-large")] {
+        let site = Site::says(move |_| answer("200 OK", &"x-a: b\r\n".repeat(count), "")).await;
+        let fetched = fetch(&client(lax()), &site.url("/")).await;
+        match fetched {
+            Ok(fetched) => assert_eq!(
+                (fetched.headers.get_all("x-a").iter().count(), kind),
+                (count, "")
+            ),
+            Err(error) => {
+                assert_eq!((error.kind(), error.code()), (kind, Code::LimitExceeded));
+                let message = error.to_string();
+                assert!(message.contains("65536 bytes or 100 headers"), "{message}");
+            }
+        }
+    }
+}
+
 /// What is neither head nor body: hyper's words for it are looked for, and these are they.
 #[tokio::test]
 async fn trailers_and_extensions_end() {

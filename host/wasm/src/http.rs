@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
@@ -63,17 +64,17 @@ impl Failure {
     }
 
     /// Notes the cause and says it in the guest's terms.
-    fn note(&self, error: Error) -> Code {
+    fn note(&self, error: Error, time: Duration) -> Code {
         let code = codes::of(&error);
-        let cause = told(error);
+        let cause = told(error, time);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
         code
     }
 }
 
-/// The failure as people read it.
-fn told(error: Error) -> ToolError {
-    let setting = setting(&error);
+/// The failure as people read it, of a request that the settings give so much time.
+fn told(error: Error, time: Duration) -> ToolError {
+    let setting = setting(&error, time);
     let mut cause = ToolError::from(error);
     if let Some(setting) = setting {
         cause.message = format!("{} ({setting})", cause.message);
@@ -82,8 +83,10 @@ fn told(error: Error) -> ToolError {
 }
 
 /// The setting behind a bound, as messages name it.
-fn setting(error: &Error) -> Option<&'static str> {
+fn setting(error: &Error, time: Duration) -> Option<&'static str> {
     match error {
+        // What is shorter is the tool's own, or that of its caller.
+        Error::Timeout { after, .. } if *after == time => Some("limits.httpTimeMs"),
         Error::TooLarge { what, .. } if what.ends_with("body") => Some("limits.httpBodyBytes"),
         _ => None,
     }
@@ -119,7 +122,8 @@ impl Network {
             let message = "the tool was not granted the network";
             return Err(ToolError::new(mimir_core::Code::PermissionDenied, message));
         };
-        way.fetch(request).await.map_err(told)
+        let fetched = way.fetch(request).await;
+        fetched.map_err(|error| told(error, way.limits.whole))
     }
 
     /// Why the last request of the call failed, if one did.
@@ -149,9 +153,9 @@ impl WasiHttpHooks for Network {
             return Box::new(std::future::ready(Err(Code::HttpRequestDenied)));
         };
         Box::new(async move {
-            let failure = way.failure.clone();
+            let (failure, time) = (way.failure.clone(), way.limits.whole);
             let answer = way.send(request, options).await;
-            let answer = answer.map_err(|error| failure.note(error))?;
+            let answer = answer.map_err(|error| failure.note(error, time))?;
             failure.forget();
             let done: Io = Box::new(std::future::ready(Ok(())));
             Ok((answer, done))
@@ -165,29 +169,26 @@ impl Way {
         request: http::Request<WasiBody>,
         options: Option<RequestOptions>,
     ) -> Result<http::Response<WasiBody>, Error> {
-        let (client, link) = self.client(request.headers())?;
+        let (client, link) = self.client(request.headers());
         let client = client.within(clients::within(self.limits, options));
         let request = request.map(|body| Upload::new(body, &self.effects, &link));
-        let (url, method) = (request.uri().to_string(), request.method().clone());
-        let answer = match client.send(request).await {
-            Ok(answer) => answer,
-            Err(error) => return Err(self.refused(error, &url, &method).await),
-        };
+        let answer = client.send(request).await?;
         Ok(answer.map(|body| {
             let answer = Answer {
                 body,
                 effects: self.effects,
                 link,
                 failure: self.failure,
+                time: self.limits.whole,
             };
             answer.boxed_unsync()
         }))
     }
 
     /// A client that asks the gate of the call about each request.
-    fn client(&self, headers: &http::HeaderMap) -> Result<(mimir_net::Client, Link), Error> {
+    fn client(&self, headers: &http::HeaderMap) -> (mimir_net::Client, Link) {
         let reach = self.effects.reach();
-        let link = self.clients.link(&self.tool, &reach, &self.host)?;
+        let link = self.clients.link(&self.tool, &reach, &self.host);
         let secrets = Secrets::held(&self.effects, headers).map(Arc::new);
         let gate = Gate {
             effects: self.effects.clone(),
@@ -198,7 +199,7 @@ impl Way {
         if let Some(secrets) = secrets {
             client = client.with_secrets(secrets);
         }
-        Ok((client, link))
+        (client, link)
     }
 
     /// A whole exchange, with its redirects, each judged like the first.
@@ -206,40 +207,13 @@ impl Way {
         if let Some(mut secrets) = self.effects.upload() {
             secrets.look(request.body()).map_err(Error::Denied)?;
         }
-        let (client, _) = self.client(request.headers())?;
+        let (client, _) = self.client(request.headers());
         let client = client.within(mimir_net::Limits {
             redirects: REDIRECTS,
             ratio: RATIO,
             ..self.limits
         });
-        let (url, method) = (request.uri().to_string(), request.method().clone());
-        match client.fetch(request).await {
-            Ok(fetched) => Ok(fetched),
-            Err(error) => Err(self.refused(error, &url, &method).await),
-        }
-    }
-
-    /// Has the gate say why, where the policy has refused a request before it came there.
-    async fn refused(&self, error: Error, url: &str, method: &Method) -> Error {
-        let Ok(target) = Target::parse(url) else {
-            return error;
-        };
-        let egress = Egress {
-            target: &target,
-            method: method.as_str(),
-            headers: &[],
-        };
-        match error {
-            Error::Blocked(_) => match self.effects.request(egress).await {
-                Err(why) => Error::Denied(why),
-                Ok(_) => error,
-            },
-            Error::BlockedAddress(_) => {
-                self.effects.refused(egress, error.code());
-                error
-            }
-            error => error,
-        }
+        client.fetch(request).await
     }
 }
 
@@ -278,6 +252,32 @@ impl Authorize for Gate {
             })
         })
     }
+
+    /// Has the gate of the call say why, and puts it on record.
+    fn refused<'a>(
+        &'a self,
+        target: &'a Target,
+        method: &'a Method,
+        error: Error,
+    ) -> BoxFuture<'a, Error> {
+        let egress = Egress {
+            target,
+            method: method.as_str(),
+            headers: &[],
+        };
+        Box::pin(async move {
+            match error {
+                Error::Blocked(_) => match self.effects.request(egress).await {
+                    Err(why) => Error::Denied(why),
+                    Ok(_) => error,
+                },
+                error => {
+                    self.effects.refused(egress, error.code());
+                    error
+                }
+            }
+        })
+    }
 }
 
 /// The body of an answer. It ends when what the call may reach changes to something that would not have let it.
@@ -286,6 +286,8 @@ struct Answer {
     effects: Effects,
     link: Link,
     failure: Failure,
+    /// How much of it the settings give a request.
+    time: Duration,
 }
 
 /// Why an answer ends that was let when it was asked for.
@@ -306,10 +308,11 @@ impl HttpBody for Answer {
         this.link.renew(&this.effects);
         let frame = Pin::new(&mut this.body).poll_frame(cx);
         frame.map_err(|error| {
-            this.failure.note(match error {
+            let error = match error {
                 Error::Blocked(_) => Error::Denied(cut_off()),
                 error => error,
-            })
+            };
+            this.failure.note(error, this.time)
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mimir_core::pipeline::{Effects, Reach};
-use mimir_net::{Client, Error, Guard, Limits, PolicyAlone, Roots};
+use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
 use wasmtime_wasi_http::RequestOptions;
 
 use crate::host::WasmHost;
@@ -26,12 +26,7 @@ pub(super) struct Link {
 impl Clients {
     /// The client of a tool that may reach this. Where it could reach something else before, it gets a new one: what
     /// is still under way on the old one is judged by the call that it belongs to.
-    pub(super) fn link(
-        &self,
-        tool: &Arc<str>,
-        reach: &Arc<Reach>,
-        host: &WasmHost,
-    ) -> Result<Link, Error> {
+    pub(super) fn link(&self, tool: &Arc<str>, reach: &Arc<Reach>, host: &WasmHost) -> Link {
         let kept = |links: &HashMap<Arc<str>, Link>| {
             let link = links.get(tool)?;
             let same = Arc::ptr_eq(&link.reach, reach) || *link.reach == **reach;
@@ -39,9 +34,11 @@ impl Clients {
         };
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(link) = kept(&lock()) {
-            return Ok(link);
+            return link;
         }
-        let roots = Roots::below(host.workspace(), &reach.roots)?;
+        // Only who needs them hears that they cannot be read.
+        let roots = Roots::below(host.workspace(), &reach.roots).unwrap_or_else(Roots::broken);
+        let broken = roots.is_broken();
         let guard = Arc::new(Guard::new(reach.policy.clone()));
         // Each request says itself who is asked.
         let authorize = Arc::new(PolicyAlone);
@@ -60,10 +57,13 @@ impl Clients {
         let mut links = lock();
         // Somebody may have been quicker.
         if let Some(link) = kept(&links) {
-            return Ok(link);
+            return link;
         }
-        links.insert(Arc::clone(tool), link.clone());
-        Ok(link)
+        // The file may be mended before the next request.
+        if !broken {
+            links.insert(Arc::clone(tool), link.clone());
+        }
+        link
     }
 }
 
@@ -87,8 +87,8 @@ const WIDEST: Limits = Limits {
     whole: Duration::MAX,
     body_bytes: u64::MAX,
     upload_bytes: u64::MAX,
-    // A guest follows them itself, and each is a request of its own; nothing is unpacked for it either.
-    redirects: 0,
+    // For who has them followed, and bodies unpacked; a component does both itself, and each hop is a request of its own.
+    redirects: usize::MAX,
     ratio: u64::MAX,
 };
 

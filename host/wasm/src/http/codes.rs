@@ -58,6 +58,9 @@ pub(super) fn of(error: &Error) -> Code {
         Error::Roots { .. } => Code::ConfigurationError,
         Error::Timeout { stage, .. } => late(*stage),
         Error::TooLarge { what, limit } => too_large(what, *limit),
+        Error::Head { bytes, .. } => {
+            Code::HttpResponseHeaderSectionSize(u32::try_from(*bytes).ok())
+        }
         Error::TooMany(_) => Code::ConnectionLimitReached,
         Error::TooManyRedirects(_) => Code::LoopDetected,
         Error::Encoding(coding) => Code::HttpResponseContentCoding(Some(coding.clone())),
@@ -79,7 +82,6 @@ fn too_large(what: &str, limit: u64) -> Code {
     match what {
         "the request's body" => Code::HttpRequestBodySize(Some(limit)),
         "the answer's body" => Code::HttpResponseBodySize(Some(limit)),
-        "the head of the answer" => Code::HttpResponseHeaderSectionSize(section),
         _ => Code::HttpRequestHeaderSectionSize(section),
     }
 }
@@ -115,7 +117,10 @@ mod tests {
             (large("the answer's body"), "HttpResponseBodySize(Some(7))"),
             (large("the request's body"), "HttpRequestBodySize(Some(7))"),
             (
-                large("the head of the answer"),
+                Error::Head {
+                    bytes: 7,
+                    headers: 1,
+                },
                 "HttpResponseHeaderSectionSize(Some(7))",
             ),
             (Error::TooMany(64), "ConnectionLimitReached"),
