@@ -91,6 +91,24 @@ fn a_saved_page_is_something_to_read() {
 }
 
 #[test]
+fn the_box_beside_an_article_keeps_its_labels() {
+    // Written for this test, in the form that encyclopedias have.
+    let site = serves(
+        "text/html; charset=utf-8",
+        include_str!("pages/infobox.html"),
+    );
+    let url = named(&site, "site", "/wiki/Marrowdale");
+    let outcome = kit(json!({})).call("web_fetch", json!({ "url": url }));
+    let fetched = fetched(&outcome);
+    let body = fetched["body"].as_str().unwrap();
+    let port = format!("site.example:{}/", site.address.port());
+    assert_eq!(
+        body.trim_end().replace(&port, "site.example/"),
+        include_str!("pages/infobox.md").trim_end()
+    );
+}
+
+#[test]
 fn an_error_status_is_a_result() {
     let site = Site::new(|_, stream| {
         reply(
@@ -137,6 +155,74 @@ fn a_request_is_sent_as_it_is_written() {
         assert_eq!(got.header("accept"), Some("a/b"));
     }
     assert_eq!((got[0].body.as_str(), got[2].bytes), ("{\"ü\": 1}", 0));
+}
+
+#[test]
+fn what_has_no_body_says_so_where_one_is_usual() {
+    let site = Site::says("ok");
+    let kit = kit(json!({})).approve(Approve::Always);
+    for (method, length) in [
+        ("POST", Some("0")),
+        ("PUT", Some("0")),
+        ("DELETE", None),
+        ("GET", None),
+    ] {
+        let outcome = kit.call(
+            "web_fetch",
+            json!({"url": named(&site, "site", "/"), "method": method}),
+        );
+        assert_eq!(fetched(&outcome)["status"], 200);
+        let got = site.got();
+        assert_eq!(
+            got.last().unwrap().header("content-length"),
+            length,
+            "{method}"
+        );
+    }
+}
+
+#[test]
+fn how_a_request_is_carried_is_not_the_callers_to_say() {
+    let site = Site::says("ok");
+    let kit = kit(json!({}));
+    for name in [
+        "Content-Length",
+        "host",
+        "Transfer-Encoding",
+        "connection",
+        "TE",
+    ] {
+        let arguments = json!({"url": named(&site, "site", "/"), "headers": {name: "5"}});
+        let outcome = kit.call("web_fetch", arguments);
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::InvalidInput, "{error}");
+        assert!(
+            error
+                .message
+                .contains(&format!("`{name}` is the host's to set")),
+            "{error}"
+        );
+        assert_eq!(error.details.as_ref().unwrap()["kind"], "forbidden-header");
+    }
+    assert!(site.got().is_empty());
+}
+
+#[test]
+fn certificates_that_cannot_be_read_are_in_the_way_of_tls_alone() {
+    let site = Site::says("ok");
+    let kit = kit(json!({"network": {"extraRoots": ["gone.pem"]}}));
+    let plain = named(&site, "site", "/");
+    assert_eq!(
+        fetched(&kit.call("web_fetch", json!({"url": plain})))["status"],
+        200
+    );
+    let outcome = kit.call(
+        "web_fetch",
+        json!({"url": plain.replace("http:", "https:")}),
+    );
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::Unavailable, "{error}");
+    assert!(error.message.contains("gone.pem cannot be read"), "{error}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub(crate) fn run(transport: &impl Transport, mut request: Request) -> Result<Ex
             .send(&request)
             .map_err(|error| told(error, &redirects))?;
         let Some(next) = location(&request.url, &response).map_err(|e| told(e, &redirects))? else {
-            unpack(&mut response)?;
+            unpack(&mut response).map_err(|e| told(e, &redirects))?;
             return Ok(Exchange {
                 url: request.url,
                 redirects,
@@ -76,12 +76,22 @@ pub(crate) fn run(transport: &impl Transport, mut request: Request) -> Result<Ex
             });
         };
         if redirects.len() == REDIRECTS {
-            let message = format!("it redirects more than {REDIRECTS} times");
-            return Err(told(Error::limit_exceeded(message), &redirects));
+            let message = format!(
+                "it redirects more than {REDIRECTS} times; fetch the last address by itself"
+            );
+            let error = of_kind("too-many-redirects", Error::limit_exceeded(message));
+            return Err(told(error, &redirects));
         }
+        let timeout = request.timeout.map(|timeout| timeout.after(response.spent));
+        request.timeout = timeout.transpose().map_err(|e| told(e, &redirects))?;
         redirects.push(request.url.clone());
         turn(&mut request, next, response.status);
     }
+}
+
+/// An error of a kind: the stable names that the host gives the same causes.
+pub(crate) fn of_kind(kind: &str, error: Error) -> Error {
+    error.with_details(serde_json::json!({ "kind": kind }))
 }
 
 /// The same error, with the addresses before.
@@ -90,7 +100,10 @@ fn told(error: Error, redirects: &[Url]) -> Error {
         return error;
     }
     let chain: Vec<&str> = redirects.iter().map(Url::as_str).collect();
-    let details = serde_json::json!({ "redirects": chain });
+    let mut details = serde_json::json!({ "redirects": chain });
+    if let Some(kind) = error.details().and_then(|details| details.get("kind")) {
+        details["kind"] = kind.clone();
+    }
     let message = format!("{}, after a redirect", error.message());
     Error::new(error.code().clone(), message).with_details(details)
 }
@@ -104,17 +117,23 @@ fn location(from: &Url, response: &Response) -> Result<Option<Url>> {
         return Ok(None);
     };
     let refused = |why: &str| {
-        let to = mimir_sdk::text::brief(text).into_owned();
-        Error::network(format_args!("it redirects to {to}, {why}"))
+        let to = mimir_sdk::text::brief(text);
+        format!("it redirects to {to}, which is not followed: {why}")
     };
-    let whole = from.join(text).ok();
-    let mut url = whole
-        .filter(|url| !text.contains('\\') && parse(url.as_str()).is_ok())
-        .ok_or_else(|| refused("which is not followed"))?;
+    let followed = match text.contains('\\') {
+        true => Err("it has a backslash".to_owned()),
+        false => from.join(text).map_err(|error| error.to_string()),
+    };
+    let followed = followed.and_then(|url| match parse(url.as_str()) {
+        Ok(url) => Ok(url),
+        Err(error) => Err(error.message().trim_start_matches("url: ").to_owned()),
+    });
+    let mut url =
+        followed.map_err(|why| of_kind("invalid-redirect", Error::network(refused(&why))))?;
     if from.scheme() == "https" && url.scheme() == "http" {
-        return Err(refused(
-            "from https to http, which would show the request to everybody",
-        ));
+        let why = "from https to http it would show the request to everybody; fetch it by https";
+        let error = Error::permission_denied(refused(why));
+        return Err(of_kind("downgrade", error));
     }
     url.set_fragment(None);
     Ok(Some(url))
@@ -155,9 +174,10 @@ fn unpack(response: &mut Response) -> Result<()> {
         "" | "identity" => packed,
         other => {
             let coding = mimir_sdk::text::brief(other).into_owned();
-            return Err(Error::network(format_args!(
-                "the answer is packed as {coding}, which was not asked for"
-            )));
+            let message = format_args!(
+                "the answer is packed as {coding}, which was not asked for; send the header `accept-encoding: identity`"
+            );
+            return Err(of_kind("invalid-encoding", Error::network(message)));
         }
     };
     Ok(())
@@ -166,14 +186,19 @@ fn unpack(response: &mut Response) -> Result<()> {
 fn unpacked(packed: impl Read) -> Result<Vec<u8>> {
     let mut all = Vec::new();
     let mut limited = packed.take(UNPACKED_MAX + 1);
-    limited
-        .read_to_end(&mut all)
-        .map_err(|_| Error::network("the answer cannot be unpacked"))?;
+    limited.read_to_end(&mut all).map_err(|_| {
+        let message = "the answer cannot be unpacked; send the header `accept-encoding: identity`";
+        of_kind("invalid-encoding", Error::network(message))
+    })?;
     if all.len() as u64 > UNPACKED_MAX {
         let most = UNPACKED_MAX >> 20;
-        return Err(Error::limit_exceeded(format_args!(
-            "the answer unpacks to more than {most} MiB"
-        )));
+        let message = format_args!(
+            "the answer unpacks to more than {most} MiB, the most that web_fetch unpacks whatever the settings; ask for less of it"
+        );
+        return Err(of_kind(
+            "decompression-bomb",
+            Error::limit_exceeded(message),
+        ));
     }
     Ok(all)
 }

@@ -1,13 +1,12 @@
 //! `web_fetch`.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use mimir_sdk::prelude::*;
 use url::Url;
 
 use crate::exchange::{self, Exchange};
-use crate::http::{Network, Request, Transport};
+use crate::http::{Network, Request, Timeout, Transport};
 use crate::page;
 
 mod answer;
@@ -33,7 +32,7 @@ pub struct WebFetch {
     /// Request body, sent as UTF-8. Set `content-type` among the headers.
     #[serde(default)]
     pub body: Option<String>,
-    /// Seconds to wait for the answer to begin and to go on, within what the settings let.
+    /// Seconds for the whole of it, within what the settings let.
     #[serde(default)]
     #[schemars(range(min = 1, max = 600))]
     pub timeout: Option<u64>,
@@ -111,6 +110,23 @@ pub enum Format {
 /// What is preferred of what a server has. Markdown needs no work.
 const ACCEPT: &str = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.5";
 
+/// Headers that say how a message is carried and not what is asked (RFC 9110 sections 7.2, 7.6 and 8.6).
+const FRAMING: [&str; 9] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+fn is_framing(name: &str) -> bool {
+    FRAMING.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
 /// Sites turn away who says nothing.
 const AGENT: &str = concat!("mimir/", env!("CARGO_PKG_VERSION"));
 
@@ -163,6 +179,13 @@ impl WebFetch {
                 "body: {method} has none; use POST or PUT"
             )));
         }
+        if let Some(name) = self.headers.keys().find(|name| is_framing(name)) {
+            let message = format_args!("headers: `{name}` is the host's to set; leave it out");
+            return Err(exchange::of_kind(
+                "forbidden-header",
+                Error::invalid_input(message),
+            ));
+        }
         let mut headers: Vec<_> = self.headers.clone().into_iter().collect();
         let defaults = [
             ("accept", ACCEPT),
@@ -180,7 +203,7 @@ impl WebFetch {
             url: exchange::parse(&self.url)?,
             headers,
             body: body.into_bytes(),
-            timeout: self.timeout.map(Duration::from_secs),
+            timeout: self.timeout.map(Timeout::of),
         })
     }
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use mimir_sdk::Result;
+use mimir_sdk::{Error, Result};
 use url::Url;
+
+use crate::exchange::of_kind;
 
 #[cfg(not(target_os = "wasi"))]
 mod absent;
@@ -23,12 +25,42 @@ pub(crate) struct Request {
     /// As they are sent, but for those that the host sets.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// The longest wait for the beginning, and for each next part, of the answer.
-    #[cfg_attr(
-        not(target_os = "wasi"),
-        expect(dead_code, reason = "outside of a component nothing is sent")
-    )]
-    pub(crate) timeout: Option<Duration>,
+    pub(crate) timeout: Option<Timeout>,
+}
+
+/// The most time for all of a request, redirects included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timeout {
+    /// As it was asked for.
+    pub(crate) whole: Duration,
+    /// What is left of it.
+    pub(crate) left: Duration,
+}
+
+impl Timeout {
+    pub(crate) fn of(seconds: u64) -> Self {
+        let whole = Duration::from_secs(seconds);
+        Self { whole, left: whole }
+    }
+
+    /// What is left for the next hop.
+    pub(crate) fn after(self, spent: Duration) -> Result<Self> {
+        let left = self.left.saturating_sub(spent);
+        match left.is_zero() {
+            true => Err(self.over()),
+            false => Ok(Self { left, ..self }),
+        }
+    }
+
+    /// It has run out.
+    pub(crate) fn over(self) -> Error {
+        let message = format_args!(
+            "the whole answer took longer than the {} s of `timeout`; give it more",
+            self.whole.as_secs()
+        );
+        // A tool has no word for the host's clock: this is a limit that its caller has set.
+        of_kind("timeout-whole", Error::limit_exceeded(message))
+    }
 }
 
 /// What comes back, whatever its status.
@@ -38,6 +70,8 @@ pub(crate) struct Response {
     /// With names in lower case, in their order.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    /// How long it took, without the time that a person took to answer.
+    pub(crate) spent: Duration,
 }
 
 impl Response {

@@ -169,6 +169,12 @@ fn what_is_too_large_or_too_slow_names_the_setting() {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfive!");
             std::thread::sleep(Duration::from_secs(20));
         }
+        "/drips" => {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n");
+            while stream.write_all(b".").is_ok() {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
         "/cut" => {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfive!");
             let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -180,6 +186,8 @@ fn what_is_too_large_or_too_slow_names_the_setting() {
     for (path, code, words) in [
         ("/large", Code::LimitExceeded, "limits.httpBodyBytes"),
         ("/slow", Code::Timeout, "waiting for the server to answer"),
+        ("/slow", Code::Timeout, "(`timeout`: 1 s)"),
+        ("/drips", Code::LimitExceeded, "the 1 s of `timeout`"),
         ("/hangs", Code::Timeout, "waiting for more of the answer"),
         ("/cut", Code::Network, "before message length reached"),
     ] {
@@ -190,5 +198,21 @@ fn what_is_too_large_or_too_slow_names_the_setting() {
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, code, "{path}: {error}");
         assert!(error.message.contains(words), "{path}: {error}");
+        if code == Code::Timeout {
+            assert!(!error.message.contains("httpTimeMs"), "{path}: {error}");
+        }
     }
+}
+
+#[test]
+fn who_has_set_the_time_is_named() {
+    let site = Site::new(|_, _| std::thread::sleep(Duration::from_secs(20)));
+    let limits = json!({"tools": {"web_fetch": {"limits": {"httpTimeMs": 700}}}});
+    let kit = kit(limits);
+    let url = named(&site, "site", "/");
+    let outcome = kit.call("web_fetch", json!({ "url": url }));
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::Timeout);
+    assert!(error.message.contains("limits.httpTimeMs"), "{error}");
+    assert!(!error.message.contains("`timeout`"), "{error}");
 }

@@ -39,7 +39,7 @@ fn a_host_on_no_list_is_asked_about_once() {
         error
             .way_out
             .iter()
-            .any(|way| way.contains("`network.allowedHosts`")),
+            .any(|way| way.contains("below `network.allowedHosts:`")),
         "{:?}",
         error.way_out
     );

@@ -1,3 +1,5 @@
+use mimir_sdk::Code;
+
 use super::*;
 
 /// Answers each request by its path.
@@ -13,8 +15,26 @@ fn to(status: u16, location: &str) -> Response {
     Response {
         status,
         headers: vec![("location".to_owned(), location.to_owned())],
-        body: Vec::new(),
+        ..Response::default()
     }
+}
+
+fn packed(coding: &str, body: &[u8]) -> Response {
+    Response {
+        status: 200,
+        headers: vec![("content-encoding".to_owned(), coding.to_owned())],
+        body: body.to_vec(),
+        ..Response::default()
+    }
+}
+
+/// So many zeros, packed.
+fn gzip(count: usize) -> Vec<u8> {
+    let level = flate2::Compression::fast();
+    let mut zeros = flate2::read::GzEncoder::new(std::io::repeat(0).take(count as u64), level);
+    let mut all = Vec::new();
+    zeros.read_to_end(&mut all).unwrap();
+    all
 }
 
 fn get(url: &str) -> Request {
@@ -73,6 +93,11 @@ fn a_redirect_to_the_clear_or_to_nowhere_is_not_followed() {
         "/down" => to(302, "http://a.example/"),
         "/user" => to(302, "https://u:p@a.example/"),
         "/scheme" => to(302, "javascript:alert(1)"),
+        "/slash" => to(302, "/\\a.example"),
+        "/bomb" => packed("gzip", &gzip(17 << 20)),
+        "/broken" => packed("gzip", b"no gzip"),
+        "/odd" => packed("br", b"x"),
+        "/later" => to(302, "/odd"),
         "/none" => Response {
             status: 302,
             ..Response::default()
@@ -80,15 +105,61 @@ fn a_redirect_to_the_clear_or_to_nowhere_is_not_followed() {
         _ => to(302, "/next"),
     });
     let run = |path: &str| run(&paths, get(&format!("https://a.example{path}")));
-    for path in ["/down", "/user", "/scheme"] {
-        assert!(run(path).is_err(), "{path}");
+    for (path, kind, code, words) in [
+        ("/down", "downgrade", Code::PermissionDenied, "to everybody"),
+        ("/user", "invalid-redirect", Code::Network, "user name"),
+        (
+            "/scheme",
+            "invalid-redirect",
+            Code::Network,
+            "`javascript` cannot be fetched",
+        ),
+        ("/slash", "invalid-redirect", Code::Network, "backslash"),
+        ("/bomb", "decompression-bomb", Code::LimitExceeded, "16 MiB"),
+        (
+            "/broken",
+            "invalid-encoding",
+            Code::Network,
+            "cannot be unpacked",
+        ),
+        ("/odd", "invalid-encoding", Code::Network, "packed as br"),
+        (
+            "/later",
+            "invalid-encoding",
+            Code::Network,
+            "after a redirect",
+        ),
+    ] {
+        let error = run(path).unwrap_err();
+        assert_eq!(error.details().unwrap()["kind"], kind, "{path}: {error}");
+        assert_eq!(*error.code(), code, "{path}: {error}");
+        assert!(error.message().contains(words), "{path}: {error}");
     }
     let error = run("/loop").unwrap_err();
     let details = error.details().unwrap();
+    assert_eq!(details["kind"], "too-many-redirects");
     assert_eq!(details["redirects"].as_array().unwrap().len(), REDIRECTS);
     assert_eq!(
         run("/none").unwrap().response.status,
         302,
         "it says nowhere"
     );
+}
+
+#[test]
+fn the_time_is_for_all_hops_together() {
+    let slow = Paths(|_| Response {
+        spent: std::time::Duration::from_millis(900),
+        ..to(302, "/next")
+    });
+    let mut request = get("https://a.example/");
+    request.timeout = Some(crate::http::Timeout::of(2));
+    let error = run(&slow, request).unwrap_err();
+    let details = error.details().unwrap();
+    assert_eq!(
+        (error.code(), &details["kind"]),
+        (&Code::LimitExceeded, &"timeout-whole".into())
+    );
+    assert_eq!(details["redirects"].as_array().unwrap().len(), 2);
+    assert!(error.message().contains("2 s of `timeout`"), "{error}");
 }

@@ -229,6 +229,7 @@ impl IntoOutput for Answer {
     }
 
     fn into_output(self) -> Result<Output> {
+        // The body is in both: some clients show a model only the text, others only what is structured.
         let text = self.fetched.text();
         let output = Json(self.fetched).worded(text).into_output()?;
         Ok(match self.file {

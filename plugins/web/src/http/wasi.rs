@@ -1,12 +1,16 @@
 //! Requests by `wasi:http`. Why one fails is told by the host, which knows more than a code says.
 
+use std::time::Duration;
+
 use mimir_sdk::{Error, Result};
 use url::Position;
+use wasip2::clocks::monotonic_clock::{now, subscribe_instant};
 use wasip2::http::outgoing_handler::handle;
 use wasip2::http::types::{
     Fields, IncomingBody, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions,
     Scheme,
 };
+use wasip2::io::poll::poll;
 use wasip2::io::streams::StreamError;
 
 use super::{Request, Response, Transport};
@@ -20,28 +24,41 @@ pub(crate) struct Network;
 impl Transport for Network {
     fn send(&self, request: &Request) -> Result<Response> {
         let options = RequestOptions::new();
-        if let Some(timeout) = request.timeout {
-            let nanos = u64::try_from(timeout.as_nanos()).ok();
+        let left = request.timeout.map(|timeout| nanos(timeout.left));
+        if left.is_some() {
             // A host that has no such bound has its own.
-            let _ = options.set_first_byte_timeout(nanos);
-            let _ = options.set_between_bytes_timeout(nanos);
-            let _ = options.set_connect_timeout(nanos);
+            let _ = options.set_first_byte_timeout(left);
+            let _ = options.set_between_bytes_timeout(left);
+            let _ = options.set_connect_timeout(left);
         }
         let outgoing = outgoing(request)?;
         let body = match request.body.is_empty() {
             true => None,
             false => outgoing.body().ok(),
         };
+        let start = now();
         let answer = handle(outgoing, Some(options)).map_err(|_| failed(request))?;
         if let Some(body) = body {
             upload(body, &request.body);
         }
         answer.subscribe().block();
-        match answer.get() {
-            Some(Ok(Ok(response))) => read(request, &response),
-            _ => Err(failed(request)),
-        }
+        let Some(Ok(Ok(response))) = answer.get() else {
+            return Err(failed(request));
+        };
+        // The host holds the way to here to the time, and leaves out what a person took to answer: what is longer than
+        // the time is that.
+        let spent = now().saturating_sub(start);
+        let spent = left.map_or(0, |left| if spent < left { spent } else { 0 });
+        let start = now();
+        let deadline = left.map(|left| start.saturating_add(left - spent));
+        let mut read = read(request, &response, deadline)?;
+        read.spent = Duration::from_nanos(spent + now().saturating_sub(start));
+        Ok(read)
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn outgoing(request: &Request) -> Result<OutgoingRequest> {
@@ -56,8 +73,8 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest> {
             ))
         })?;
     }
-    if !request.body.is_empty() {
-        // Not every server takes a body whose length it is not told.
+    if !request.body.is_empty() || matches!(request.method, "POST" | "PUT") {
+        // Not every server takes a body whose length it is not told, and these say it also of none (RFC 9110, 8.6).
         let length = request.body.len().to_string();
         let _ = fields.set("content-length", &[length.into_bytes()]);
     }
@@ -115,7 +132,7 @@ fn upload(body: OutgoingBody, bytes: &[u8]) {
     let _ = OutgoingBody::finish(body, None);
 }
 
-fn read(request: &Request, response: &IncomingResponse) -> Result<Response> {
+fn read(request: &Request, response: &IncomingResponse, deadline: Option<u64>) -> Result<Response> {
     let headers = response.headers().entries().into_iter();
     let headers = headers.map(|(name, value)| {
         let value = String::from_utf8_lossy(&value).into_owned();
@@ -124,23 +141,38 @@ fn read(request: &Request, response: &IncomingResponse) -> Result<Response> {
     let mut read = Response {
         status: response.status(),
         headers: headers.collect(),
-        body: Vec::new(),
+        ..Response::default()
     };
     let body: IncomingBody = response.consume().map_err(|()| failed(request))?;
     let stream = body.stream().map_err(|()| failed(request))?;
+    let over = deadline.map(subscribe_instant);
+    let more = stream.subscribe();
     loop {
-        match stream.blocking_read(CHUNK as u64) {
+        match &over {
+            Some(over) => drop(poll(&[&more, over])),
+            None => more.block(),
+        }
+        match stream.read(CHUNK as u64) {
             Ok(bytes) => read.body.extend(bytes),
             Err(StreamError::Closed) => return Ok(read),
             Err(StreamError::LastOperationFailed(_)) => return Err(failed(request)),
+        }
+        if let (Some(timeout), Some(over)) = (request.timeout, &over)
+            && over.ready()
+        {
+            return Err(timeout.over());
         }
     }
 }
 
 fn failed(request: &Request) -> Error {
     let place = &request.url[..Position::AfterPort];
+    let within = match request.timeout {
+        Some(timeout) => format!(" (`timeout`: {} s)", timeout.whole.as_secs()),
+        None => String::new(),
+    };
     Error::network(format_args!(
-        "{} {place} got no whole answer",
+        "{} {place} got no whole answer{within}",
         request.method
     ))
 }

@@ -17,6 +17,7 @@ impl Transport for Answers {
             status: 200,
             headers: Vec::new(),
             body: self.0.to_string().into_bytes(),
+            ..Response::default()
         })
     }
 }
