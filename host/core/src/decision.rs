@@ -146,6 +146,8 @@ pub(crate) struct Basis {
     pub(crate) withheld: bool,
     /// Whether its words are neither mimir's nor those of somebody whom the person has accepted.
     pub(crate) strange: bool,
+    /// The exact line or command that lets it, where the rule's name alone does not say.
+    pub(crate) way: Option<Arc<str>>,
     /// If it asks about one simple command and a person can say yes to all that are like it: to which.
     pub(crate) offer: Option<Arc<Offer>>,
 }
@@ -348,6 +350,15 @@ impl Evaluation {
     pub(crate) fn asking_from(&self) -> impl Iterator<Item = (&Reason, &Basis)> {
         let both = self.reasons.iter().zip(&self.bases);
         both.filter(|(reason, _)| reason.decision == Decision::Ask)
+    }
+
+    /// The reasons of a decision, each with what it judged by.
+    pub(crate) fn of_decision(
+        &self,
+        decision: Decision,
+    ) -> impl Iterator<Item = (&Reason, &Basis)> {
+        let both = self.reasons.iter().zip(&self.bases);
+        both.filter(move |(reason, _)| reason.decision == decision)
     }
 
     /// Whether what is asked about could lie in this argument.

@@ -83,6 +83,12 @@ pub struct Policy {
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
 }
 
+/// What rules look at of a request in the middle of a call, by name.
+const REQUEST: &[&str] = &["method", "url", "host"];
+
+/// The same of a command.
+const COMMAND: &[&str] = &["command", "workdir"];
+
 impl Policy {
     /// The policy that a config file states; `source` names the file and the lines of its keys.
     pub fn new(config: &Config, source: impl Into<Source>) -> Result<Self, PolicyError> {

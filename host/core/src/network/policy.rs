@@ -197,8 +197,20 @@ impl NetworkPolicy {
         if class.reach == Reach::Public && class.metadata.is_none() {
             return Ok(());
         }
-        self.layers()
-            .try_for_each(|rules| rules.judge_address(target, address, class))
+        self.layers().try_for_each(|rules| {
+            let judged = rules.judge_address(target, address, class);
+            judged.map_err(|mut refusal| {
+                if let Some(other) = self.layers().find(|rules| rules.fixes(target, address)) {
+                    // What one has written opens nothing in what another has.
+                    let at = &other.at;
+                    refusal.reason = format!(
+                        "{}; {at}.hosts has it so, which counts for that policy alone",
+                        refusal.reason
+                    );
+                }
+                refusal
+            })
+        })
     }
 
     /// The addresses of a host that nobody needs to be asked for: it is one, it is `localhost`, or an entry of `hosts`
@@ -328,11 +340,14 @@ impl Rules {
         match target.host() {
             Host::Ip(_) => listed(),
             host if host.is_localhost() => address.to_canonical().is_loopback() && listed(),
-            host => self
-                .hosts
-                .get(host)
-                .is_some_and(|fixed| fixed.contains(&address)),
+            _ => self.fixes(target, address),
         }
+    }
+
+    /// Whether an entry of `hosts` gives the host this address.
+    fn fixes(&self, target: &Target, address: IpAddr) -> bool {
+        let fixed = self.hosts.get(target.host());
+        fixed.is_some_and(|fixed| fixed.contains(&address))
     }
 
     fn metadata(&self, host: &str, whose: &str) -> Refusal {

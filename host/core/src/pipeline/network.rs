@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
+use crate::decision::{Basis, Decision, Evaluation, Layer, Reads, Reason};
 use crate::error::{Code, ToolError};
 use crate::needs::HostNeed;
 use crate::network::{NetworkPolicy, Refusal, Target, Verdict};
@@ -80,7 +80,13 @@ pub(super) fn judge(
         };
         // The next part of the same page is no other request.
         let reads = ["url", "method"].map(str::to_owned);
-        all.push_from(reason, Reads::Only(reads.into()).into());
+        let way = (decision == Decision::Ask).then(|| world.policy.way_to(tool, target, method));
+        let basis = Basis {
+            reads: Reads::Only(reads.into()),
+            way: way.map(Into::into),
+            ..Basis::default()
+        };
+        all.push_from(reason, basis);
     };
     let (name, host) = (tool.name(), target.host());
     if !granted(hosts).lists(target, method) {

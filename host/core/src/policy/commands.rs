@@ -267,7 +267,7 @@ impl Policy {
         arguments: &Value,
         evaluation: &mut Evaluation,
     ) {
-        self.effect(tool, (arguments, &["command", "workdir"]), evaluation);
+        self.effect(tool, (arguments, super::COMMAND), evaluation);
     }
 
     /// What every rule about commands says of this one. Says whether a list lets all of it through.

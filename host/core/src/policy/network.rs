@@ -5,10 +5,10 @@ use serde_json::Value;
 use crate::config::{NetworkSettings, SEARCH_VARIABLE, searches};
 use crate::decision::Evaluation;
 use crate::needs::HostNeed;
-use crate::network::{Entry, NetworkPolicy};
+use crate::network::{Entry, NetworkPolicy, Target};
 use crate::tool::Tool;
 
-use super::Policy;
+use super::{Policy, REQUEST};
 
 impl Policy {
     /// What requests of this tool may reach. Where nobody has set a list of hosts, what was `granted` is the list: a
@@ -89,6 +89,26 @@ impl Policy {
         })
     }
 
+    /// What lets a request that is on no list: the file that lists it already and waits for a person, or else the line
+    /// to write.
+    pub(crate) fn way_to(&self, tool: &Tool, target: &Target, method: &str) -> String {
+        let mut waiting = self.voices().iter().filter(|file| file.unaccepted);
+        let listing = waiting.find_map(|file| {
+            let (at, settings) = file.network_settings(Some(tool));
+            let lists = settings.policy(&at).judge(target, method).is_allowed();
+            lists.then(|| format!("`{at}` ({})", file.source.at(&at)))
+        });
+        match listing {
+            Some(listing) => format!("`mimir policy accept` puts {listing} in force"),
+            None => {
+                let (host, (at, _)) = (target.host(), self.network_settings(Some(tool)));
+                format!(
+                    "`- \"{host}\"` below `{at}.allowedHosts:` in .mimir/config.yml, and then `mimir policy accept`"
+                )
+            }
+        }
+    }
+
     /// Whether a person is asked about hosts that the tool was not granted, in place of a plain no.
     pub(crate) fn asks_unknown_hosts(&self, tool: &Tool) -> bool {
         let mut accepted = self.voices().iter().filter(|file| !file.unaccepted);
@@ -104,7 +124,7 @@ impl Policy {
     /// What the rules say of a request in the middle of a call: `request` has its `method`, `url` and `host`. Rules
     /// about other arguments have spoken before the call ran.
     pub(crate) fn request(&self, tool: &Tool, request: &Value, evaluation: &mut Evaluation) {
-        self.effect(tool, (request, &["method", "url", "host"]), evaluation);
+        self.effect(tool, (request, REQUEST), evaluation);
     }
 
     /// The same of something else that a call does, about what it has under these names.
@@ -230,6 +250,35 @@ mod tests {
         assert!(!says(&mut search, "http://127.0.0.1:8889/search"));
         assert!(!says(&mut stranger, "http://127.0.0.1:8888/search"));
         assert!(stranger.definition.needs.hosts.is_empty());
+    }
+
+    #[test]
+    fn a_host_on_no_list_has_a_way_that_works() {
+        let way = |project: Value| {
+            let config = |value| serde_json::from_value::<Config>(value).unwrap();
+            let project = Policy::new(&config(project), ".mimir/config.yml").unwrap();
+            let files = vec![project.unaccepted()];
+            let policy = Policy::of_files(&config(json!({})), files).unwrap();
+            let target = Target::parse("https://api.example/x").unwrap();
+            policy.way_to(&tool("sample"), &target, "GET")
+        };
+        let listed = json!({"allowedHosts": ["*.example"]});
+        for (project, says) in [
+            (
+                json!({"network": listed}),
+                "`mimir policy accept` puts `network` (.mimir/config.yml) in force",
+            ),
+            (
+                json!({"tools": {"sample": {"network": listed}}}),
+                "`mimir policy accept` puts `tools.sample.network` (.mimir/config.yml) in force",
+            ),
+            (
+                json!({"network": {"allowedHosts": ["other.test"]}}),
+                "`- \"api.example\"` below `network.allowedHosts:` in .mimir/config.yml, and then `mimir policy accept`",
+            ),
+        ] {
+            assert_eq!(way(project), says);
+        }
     }
 
     #[test]

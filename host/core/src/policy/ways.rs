@@ -22,8 +22,7 @@ pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
     // Agents run mimir too and read what it prints: here nobody speaks but mimir.
     let evaluation = &evaluation.told();
     let mut ways = Vec::new();
-    let reasons = evaluation.reasons().iter();
-    for reason in reasons.filter(|reason| reason.decision == decision) {
+    for (reason, basis) in evaluation.of_decision(decision) {
         let waiting = evaluation.withheld().next();
         let way = match (reason.layer, waiting) {
             // A person has written already what is to hold in place of the tool's own word.
@@ -33,6 +32,7 @@ pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
             ),
             // What the settings refuse outright says itself what would let it.
             (Layer::Network, _) if denies(reason) && reason.rule != GRANT => continue,
+            _ if basis.way.is_some() => basis.way.iter().map(ToString::to_string).collect(),
             _ => way(reason, tool),
         };
         if !ways.contains(&way) {
@@ -84,7 +84,9 @@ fn way(reason: &Reason, tool: &Tool) -> String {
         Layer::Taint if reason.rule.ends_with("untrusted content") => format!(
             "a new session has read nothing of strangers; in every session, `tools.{name}.labels.acceptsUntrusted: true` {HERE}"
         ),
-        Layer::Network if reason.rule != GRANT => format!("add the host to {rule} {HERE}"),
+        Layer::Network if reason.rule != GRANT => {
+            "a person has to say yes to it; no setting does".to_owned()
+        }
         Layer::Network if grants::takes_hosts(tool) => format!(
             "`mimir tools trust {name} --host HOST` names a host that it may reach; it cannot ask for one itself"
         ),

@@ -149,6 +149,29 @@ fn a_name_may_be_fixed_to_an_address() {
         says(&policy, "http://meta.example/"),
         "network.blockMetadataEndpoints"
     );
+    // Where others have it so, a person hears why that is not enough, and what is.
+    let by_team = super::Rules {
+        at: "team".to_owned(),
+        mode: Mode::Any,
+        hosts: policy.own.hosts.clone(),
+        ..Rules::default()
+    };
+    let below = NetworkPolicy::new(super::Rules {
+        mode: Mode::Any,
+        ..Rules::default()
+    });
+    let below = below.within(NetworkPolicy::new(by_team));
+    let app = target("http://app.example/");
+    let refusal = below.judge_address(&app, "10.0.0.1".parse().unwrap());
+    let refusal = refusal.unwrap_err().to_string();
+    assert!(
+        refusal.contains("team.hosts has it so, which counts for that policy alone"),
+        "{refusal}"
+    );
+    assert!(
+        refusal.contains("network.hosts: {app.example: 10.0.0.1}"),
+        "{refusal}"
+    );
     // Who stands above has fixed nothing.
     let capped = policy.within(NetworkPolicy::new(super::Rules {
         at: "team".to_owned(),

@@ -8,6 +8,7 @@ use crate::names::did_you_mean;
 use crate::tool::Tool;
 
 use super::super::condition::{Condition, Test};
+use super::super::{COMMAND, REQUEST};
 use super::{Rule, RuleBook};
 
 impl RuleBook {
@@ -94,6 +95,13 @@ impl Rule {
 
     /// Why the rule never speaks of calls of this tool.
     fn never(&self, tool: &Tool) -> Option<String> {
+        // What a call does in its middle is judged too, by what it is then.
+        let needs = [&tool.definition.needs, &tool.granted];
+        if needs.iter().any(|needs| !needs.hosts.is_empty()) && self.is_about_only(REQUEST)
+            || needs.iter().any(|needs| !needs.commands.is_empty()) && self.is_about_only(COMMAND)
+        {
+            return None;
+        }
         let schema = &tool.definition.input_schema;
         let value = schema.to_value();
         self.conditions.iter().find_map(|condition| {

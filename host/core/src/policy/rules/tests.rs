@@ -246,3 +246,34 @@ fn rules_that_never_speak_are_named() {
     assert!(idle[0].contains("Did you mean `sample`?"));
     assert!(idle[1].contains("none of its tools takes an argument `file`"));
 }
+
+/// What a tool does in the middle of a call is judged by what it is then, whatever arguments the tool takes.
+#[test]
+fn rules_about_effects_speak_of_tools_that_have_them() {
+    let when = |name: &str| json!({"tools": ["sample"], "when": {name: {"glob": "x**"}}, "decision": "deny"});
+    let mut closed = tool("sample");
+    closed.definition.input_schema = crate::schema::Schema::parse(
+        r#"{"type":"object","properties":{"path":{}},"additionalProperties":false}"#,
+    )
+    .unwrap();
+    let mut sends = closed.clone();
+    sends.definition.needs.hosts = vec![crate::needs::HostNeed {
+        host: "*".to_owned(),
+        methods: vec!["GET".to_owned()],
+        reason: String::new(),
+    }];
+    for (name, dead, of_sender) in [
+        ("url", 1, 0),
+        ("method", 1, 0),
+        ("host", 1, 0),
+        ("file", 1, 1),
+        ("command", 1, 1),
+    ] {
+        let policy = book(json!([when(name)])).unwrap();
+        assert_eq!(policy.idle(&[&closed]).len(), dead, "{name}");
+        assert_eq!(policy.idle(&[&sends]).len(), of_sender, "{name}");
+    }
+    // Beside an argument that it does not take, it is about calls and not about requests.
+    let both = json!({"tools": ["sample"], "when": {"url": {"glob": "x"}, "file": {"glob": "y"}}, "decision": "deny"});
+    assert_eq!(book(json!([both])).unwrap().idle(&[&sends]).len(), 1);
+}
