@@ -14,6 +14,13 @@ pub(crate) use mark::Mark;
 /// Where a result's `_meta` has what MCP has no words for: code, label, receipt and what was masked or cut.
 pub const OUTCOME_META: &str = "mimir/outcome";
 
+/// Characters of all files of a result together, as they are in it: as many as its text has by default
+/// (`limits.outputChars`). Clients put what is in a result before the model, and most of it as text.
+const FILES_MOST: usize = 100_000;
+
+/// Characters of one picture or sound, which a model sees and hears and does not read: what the makers of models take.
+const MEDIUM_MOST: usize = 5 << 20;
+
 /// The result of a call. `promised` says whether its tool has an output schema, which clients hold it to.
 pub(crate) fn result(outcome: &Outcome, promised: bool) -> CallToolResult {
     let mark = (outcome.label().trust == TrustLevel::Untrusted)
@@ -30,8 +37,12 @@ pub(crate) fn result(outcome: &Outcome, promised: bool) -> CallToolResult {
 
 fn success(output: &Output, mark: Option<&Mark>, promised: bool) -> CallToolResult {
     let mut content = Vec::new();
+    let mut room = FILES_MOST;
     for part in &output.content {
-        block(part, mark, &mut content);
+        match fits(part, &mut room) {
+            true => block(part, mark, &mut content),
+            false => text(&left_out(part), mark, &mut content),
+        }
     }
     let has_text = |part: &Content| matches!(part, Content::Text { .. });
     let structured = output.structured.as_ref();
@@ -61,6 +72,48 @@ fn failure(error: &ToolError, mark: Option<&Mark>) -> CallToolResult {
         text(&details.to_string(), mark, &mut content);
     }
     CallToolResult::error(content)
+}
+
+/// Whether a part can be handed over; a file takes of the room that is left for files.
+fn fits(part: &Content, room: &mut usize) -> bool {
+    let packed = |data: &[u8]| data.len().div_ceil(3) * 4;
+    match part {
+        Content::Text { .. } => true,
+        Content::Image { data, .. } | Content::Audio { data, .. } => packed(data) <= MEDIUM_MOST,
+        Content::File {
+            data, mime_type, ..
+        } => {
+            let size = match words(data, mime_type) {
+                Some(text) => text.chars().count(),
+                None => packed(data),
+            };
+            let left = room.checked_sub(size);
+            *room = left.unwrap_or(*room);
+            left.is_some()
+        }
+    }
+}
+
+/// What stands in the place of a part that is too large to be handed over.
+fn left_out(part: &Content) -> String {
+    let (what, kind, most) = match part {
+        Content::File {
+            name, mime_type, ..
+        } => {
+            let what = format!("the file `{}`", mimir_core::text::visible(name));
+            (what, mime_type.as_str(), FILES_MOST)
+        }
+        Content::Image { mime_type, .. } => {
+            ("a picture".to_owned(), mime_type.as_str(), MEDIUM_MOST)
+        }
+        Content::Audio { mime_type, .. } => ("a sound".to_owned(), mime_type.as_str(), MEDIUM_MOST),
+        Content::Text { .. } => ("a text".to_owned(), "text/plain", FILES_MOST),
+    };
+    let kind = mimir_core::text::visible(kind);
+    let size = part.len();
+    format!(
+        "[left out: {what} ({kind}, {size} bytes), of which a result holds at most {most} characters. The call was made; ask for a smaller part, or ask your user to run it by `mimir call … --json`, which has all of it]"
+    )
 }
 
 fn text(text: &str, mark: Option<&Mark>, to: &mut Vec<ContentBlock>) {
@@ -100,9 +153,9 @@ fn block(part: &Content, mark: Option<&Mark>, to: &mut Vec<ContentBlock>) {
 /// A file inside the result. Its address names it in this result and leads nowhere else.
 fn file(data: &[u8], mime_type: &str, name: &str, at: usize) -> ResourceContents {
     let uri = format!("mimir:///files/{at}/{}", escaped(name));
+    let words = words(data, mime_type);
     let mime_type = Some(mime_type.to_owned());
-    let text = mime_type.as_deref().filter(|kind| is_text(kind));
-    match text.and_then(|_| std::str::from_utf8(data).ok()) {
+    match words {
         Some(text) => ResourceContents::TextResourceContents {
             uri,
             mime_type,
@@ -116,6 +169,12 @@ fn file(data: &[u8], mime_type: &str, name: &str, at: usize) -> ResourceContents
             meta: None,
         },
     }
+}
+
+/// What a file says, if it is a text.
+fn words<'a>(data: &'a [u8], mime_type: &str) -> Option<&'a str> {
+    let text = is_text(mime_type).then(|| std::str::from_utf8(data).ok());
+    text.flatten()
 }
 
 fn is_text(mime_type: &str) -> bool {

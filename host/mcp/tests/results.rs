@@ -121,6 +121,55 @@ async fn pictures_sounds_and_files_come_through() {
 }
 
 #[tokio::test]
+async fn what_is_too_large_for_a_model_is_told_and_not_sent() {
+    let file = |name: &str, mime_type: &str, size: usize| Content::File {
+        data: vec![b'x'; size],
+        mime_type: mime_type.into(),
+        name: name.into(),
+    };
+    let output = Output {
+        content: vec![
+            file("large.bin", "application/zip", 3_000_000),
+            file("large.txt", "text/plain", 100_001),
+            file("small.bin", "application/zip", 60_000),
+            file("more.bin", "application/zip", 60_000),
+            file("last.txt", "text/plain", 20_000),
+            Content::Image {
+                data: vec![0; 5_000_000],
+                mime_type: "image/png".into(),
+            },
+            Content::Image {
+                data: vec![0; 300_000],
+                mime_type: "image/png".into(),
+            },
+        ],
+        ..Output::default()
+    };
+    let result = result_of(gives("all", output)).await;
+    let parts = result["content"].as_array().unwrap();
+    let kinds: Vec<&str> = parts
+        .iter()
+        .map(|part| part["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "text", "text", "resource", "text", "resource", "text", "image"
+        ]
+    );
+    for (at, words) in [
+        (0, "the file `large.bin` (application/zip, 3000000 bytes)"),
+        (1, "the file `large.txt` (text/plain, 100001 bytes)"),
+        (3, "the file `more.bin`"),
+        (5, "a picture (image/png, 5000000 bytes)"),
+    ] {
+        let text = parts[at]["text"].as_str().unwrap();
+        assert!(text.contains(words) && text.contains("--json"), "{text}");
+    }
+    assert!(result.to_string().len() < 600_000);
+}
+
+#[tokio::test]
 async fn a_failure_is_a_result_and_an_unknown_tool_a_fault_of_the_request() {
     let fails = fake(|_| async {
         let error = ToolError::new(Code::FileNotFound, "there is no `x`");
