@@ -64,6 +64,8 @@ pub struct Card {
     /// question of its own: then neither "always" nor "this session" can be answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub always: Option<Always>,
+    /// Whether its arguments can be edited. What a call does in its middle is as it is, or is not done.
+    pub editable: bool,
 }
 
 /// What the answer "always" covers.

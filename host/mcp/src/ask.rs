@@ -105,17 +105,24 @@ fn quote(text: &str, to: &mut Vec<String>) {
 
 /// The form's fields. Nothing is filled in: an answer that nobody chose is none.
 fn schema(card: &Card) -> ElicitationSchema {
-    let answers = match card.always {
-        Some(_) => &["once", "session", "always", "edit", "no"][..],
-        None => &["once", "edit", "no"][..],
-    };
-    let words = match card.always {
-        Some(_) => {
-            "once: yes, to this call. session: yes, until this connection ends, to what \"always\" covers. always: yes, until it is revoked. edit: with the arguments below instead. no."
-        }
-        None => "once: yes, to this call. edit: with the arguments below instead. no.",
-    };
-    let answers = answers.iter().map(|&answer| answer.to_owned()).collect();
+    let mut answers = vec![("once", "once: yes, to this call.")];
+    if card.always.is_some() {
+        answers.extend([
+            (
+                "session",
+                "session: yes, until this connection ends, to what \"always\" covers.",
+            ),
+            ("always", "always: yes, until it is revoked."),
+        ]);
+    }
+    if card.editable {
+        answers.push(("edit", "edit: with the arguments below instead."));
+    }
+    answers.push(("no", "no."));
+    let words: Vec<&str> = answers.iter().map(|(_, words)| *words).collect();
+    let words = words.join(" ");
+    let answers = answers.iter().map(|(answer, _)| (*answer).to_owned());
+    let answers = answers.collect();
     let answer = EnumSchema::builder(answers)
         .title("Answer")
         .description(words)
@@ -123,13 +130,12 @@ fn schema(card: &Card) -> ElicitationSchema {
     let arguments = StringSchema::new()
         .title("Arguments")
         .description("Only for edit: the arguments to use instead, as a JSON object.");
-    let fields = BTreeMap::from([
-        (ANSWER.to_owned(), PrimitiveSchemaDefinition::Enum(answer)),
-        (
-            ARGUMENTS.to_owned(),
-            PrimitiveSchemaDefinition::String(arguments),
-        ),
-    ]);
+    let answer = PrimitiveSchemaDefinition::Enum(answer);
+    let mut fields = BTreeMap::from([(ANSWER.to_owned(), answer)]);
+    if card.editable {
+        let arguments = PrimitiveSchemaDefinition::String(arguments);
+        fields.insert(ARGUMENTS.to_owned(), arguments);
+    }
     ElicitationSchema::new(fields).with_required(vec![ANSWER.to_owned()])
 }
 
@@ -152,14 +158,18 @@ pub(crate) fn read(card: &Card, result: &ElicitResult) -> Result<Answer, &'stati
             .as_ref()
             .and_then(|content| content.get(name))
     };
-    let edited = match field(ARGUMENTS).and_then(Value::as_str).map(str::trim) {
+    let edited = match field(ARGUMENTS)
+        .filter(|_| card.editable)
+        .and_then(Value::as_str)
+        .map(str::trim)
+    {
         None | Some("") => None,
         Some(text) => Some(serde_json::from_str::<Value>(text)),
     };
     let answer = field(ANSWER).and_then(Value::as_str).unwrap_or_default();
     let yes = match answer {
         "no" => return Ok(Answer::No),
-        "edit" => {
+        "edit" if card.editable => {
             return match edited {
                 Some(Ok(value)) if value.is_object() => Ok(Answer::Edit(value)),
                 Some(_) => Err("These arguments are no JSON object."),

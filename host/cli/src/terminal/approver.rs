@@ -84,8 +84,11 @@ impl Approver for Terminal {
             let drawn = card::draw(card, width());
             // A thread waits for the line, so that Ctrl-C is heard meanwhile.
             let arguments = card.arguments.clone();
-            let lasting = card.always.is_some();
-            let asked = move || converse(&drawn, &arguments, lasting, height());
+            let offers = Offers {
+                lasting: card.always.is_some(),
+                edit: card.editable,
+            };
+            let asked = move || converse(&drawn, &arguments, offers, height());
             let answer = tokio::task::spawn_blocking(asked);
             match answer.await {
                 Ok(Ok(answer)) => answer,
@@ -110,8 +113,44 @@ pub fn left_open() -> bool {
 /// Rows that stay free for the question and the rest of the card.
 const ROWS_BESIDE: usize = 16;
 
-/// Shows the card and reads the answer. `lasting` says whether an answer can be for more than this call.
-fn converse(drawn: &Drawn, arguments: &str, lasting: bool, height: usize) -> io::Result<Answer> {
+/// The answers that a card takes beside yes and no.
+#[derive(Clone, Copy)]
+struct Offers {
+    /// For more than this call.
+    lasting: bool,
+    /// With other arguments.
+    edit: bool,
+}
+
+impl Offers {
+    /// The question.
+    fn question(self) -> String {
+        let more = match self.lasting {
+            true => " this [s]ession, [a]lways,",
+            false => "",
+        };
+        let edit = match self.edit {
+            true => " [e]dit,",
+            false => "",
+        };
+        format!("[y]es once,{more}{edit} [n]o")
+    }
+
+    /// What is said of an answer that is none of these.
+    fn reminder(self) -> String {
+        let more = if self.lasting { " s, a," } else { "" };
+        let edit = if self.edit { " e" } else { "" };
+        let letters = format!("y,{more}{edit}");
+        let letters = letters.trim_end_matches(',');
+        match self.lasting {
+            true => format!("Please answer {letters} or n."),
+            false => format!("Please answer {letters} or n: each such call is asked about."),
+        }
+    }
+}
+
+/// Shows the card and reads the answer.
+fn converse(drawn: &Drawn, arguments: &str, offers: Offers, height: usize) -> io::Result<Answer> {
     // Not locked: whoever cancels the call while it waits here must be able to say so.
     let mut to = anstream::stderr();
     let most = height.saturating_sub(ROWS_BESIDE).max(4);
@@ -120,12 +159,7 @@ fn converse(drawn: &Drawn, arguments: &str, lasting: bool, height: usize) -> io:
     forget_typed_ahead();
     let view = if cut { ", [v]iew all" } else { "" };
     loop {
-        let more = if lasting {
-            " this [s]ession, [a]lways,"
-        } else {
-            ""
-        };
-        write!(to, "[y]es once,{more} [e]dit, [n]o{view} > ")?;
+        write!(to, "{}{view} > ", offers.question())?;
         to.flush()?;
         OPEN.store(true, Ordering::Relaxed);
         let line = read_line();
@@ -136,19 +170,15 @@ fn converse(drawn: &Drawn, arguments: &str, lasting: bool, height: usize) -> io:
         };
         match line.trim().to_lowercase().as_str() {
             "y" | "yes" | "once" => return Ok(Answer::Once),
-            "s" | "session" if lasting => return Ok(Answer::Session),
-            "a" | "always" if lasting => return Ok(Answer::Always),
+            "s" | "session" if offers.lasting => return Ok(Answer::Session),
+            "a" | "always" if offers.lasting => return Ok(Answer::Always),
             "n" | "no" | "" => return Ok(Answer::No),
-            "e" | "edit" => match edit::arguments(&mut to, arguments)? {
+            "e" | "edit" if offers.edit => match edit::arguments(&mut to, arguments)? {
                 Some(edited) => return Ok(Answer::Edit(edited)),
                 None => writeln!(to, "The arguments are as they were.")?,
             },
             "v" | "view" if cut => show(&mut to, drawn, usize::MAX)?,
-            _ if lasting => writeln!(to, "Please answer y, s, a, e or n.")?,
-            _ => writeln!(
-                to,
-                "Please answer y, e or n: each such call is asked about."
-            )?,
+            _ => writeln!(to, "{}", offers.reminder())?,
         }
     }
 }
@@ -177,3 +207,44 @@ fn forget_typed_ahead() {
 
 #[cfg(not(unix))]
 fn forget_typed_ahead() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_answered_is_offered() {
+        for (lasting, edit, question, reminder) in [
+            (
+                true,
+                true,
+                "[y]es once, this [s]ession, [a]lways, [e]dit, [n]o",
+                "Please answer y, s, a, e or n.",
+            ),
+            (
+                true,
+                false,
+                "[y]es once, this [s]ession, [a]lways, [n]o",
+                "Please answer y, s, a or n.",
+            ),
+            (
+                false,
+                true,
+                "[y]es once, [e]dit, [n]o",
+                "Please answer y, e or n: each such call is asked about.",
+            ),
+            (
+                false,
+                false,
+                "[y]es once, [n]o",
+                "Please answer y or n: each such call is asked about.",
+            ),
+        ] {
+            let offers = Offers { lasting, edit };
+            assert_eq!(
+                (offers.question(), offers.reminder()),
+                (question.into(), reminder.into())
+            );
+        }
+    }
+}

@@ -140,6 +140,7 @@ mod tests {
                 grants: vec!["`evil_two` may read `docs`\nmimir: may `good` run?".into()],
                 withheld: vec!["files".into()],
             }),
+            editable: true,
         }
     }
 

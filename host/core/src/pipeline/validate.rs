@@ -26,6 +26,8 @@ pub struct Checked {
     pub(super) depth: u32,
     /// The tool that does only what this call does, where this one does several things.
     pub(super) same: Option<Arc<Tool>>,
+    /// Whether it is something that a call does in its middle, such as a request, and no call of its own.
+    pub(super) is_effect: bool,
     /// What its nested calls have brought in.
     pub(super) floor: Arc<Floor>,
     /// How long it has been under way.
@@ -66,6 +68,7 @@ impl Checked {
             observer,
             depth: parent.depth + 1,
             same: None,
+            is_effect: true,
             floor: Arc::clone(&parent.floor),
             watch: parent.watch.clone(),
             limits,
@@ -153,6 +156,7 @@ pub(super) fn validate(
         arguments: call.arguments,
         context: call.context,
         observer: trail.watch(call.observer, redactor),
+        is_effect: false,
         parent: call.parent,
         depth,
         floor: trail.floor(),

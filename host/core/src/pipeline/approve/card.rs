@@ -86,6 +86,7 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
         },
         reasons: ruled.evaluation.reasons().to_vec(),
         always: (!super::remembered::is_asked_each_time(checked)).then(|| always(ruled, plugin)),
+        editable: !checked.is_effect,
     }
 }
 
