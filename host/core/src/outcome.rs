@@ -96,6 +96,24 @@ pub struct Output {
     pub exit_code: Option<i32>,
 }
 
+/// How many bytes the value has as JSON text.
+pub fn json_len(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Neither the value nor the counter can fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
 /// Who stands behind a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

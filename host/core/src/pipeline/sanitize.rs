@@ -2,11 +2,9 @@
 //! is made safe whole, then masked, held to its schema again, and cut last, so that no cut can make something of the
 //! rest.
 
-use serde_json::Value;
-
 use crate::backend::Usage;
 use crate::error::{Code, ToolError};
-use crate::outcome::{Content, Output};
+use crate::outcome::{Content, Output, json_len};
 use crate::text;
 
 use super::mask;
@@ -100,23 +98,8 @@ fn whole(output: Output, schema: &crate::schema::Schema) -> Result<Output, ToolE
 
 fn size(output: &Output) -> u64 {
     let content: usize = output.content.iter().map(Content::len).sum();
-    let structured = output.structured.as_ref().map_or(0, weight);
+    let structured = output.structured.as_ref().map_or(0, json_len);
     (content + structured) as u64
-}
-
-/// About as many bytes as the value has as JSON.
-fn weight(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
-        Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(|item| weight(item) + 1).sum::<usize>() + 2,
-        Value::Object(map) => {
-            map.iter()
-                .map(|(key, item)| key.len() + weight(item) + 4)
-                .sum::<usize>()
-                + 2
-        }
-    }
 }
 
 fn cut_error(mut error: ToolError, max: usize, truncated: &mut bool) -> ToolError {

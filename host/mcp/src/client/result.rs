@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mimir_core::backend::Raw;
 use mimir_core::limits::Limits;
-use mimir_core::outcome::Output;
+use mimir_core::outcome::{Output, json_len};
 use mimir_core::{Code, Content, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
 
@@ -29,6 +29,17 @@ fn of_tool(result: CallToolResult, limits: &Limits) -> Raw {
     let mut room = usize::try_from(limits.output_bytes).unwrap_or(usize::MAX);
     let mut truncated = false;
     let mut content = Vec::new();
+    if let Some(structured) = &result.structured_content {
+        // It can't be cut here: what is left may be no longer what the tool promised.
+        let Some(left) = room.checked_sub(json_len(structured)) else {
+            let most = mimir_core::text::bytes(limits.output_bytes);
+            let message = format!(
+                "the server's structured result is larger than {most} (limits.outputBytes); ask for less at a time"
+            );
+            return Raw::failed(ToolError::new(Code::LimitExceeded, message));
+        };
+        room = left;
+    }
     for block in result.content {
         let part = match part(block) {
             Ok(part) => part,
@@ -127,4 +138,32 @@ fn last(uri: &str) -> String {
     let name = uri.rsplit(['/', '\\']).find(|part| !part.is_empty());
     let name = name.unwrap_or("resource");
     mimir_core::text::visible(mimir_core::text::prefix(name, 128))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_structured_result_is_within_the_limit_too() {
+        let limits = Limits {
+            output_bytes: 1_000,
+            ..Limits::default()
+        };
+        let answer = |items: usize, text: usize| {
+            let mut result = CallToolResult::success(vec![ContentBlock::text("x".repeat(text))]);
+            result.structured_content = Some(json!({ "a": vec![json!([]); items] }));
+            raw(ServerResult::CallToolResult(result), &limits)
+        };
+        let error = answer(400, 1).result.unwrap_err();
+        assert_eq!(error.code, Code::LimitExceeded);
+        assert!(error.message.contains("limits.outputBytes"), "{error}");
+        let fits = answer(100, 100);
+        assert!(!fits.truncated && fits.result.is_ok());
+        // Both together are too much: the text is cut.
+        let cut = answer(300, 500);
+        assert!(cut.truncated);
+        assert!(cut.result.unwrap().content[0].len() < 100);
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::outcome::Content;
+use crate::outcome::{Content, json_len};
 use crate::text;
 
 /// What stands where text was cut.
@@ -38,6 +38,13 @@ pub(super) fn content(content: &mut Vec<Content>, max: usize) -> bool {
 /// Strings that are longer are cut before anything else is: what is short names the rest.
 const SHORT: usize = 256;
 
+/// What JSON needs beside the content: a list of a million empty lists is 3 MB.
+const QUOTES: usize = 2;
+const BRACKETS: usize = 2;
+const COMMA: usize = 1;
+/// Quotes, colon and comma.
+const NAMED: usize = QUOTES + 1 + COMMA;
+
 /// Cuts a value until it has about `max` characters: the longest strings first, all to one length, and then
 /// whatever comes last.
 pub(super) fn structured(item: &mut Value, max: usize) -> bool {
@@ -58,17 +65,22 @@ pub(super) fn structured(item: &mut Value, max: usize) -> bool {
 /// The characters of everything but long strings, whose lengths are noted.
 fn measure(item: &Value, long: &mut Vec<usize>) -> usize {
     match item {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 4,
-        Value::String(text) if text.len() <= SHORT => text.len() + 2,
+        Value::Null | Value::Bool(_) | Value::Number(_) => json_len(item),
+        Value::String(text) if text.len() <= SHORT => text.len() + QUOTES,
         Value::String(text) => {
             long.push(text.chars().count());
-            2
+            QUOTES
         }
-        Value::Array(items) => items.iter().map(|item| measure(item, long)).sum(),
-        Value::Object(map) => map
-            .iter()
-            .map(|(key, item)| key.len() + 4 + measure(item, long))
-            .sum(),
+        Value::Array(items) => {
+            let items = items.iter().map(|item| measure(item, long) + COMMA);
+            BRACKETS + items.sum::<usize>()
+        }
+        Value::Object(map) => {
+            let members = map
+                .iter()
+                .map(|(key, item)| key.len() + NAMED + measure(item, long));
+            BRACKETS + members.sum::<usize>()
+        }
     }
 }
 
@@ -114,17 +126,18 @@ fn shorten(item: &mut Value, cap: usize) -> bool {
 fn value(item: &mut Value, left: &mut usize) -> bool {
     match item {
         Value::Null | Value::Bool(_) | Value::Number(_) => {
-            *left = left.saturating_sub(4);
+            *left = left.saturating_sub(json_len(item));
             false
         }
         Value::String(text) => {
             let kept = text::prefix(text, *left).len();
             let cut = kept < text.len();
             text.truncate(kept);
-            *left = left.saturating_sub(text.chars().count() + 2);
+            *left = left.saturating_sub(text.chars().count() + QUOTES);
             cut
         }
         Value::Array(items) => {
+            *left = left.saturating_sub(BRACKETS);
             let mut cut = false;
             let mut at = 0;
             while at < items.len() {
@@ -133,17 +146,19 @@ fn value(item: &mut Value, left: &mut usize) -> bool {
                     return true;
                 }
                 cut |= value(&mut items[at], left);
+                *left = left.saturating_sub(COMMA);
                 at += 1;
             }
             cut
         }
         Value::Object(map) => {
+            *left = left.saturating_sub(BRACKETS);
             let before = map.len();
             let mut cut = false;
             map.retain(|key, item| {
                 // What no longer has room goes; a schema that requires it makes an error of that.
                 let kept = *left > 0;
-                *left = left.saturating_sub(key.len() + 4);
+                *left = left.saturating_sub(key.len() + NAMED);
                 cut |= kept && value(item, left);
                 kept
             });
@@ -200,5 +215,24 @@ mod tests {
         let mut many = Value::Object(many);
         assert!(super::value(&mut many, &mut 1_000));
         assert!(many.as_object().unwrap().len() < 200);
+    }
+
+    #[test]
+    fn brackets_and_commas_count() {
+        let limit = 1_000;
+        let lists = |item: Value| Value::Array(vec![item; 100_000]);
+        for mut many in [
+            lists(json!([])),
+            lists(json!({})),
+            lists(json!([[[], []]])),
+            lists(json!({"a": {}})),
+            lists(json!(0.123_456_789_012_345_6)),
+            lists(json!("")),
+        ] {
+            assert!(structured(&mut many, limit));
+            // The last value that had room may be longer than what was left.
+            let length = many.to_string().len();
+            assert!((limit / 2..limit + 100).contains(&length), "{length}");
+        }
     }
 }
