@@ -70,6 +70,21 @@ fn a_schema_that_is_none() {
 }
 
 #[test]
+fn schemas_that_unfold_to_millions() {
+    let arena = Arena::new(guests::DESCRIBE_SCHEMA_UNFOLDS);
+    let left = arena.kit().quarantined();
+    for which in ["input", "output"] {
+        let told = left.iter().any(|left| {
+            left.code == Code::InvalidInput
+                && left.reason.contains(which)
+                && left.reason.contains("unfold")
+        });
+        assert!(told, "{which}: {left:?}");
+    }
+    arena.left_out(Code::InvalidInput);
+}
+
+#[test]
 fn a_schema_that_reaches_out() {
     let left = Arena::new(guests::DESCRIBE_REMOTE_SCHEMA).left_out(Code::InvalidInput);
     assert!(

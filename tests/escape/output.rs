@@ -50,6 +50,25 @@ fn a_structured_result_against_its_own_schema() {
 }
 
 #[test]
+fn schemas_that_loop_are_checked_in_time() {
+    let arena = Arena::new(guests::SCHEMA_LOOPS);
+    // What a model can do to an honest tool.
+    let deep = (0..60).fold(json!(5), |value, _| json!({ "a": value }));
+    let error = arena.stopped(deep, Code::InvalidInput);
+    assert!(error.message.contains("too long to say"), "{error}");
+    let shallow = arena.stopped(json!({"a": {"a": 5}}), Code::InvalidInput);
+    assert!(shallow.message.contains("/a"), "{shallow}");
+    // And what the tool can do with its result.
+    let error = arena.stopped(nothing(), Code::ExecutionError);
+    assert!(error.message.contains("structured result"), "{error}");
+    assert_eq!(
+        arena.kit().events().len(),
+        6,
+        "each is on the record, and so is what came after"
+    );
+}
+
+#[test]
 fn forged_codes_stay_the_tools_own() {
     let arena = Arena::new(guests::FORGED_CODE);
     for code in [

@@ -81,7 +81,10 @@ fn promised(mut raw: Raw, tool: &Tool) -> Raw {
         )),
     };
     if let Some(mut error) = broken {
-        error.code = Code::ExecutionError;
+        // The tool is at fault; what was too much to check may have been right.
+        if error.code != Code::LimitExceeded {
+            error.code = Code::ExecutionError;
+        }
         raw.result = Err(error);
     }
     raw

@@ -18,6 +18,9 @@ const MOVED: &str = "The structured result is given as text: made safe to show, 
 /// Marks that do not fit are replaced in so many places at most: each is tried against the whole schema.
 const PLACES_MOST: usize = 32;
 
+/// Steps that all these trials may take together: nothing else runs on this thread meanwhile.
+const STEPS_MOST: u64 = 2_000_000;
+
 /// What may stand in the place of a mark, the most telling first.
 const SHORTER: [&str; 3] = ["[REDACTED]", "***", ""];
 
@@ -41,8 +44,11 @@ fn mend(value: &mut Value, schema: &Schema) -> bool {
     let mut faults = schema.faults(value);
     let mut places = Vec::new();
     marked(value, &mut Vec::new(), &mut places);
+    let tries = SHORTER.len() as u64 + 2;
+    let affordable = STEPS_MOST / schema.steps(value).saturating_mul(tries).max(1);
+    let most = PLACES_MOST.min(usize::try_from(affordable).unwrap_or(usize::MAX));
     // From the end: what is left out moves nothing that is looked at later.
-    for place in places.iter().rev().take(PLACES_MOST) {
+    for place in places.iter().rev().take(most) {
         if faults == 0 {
             break;
         }

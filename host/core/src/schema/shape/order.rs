@@ -1,0 +1,126 @@
+//! What follows from the parts of a schema alone, whatever the value: which ones loop, and how many there are for one
+//! value. Each is one pass over the parts without recursion.
+
+use super::Part;
+use crate::schema::cost::Cost;
+
+/// Marks the parts that lead back to themselves (Tarjan's strongly connected components).
+pub(super) fn mark_loops(parts: &mut [Part]) {
+    const NEW: usize = usize::MAX;
+    let mut number = vec![NEW; parts.len()];
+    let mut low = vec![0; parts.len()];
+    let mut waiting = vec![false; parts.len()];
+    let (mut stack, mut counter) = (Vec::new(), 0);
+    for root in 0..parts.len() {
+        if number[root] != NEW {
+            continue;
+        }
+        let mut path: Vec<(usize, Vec<usize>)> = vec![(root, parts[root].all().collect())];
+        while let Some((at, left)) = path.last_mut() {
+            let at = *at;
+            if number[at] == NEW {
+                (number[at], low[at], waiting[at]) = (counter, counter, true);
+                counter += 1;
+                stack.push(at);
+            }
+            if let Some(next) = left.pop() {
+                if next == at {
+                    parts[at].looping = true;
+                } else if number[next] == NEW {
+                    path.push((next, parts[next].all().collect()));
+                } else if waiting[next] {
+                    low[at] = low[at].min(number[next]);
+                }
+                continue;
+            }
+            path.pop();
+            if let Some((above, _)) = path.last() {
+                low[*above] = low[*above].min(low[at]);
+            }
+            if low[at] != number[at] {
+                continue;
+            }
+            let alone = stack.last() == Some(&at);
+            while let Some(part) = stack.pop() {
+                waiting[part] = false;
+                parts[part].looping |= !alone;
+                if part == at {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Marks the parts that more than one other applies.
+pub(super) fn mark_shared(parts: &mut [Part]) {
+    let mut users = vec![0_u32; parts.len()];
+    for part in parts.iter() {
+        part.all().for_each(|part| users[part] += 1);
+    }
+    for (part, users) in parts.iter_mut().zip(users) {
+        part.shared = users > 1;
+    }
+}
+
+/// The parts in an order in which each comes after all that it applies as `next` says, or nothing if some loop.
+fn leaves_first(parts: &[Part], next: impl Fn(usize) -> Vec<usize>) -> Option<Vec<usize>> {
+    let mut users = vec![Vec::new(); parts.len()];
+    let mut open = vec![0; parts.len()];
+    for (at, open) in open.iter_mut().enumerate() {
+        for part in next(at) {
+            users[part].push(at);
+            *open += 1;
+        }
+    }
+    let mut order: Vec<usize> = (0..parts.len()).filter(|at| open[*at] == 0).collect();
+    let mut done = 0;
+    while let Some(at) = order.get(done).copied() {
+        done += 1;
+        for user in &users[at] {
+            open[*user] -= 1;
+            if open[*user] == 0 {
+                order.push(*user);
+            }
+        }
+    }
+    (order.len() == parts.len()).then_some(order)
+}
+
+/// Of all parts the most schemas that one is for one value, and the most that are inside each other; nothing if one
+/// is applied to what it is applied to already.
+pub(super) fn same_value(parts: &[Part]) -> Option<(u64, u64)> {
+    let order = leaves_first(parts, |at| parts[at].same.clone())?;
+    let mut width = vec![0_u64; parts.len()];
+    let mut depth = vec![0_u64; parts.len()];
+    for at in order {
+        let same = &parts[at].same;
+        width[at] = same
+            .iter()
+            .fold(1, |sum: u64, part| sum.saturating_add(width[*part]));
+        depth[at] = 1 + same.iter().map(|part| depth[*part]).max().unwrap_or(0);
+    }
+    Some((
+        width.into_iter().max().unwrap_or(0),
+        depth.into_iter().max().unwrap_or(0),
+    ))
+}
+
+/// Steps of naming all failures, if every schema that a value can meet met it once; nothing if some loop.
+pub(super) fn unfolded(parts: &[Part]) -> Option<u64> {
+    let order = leaves_first(parts, |at| parts[at].all().collect())?;
+    let mut costs = vec![Cost::default(); parts.len()];
+    for at in order {
+        let part = &parts[at];
+        let mut cost = Cost::own(part.own + part.search + 1);
+        for same in &part.same {
+            cost.same(costs[*same]);
+        }
+        for inner in part.inner() {
+            cost.inner(costs[inner]);
+        }
+        cost.end(part.unevaluated);
+        costs[at] = cost;
+    }
+    costs.first().map(|cost| cost.naming)
+}

@@ -1,0 +1,229 @@
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// A chain of definitions, each with two references to the next, under `keyword`.
+fn doubling(keyword: &str, levels: usize) -> Value {
+    let mut defs = serde_json::Map::new();
+    for level in 0..levels {
+        let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+        defs.insert(format!("d{level}"), json!({keyword: [next, next]}));
+    }
+    defs.insert(format!("d{levels}"), json!({"type": "string"}));
+    json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs})
+}
+
+/// A value of lists inside of lists.
+fn deep(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |value, _| json!([value]))
+}
+
+fn quick<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let result = work();
+    let taken = begun.elapsed();
+    eprintln!("{what}: {taken:?}");
+    assert!(taken < Duration::from_secs(10), "{what} took {taken:?}");
+    result
+}
+
+#[test]
+fn a_schema_that_unfolds_without_end_is_refused() {
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        let schema = doubling(keyword, 24).to_string();
+        let error = quick(keyword, || Schema::parse(&schema)).unwrap_err();
+        assert!(error.to_string().contains("unfold"), "{error}");
+        assert!(Schema::parse(&doubling(keyword, 6).to_string()).is_ok());
+    }
+    for loops in [
+        json!({"type": "object", "$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#"}]}}}),
+        json!({"type": "object", "allOf": [{"$ref": "#"}]}),
+    ] {
+        let error = Schema::parse(&loops.to_string()).unwrap_err();
+        assert!(error.to_string().contains("leads back"), "{error}");
+    }
+}
+
+#[test]
+fn a_long_chain_of_references_is_refused_and_not_followed() {
+    let mut defs = serde_json::Map::new();
+    for level in 0..50_000 {
+        defs.insert(
+            format!("d{level}"),
+            json!({"$ref": format!("#/$defs/d{}", level + 1)}),
+        );
+    }
+    defs.insert("d50000".into(), json!({}));
+    let schema = json!({"type": "object", "$ref": "#/$defs/d0", "$defs": defs});
+    let error = quick("chain", || Schema::parse(&schema.to_string())).unwrap_err();
+    assert!(error.to_string().contains("deep"), "{error}");
+}
+
+#[test]
+fn schemas_that_double_from_level_to_level_of_a_value_are_left() {
+    let mut defs = serde_json::Map::new();
+    for level in 0..40 {
+        let next = json!({"items": {"$ref": format!("#/$defs/d{}", level + 1)}});
+        defs.insert(format!("d{level}"), json!({"anyOf": [next, next]}));
+    }
+    defs.insert("d40".into(), json!({"type": "string"}));
+    let schema =
+        json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs});
+    let schema = Schema::parse(&schema.to_string()).unwrap();
+    let check = |value| quick("levels", || schema.validate("it", &value));
+    assert_eq!(
+        check(json!({"a": deep(40)})).unwrap_err().code,
+        Code::LimitExceeded
+    );
+    assert!(check(json!({"a": []})).is_ok());
+}
+
+#[test]
+fn a_schema_that_loops_checks_deep_values_in_time() {
+    let loops = json!({
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/tree"}},
+        "$defs": {"tree": {"anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"$ref": "#/$defs/tree"}},
+            {"type": "array", "items": {"$ref": "#/$defs/tree"}, "minItems": 1},
+        ]}},
+    });
+    let schema = Schema::parse(&loops.to_string()).unwrap();
+    let check = |value| quick("loops", || schema.validate("it", &value));
+    // Few levels: the failure has its place. Many: it is still found.
+    let near = check(json!({"a": deep(3)})).unwrap_err();
+    assert!(near.message.contains("/a"), "{near}");
+    let far = check(json!({"a": deep(60)})).unwrap_err();
+    assert_eq!(far.code, Code::InvalidInput);
+    assert!(far.message.contains("too long to say"), "{far}");
+    let right = (0..60).fold(json!("leaf"), |value, _| json!([value]));
+    assert!(check(json!({"a": right})).is_ok());
+}
+
+#[test]
+fn what_others_have_looked_at_is_counted_each_time() {
+    let mut schema = json!({"properties": {"a": {}}});
+    for _ in 0..40 {
+        schema = json!({"allOf": [schema, {}], "unevaluatedProperties": false});
+    }
+    let schema = Schema::parse(&schema.to_string()).unwrap();
+    let error = quick("unevaluated", || {
+        schema.validate("it", &json!({"a": 1, "b": 2}))
+    })
+    .unwrap_err();
+    assert_eq!(error.code, Code::LimitExceeded);
+}
+
+#[test]
+fn patterns_that_look_back_and_forth_end() {
+    let schema = r#"{"type":"object","additionalProperties":{"pattern":"^(?=(a+)+$)(a+)+b$"}}"#;
+    let schema = Schema::parse(schema).unwrap();
+    for count in [30, 3_000, 30_000] {
+        let many: serde_json::Map<_, _> = (0..count)
+            .map(|n| (n.to_string(), json!("a".repeat(40 + n % 500) + "!")))
+            .collect();
+        assert!(quick("patterns", || schema.validate("it", &Value::Object(many))).is_err());
+    }
+}
+
+/// As deep as anything may be, on the stack of a thread of a runtime.
+#[test]
+fn what_is_checked_fits_on_the_stack() {
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        let mut nested = json!({"type": "array", "items": {"$ref": "#/$defs/n"}});
+        for _ in 0..3 {
+            nested = json!({ keyword: [nested] });
+        }
+        let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": nested}});
+        let schema = Schema::parse(&schema.to_string()).unwrap();
+        let check = move |levels| schema.validate("it", &json!({"a": deep(levels)}));
+        let on_a_small_stack = std::thread::Builder::new()
+            .stack_size(2 << 20)
+            .spawn(move || [100, 101, 102, 126].map(|levels| check(levels).unwrap_err().code));
+        let codes = on_a_small_stack.unwrap().join().unwrap();
+        assert!(codes.contains(&Code::InvalidInput), "{codes:?}");
+        assert!(codes.contains(&Code::LimitExceeded), "{codes:?}");
+    }
+}
+
+#[test]
+fn honest_schemas_are_taken() {
+    let any = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/json"}}, "$defs": {"json": {"anyOf": [
+        {"type": ["null", "boolean", "number", "string"]},
+        {"type": "array", "items": {"$ref": "#/$defs/json"}},
+        {"type": "object", "additionalProperties": {"$ref": "#/$defs/json"}},
+    ]}}});
+    let schema = Schema::parse(&any.to_string()).unwrap();
+    assert!(schema.validate("it", &json!({"a": deep(126)})).is_ok());
+    let wide: Vec<Value> = (0..100_000).map(|n| json!({"n": n})).collect();
+    assert!(quick("wide", || schema.validate("it", &json!({"a": wide}))).is_ok());
+    for referring in [
+        json!({"$id": "https://example.com/x.json", "type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "string"}}}),
+        json!({"$id": "https://example.com/x.json", "type": "object", "properties": {"a": {"$ref": "x.json#/$defs/x"}}, "$defs": {"x": {"type": "string"}}}),
+        json!({"$id": "tool.json", "type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "string"}}}),
+        json!({"type": "object", "properties": {"a": {"$id": "T0", "type": ["string", "object"], "properties": {"b": {"$ref": "T0"}}}}}),
+        json!({"type": "object", "properties": {"a": {"$ref": "#text"}}, "$defs": {"x": {"$anchor": "text", "type": "string"}}}),
+        json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"a": {"$ref": "#/definitions/x"}}, "definitions": {"x": {"type": "string"}}}),
+    ] {
+        let schema =
+            Schema::parse(&referring.to_string()).unwrap_or_else(|e| panic!("{e}: {referring}"));
+        assert!(schema.validate("it", &json!({"a": "x"})).is_ok());
+        assert!(
+            schema.validate("it", &json!({"a": 1})).is_err(),
+            "{referring}"
+        );
+    }
+    let meta = json!({"type": "object", "properties": {"a": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}});
+    let meta = Schema::parse(&meta.to_string()).unwrap();
+    assert!(
+        meta.validate("it", &json!({"a": {"type": "string"}}))
+            .is_ok()
+    );
+    assert!(meta.validate("it", &json!({"a": {"type": 3}})).is_err());
+}
+
+fn schema() -> Schema {
+    Schema::parse(
+        r#"{"type":"object","properties":{"n":{"type":"integer"},"a":{"type":"array","items":{"type":"string"}}},"required":["n"]}"#,
+    )
+    .unwrap()
+}
+
+#[test]
+fn every_failure_has_its_path() {
+    let error = schema()
+        .validate("arguments", &json!({"n": "x", "a": ["ok", 3]}))
+        .unwrap_err();
+    assert_eq!(error.code, Code::InvalidInput);
+    assert!(
+        error.message.contains("/n:") && error.message.contains("/a/1:"),
+        "{error}"
+    );
+    assert_eq!(
+        error.details.unwrap()["failures"].as_array().unwrap().len(),
+        2
+    );
+    assert!(schema().validate("arguments", &json!({"n": 1})).is_ok());
+}
+
+#[test]
+fn what_is_no_schema_is_refused() {
+    for bad in [
+        "",
+        "[]",
+        "{\"type\":\"string\"}",
+        "{\"type\":\"object\",\"properties\":3}",
+    ] {
+        assert!(Schema::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn references_are_never_fetched() {
+    let remote = r#"{"type":"object","properties":{"a":{"$ref":"http://127.0.0.1:1/x.json"}}}"#;
+    assert!(Schema::parse(remote).is_err());
+    assert!(
+        Schema::parse(&remote.replace("http://127.0.0.1:1/x.json", "file:///etc/passwd")).is_err()
+    );
+}
