@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::error::{Code, ToolError};
 
 mod cost;
+mod failures;
 mod shape;
 
 use cost::Verdict;
@@ -30,9 +31,6 @@ struct Compiled {
     validator: Validator,
     shape: Shape,
 }
-
-/// More failures than this help nobody; the first ones name the cause.
-const MOST_FAILURES: usize = 20;
 
 /// More ways not to match are not told apart.
 const MOST_COUNTED: usize = 1_000;
@@ -154,34 +152,8 @@ impl Schema {
                 ),
             ));
         }
-        let failures: Vec<Failure> = validator
-            .iter_errors(value)
-            .take(MOST_FAILURES)
-            .map(|error| Failure {
-                path: crate::text::prefix(error.instance_path().as_str(), SHOWN).to_owned(),
-                message: crate::text::prefix(&error.to_string(), SHOWN).to_owned(),
-            })
-            .collect();
-        let mut message = format!("{what} must match the schema:");
-        for failure in &failures {
-            let path = if failure.path.is_empty() {
-                "/"
-            } else {
-                &failure.path
-            };
-            message.push_str(&format!(" {path}: {};", failure.message));
-        }
-        message.pop();
-        Err(ToolError::new(Code::InvalidInput, message)
-            .with_details(json!({ "failures": failures })))
+        Err(failures::error(what, validator.iter_errors(value)))
     }
-}
-
-/// One place where a value does not match.
-#[derive(Debug, Clone, Serialize)]
-struct Failure {
-    path: String,
-    message: String,
 }
 
 /// Text that is no usable schema.

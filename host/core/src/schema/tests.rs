@@ -227,3 +227,66 @@ fn references_are_never_fetched() {
         Schema::parse(&remote.replace("http://127.0.0.1:1/x.json", "file:///etc/passwd")).is_err()
     );
 }
+
+#[test]
+fn an_alternative_that_was_meant_is_explained() {
+    let message = |schema: Value, value: Value| {
+        let schema = json!({"type": "object", "properties": {"a": schema}});
+        let schema = Schema::parse(&schema.to_string()).unwrap();
+        schema
+            .validate("the arguments", &json!({"a": value}))
+            .unwrap_err()
+            .message
+    };
+    // An enum whose values have descriptions, as schemars writes it.
+    let mode = json!({"oneOf": [
+        {"type": "string", "const": "grep", "description": "x"},
+        {"type": "string", "const": "glob"},
+        {"type": "string", "const": "regex"},
+    ]});
+    let said = message(mode, json!("bogus"));
+    assert!(
+        said.contains(r#"/a: must be one of "grep", "glob", "regex""#),
+        "{said}"
+    );
+    let many: Vec<String> = (0..12).map(|n| format!("v{n}")).collect();
+    let said = message(json!({"enum": many}), json!("bogus"));
+    assert!(
+        said.contains("\"v11\"") && !said.contains("candidates"),
+        "{said}"
+    );
+    // A result that was lifted: the tag says which alternative is meant.
+    let result = json!({"oneOf": [
+        {"type": "object", "properties": {"tag": {"const": "ok"}, "value": {"type": "string"}}, "required": ["tag", "value"]},
+        {"type": "object", "properties": {"tag": {"const": "err"}, "value": {"type": "integer", "maximum": 255}}, "required": ["tag", "value"]},
+    ]});
+    let said = message(result.clone(), json!({"tag": "err", "value": 256}));
+    assert!(said.contains("/a/value: 256"), "{said}");
+    let said = message(result.clone(), json!({"tag": "ok"}));
+    assert!(said.contains("/a: \"value\" is a required"), "{said}");
+    let said = message(result, json!({"tag": "bogus", "value": 1}));
+    assert!(
+        said.contains(r#"/a/tag: must be one of "ok", "err""#),
+        "{said}"
+    );
+    // Or null, and alternatives inside of alternatives.
+    let inner = json!({"anyOf": [{"type": "null"}, {"anyOf": [
+        {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+        {"type": "array"},
+    ]}]});
+    let said = message(inner.clone(), json!({"n": "x"}));
+    assert!(said.contains("/a/n:"), "{said}");
+    let said = message(inner, json!("text"));
+    assert!(said.contains("/a: \"text\" is not of type"), "{said}");
+}
+
+#[test]
+fn failures_that_are_not_told_are_counted() {
+    let schema = r#"{"type":"object","additionalProperties":{"type":"string"}}"#;
+    let many: serde_json::Map<_, _> = (0..57).map(|n| (format!("k{n}"), json!(n))).collect();
+    let error = Schema::parse(schema)
+        .unwrap()
+        .validate("the arguments", &Value::Object(many))
+        .unwrap_err();
+    assert!(error.message.ends_with("and 37 more"), "{error}");
+}

@@ -1,0 +1,200 @@
+//! What does not match, in words that help: of several alternatives the one that was meant, and every value that
+//! would have been right.
+
+use std::cmp::Reverse;
+
+use jsonschema::ValidationError;
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::error::{Code, ToolError};
+use crate::text;
+
+use super::SHOWN;
+
+/// More failures than this help nobody; the first ones name the cause.
+const MOST: usize = 20;
+
+/// The longest list of what would be right, in characters: a choice that is not told is none.
+const CHOICE_SHOWN: usize = 2_000;
+
+/// One place where a value does not match.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Failure {
+    path: String,
+    message: String,
+}
+
+/// Says where `what` does not match the schema.
+pub(super) fn error<'i>(
+    what: &str,
+    errors: impl Iterator<Item = ValidationError<'i>>,
+) -> ToolError {
+    let mut failures = Vec::new();
+    let mut more = 0_usize;
+    for error in errors {
+        if failures.len() < MOST {
+            explain(&error, &mut failures);
+        } else {
+            more += 1;
+        }
+    }
+    more += failures.len().saturating_sub(MOST);
+    failures.truncate(MOST);
+    if more > 0 {
+        failures.push(Failure {
+            path: String::new(),
+            message: format!("and {more} more"),
+        });
+    }
+    let mut message = format!("{what} must match the schema:");
+    for failure in &failures {
+        let path = match failure.path.as_str() {
+            "" => "/",
+            path => path,
+        };
+        message.push_str(&format!(" {path}: {};", failure.message));
+    }
+    message.pop();
+    ToolError::new(Code::InvalidInput, message).with_details(json!({ "failures": failures }))
+}
+
+fn explain(error: &ValidationError<'_>, failures: &mut Vec<Failure>) {
+    let mut say = |message: String| {
+        failures.push(Failure {
+            path: text::prefix(error.instance_path().as_str(), SHOWN).to_owned(),
+            message,
+        });
+    };
+    let instance = || text::prefix(&error.instance().to_string(), SHOWN).to_owned();
+    match error.kind() {
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+            // Where all that is wrong is one value, all that would be right are told.
+            if let Some((path, values)) = choices(context) {
+                failures.push(Failure {
+                    path: text::prefix(path, SHOWN).to_owned(),
+                    message: choice(&values),
+                });
+                return;
+            }
+            let here = error.instance_path().as_str();
+            match meant(here, context) {
+                Some(branch) => branch.iter().for_each(|error| explain(error, failures)),
+                None => match types(here, context).as_slice() {
+                    [] => say(format!("{} fits none of the alternatives", instance())),
+                    types => say(format!(
+                        "{} is not of type {}",
+                        instance(),
+                        types.join(" or ")
+                    )),
+                },
+            }
+        }
+        Kind::OneOfMultipleValid { .. } => {
+            say(format!(
+                "{} fits more than one alternative of which it must be one",
+                instance()
+            ));
+        }
+        Kind::Enum { options } => {
+            let values = options.as_array().map_or(&[][..], Vec::as_slice);
+            say(choice(&values.iter().collect::<Vec<_>>()));
+        }
+        _ => say(text::prefix(&error.to_string(), SHOWN).to_owned()),
+    }
+}
+
+/// The values that one place may have, where each alternative fails for that place alone.
+fn choices<'e>(context: &'e [Vec<ValidationError<'static>>]) -> Option<(&'e str, Vec<&'e Value>)> {
+    let mut place = None;
+    let mut values = Vec::new();
+    for branch in context {
+        let mut told = false;
+        for error in branch {
+            let path = error.instance_path().as_str();
+            let right: &[Value] = match error.kind() {
+                Kind::Constant { expected_value } => std::slice::from_ref(&**expected_value),
+                Kind::Enum { options } => options.as_array()?,
+                // A tag that is wrong makes the rest wrong too.
+                _ => continue,
+            };
+            if place.is_some_and(|place| place != path) {
+                return None;
+            }
+            place = Some(path);
+            told = true;
+            values.extend(right);
+        }
+        if !told {
+            return None;
+        }
+    }
+    place.map(|place| (place, values))
+}
+
+fn choice(values: &[&Value]) -> String {
+    let mut told: Vec<String> = Vec::new();
+    for value in values {
+        let value = value.to_string();
+        if !told.contains(&value) {
+            told.push(value);
+        }
+    }
+    let list = told.join(", ");
+    let shown = text::prefix(&list, CHOICE_SHOWN);
+    let more = if shown.len() < list.len() { "…" } else { "" };
+    match told.len() {
+        1 => format!("must be {shown}{more}"),
+        _ => format!("must be one of {shown}{more}"),
+    }
+}
+
+/// The types that alternatives have at this place.
+fn types(here: &str, context: &[Vec<ValidationError<'static>>]) -> Vec<String> {
+    let mut types: Vec<String> = Vec::new();
+    for error in context.iter().flatten() {
+        if error.instance_path().as_str() != here {
+            continue;
+        }
+        let Kind::Type { kind } = error.kind() else {
+            continue;
+        };
+        let named: Vec<String> = match kind {
+            TypeKind::Single(kind) => vec![kind.to_string()],
+            TypeKind::Multiple(kinds) => kinds.iter().map(|kind| kind.to_string()).collect(),
+        };
+        types.extend(named);
+    }
+    types.dedup();
+    types
+}
+
+/// The alternative that was most likely meant: the one whose fixed values match, that is of the right type, and of
+/// those the one with the fewest failures.
+fn meant<'e>(
+    here: &str,
+    context: &'e [Vec<ValidationError<'static>>],
+) -> Option<&'e Vec<ValidationError<'static>>> {
+    // How far in the first fixed value is that does not match: one further in belongs to something that did.
+    let tag = |branch: &[ValidationError<'static>]| {
+        let tags = branch
+            .iter()
+            .filter(|error| matches!(error.kind(), Kind::Constant { .. } | Kind::Enum { .. }));
+        let depth =
+            |error: &ValidationError<'_>| error.instance_path().as_str().matches('/').count();
+        tags.map(depth).min().unwrap_or(usize::MAX)
+    };
+    let is_other = |error: &&ValidationError<'static>| {
+        error.instance_path().as_str() == here
+            && matches!(error.kind(), Kind::Type { .. } | Kind::FalseSchema)
+    };
+    let rank = |branch: &Vec<ValidationError<'static>>| {
+        let others = branch.iter().filter(is_other).count();
+        (others, Reverse(tag(branch)), branch.len())
+    };
+    let best = context.iter().min_by_key(|branch| rank(branch))?;
+    // Two types that it may be and is not: neither was meant more than the other.
+    let (others, ..) = rank(best);
+    (others == 0 || context.len() == 1).then_some(best)
+}
