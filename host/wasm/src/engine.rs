@@ -1,6 +1,9 @@
 //! The wasmtime engine: how code is compiled and where its memory comes from.
 
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{
+    Config, Enabled, Engine, Instance, InstanceAllocationStrategy, Module, PoolingAllocationConfig,
+    Store,
+};
 
 use mimir_core::Limits;
 
@@ -54,7 +57,9 @@ pub(crate) fn engine(pooling: bool) -> Result<(Engine, Allocation), HostError> {
     } else {
         "switched off".to_owned()
     };
-    let engine = Engine::new(&config()).map_err(|error| HostError::Engine(format!("{error:#}")))?;
+    let mut config = config();
+    scarce(&mut config);
+    let engine = Engine::new(&config).map_err(|error| HostError::Engine(format!("{error:#}")))?;
     Ok((engine, Allocation::OnDemand { why }))
 }
 
@@ -70,6 +75,30 @@ fn config() -> Config {
         // Backtraces of a guest cost little and are what its author needs.
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(20));
     config
+}
+
+/// What a memory reserves beside what it has, where addresses are scarce: room to grow without being moved.
+const GROWTH: u64 = 4 << 20;
+
+/// Without a pool because there are no addresses for it, there are none for a memory with its usual 4 GiB and
+/// its guards either. Code checks each access by itself then, and is slower.
+fn scarce(config: &mut Config) {
+    config
+        .memory_reservation(0)
+        .memory_guard_size(0)
+        .guard_before_linear_memory(false)
+        .memory_reservation_for_growth(GROWTH);
+}
+
+/// A module with one memory of one page, in binary.
+const SAMPLE: &[u8] = b"\0asm\x01\0\0\0\x05\x03\x01\0\x01";
+
+/// Runs something: that an engine can be made does not say that a guest has room.
+pub(crate) fn sample(engine: &Engine) -> wasmtime::Result<()> {
+    let module = Module::new(engine, SAMPLE)?;
+    let mut store = Store::new(engine, ());
+    Instance::new(&mut store, &module, &[])?;
+    Ok(())
 }
 
 fn pool() -> PoolingAllocationConfig {
@@ -93,4 +122,31 @@ fn pool() -> PoolingAllocationConfig {
         .async_stack_keep_resident(STACK_RESIDENT)
         .pagemap_scan(Enabled::Auto);
     pool
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_engine_run_something_and_share_no_code() {
+        let (pooled, allocation) = engine(true).unwrap();
+        sample(&pooled).unwrap();
+        let (scarce, without) = engine(false).unwrap();
+        sample(&scarce).unwrap();
+        assert!(matches!(without, Allocation::OnDemand { .. }));
+        let key = |engine: &Engine| {
+            use std::hash::{DefaultHasher, Hash, Hasher};
+            let mut hasher = DefaultHasher::new();
+            engine.precompile_compatibility_hash().hash(&mut hasher);
+            hasher.finish()
+        };
+        if allocation == Allocation::Pooled {
+            assert_ne!(
+                key(&pooled),
+                key(&scarce),
+                "code for one is wrong for the other"
+            );
+        }
+    }
 }

@@ -14,6 +14,13 @@ const TOO_MUCH_OUTPUT: &str = "fuel allocated for hostcalls has been exhausted";
 /// exports no type for that either.
 const TOO_MANY: &str = "resource limit exceeded: ";
 
+/// How the system says that there is no memory, or no address for it. Which of its types that is, is up to the platform.
+const NO_MEMORY: &str = if cfg!(windows) {
+    "(os error 1455)"
+} else {
+    "(os error 12)"
+};
+
 /// Makes an error of a trap. A limit that was hit before is the cause, whatever the trap says.
 pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
     if let Some(limit) = guest.limiter.hit() {
@@ -57,6 +64,12 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
             Some(("instance", _)) => "the tool needed more than limits.instances allows".to_owned(),
             _ => format!("the tool has more parts than a call may have: {many}"),
         });
+    }
+    if what.ends_with(NO_MEMORY) {
+        let message = format!(
+            "there is no memory for the tool at the moment ({what}); see `ulimit -v` and what else runs here"
+        );
+        return ToolError::new(Code::Unavailable, message);
     }
     let tail = guest.logs.tail();
     let message = match last_words(&tail) {

@@ -112,13 +112,16 @@ impl WasmHost {
         &self.options.workspace
     }
 
-    /// Facts for `doctor`. Makes the engine.
+    /// Facts for `doctor`. Makes the engine, and runs something on it.
     pub fn facts(&self) -> EngineFacts {
         EngineFacts {
-            allocation: match self.running() {
-                Ok(running) => Ok(running.allocation.clone()),
-                Err(error) => Err(error.to_string()),
-            },
+            allocation: self
+                .running()
+                .map_err(|error| error.to_string())
+                .and_then(|running| match engine::sample(&running.engine) {
+                    Ok(()) => Ok(running.allocation.clone()),
+                    Err(error) => Err(format!("nothing can be started: {error:#}")),
+                }),
             cache_dir: self.cache.folder().map(Path::to_owned),
             cache: self.cache.state(),
         }
