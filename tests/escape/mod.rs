@@ -2,6 +2,7 @@
 
 mod assess;
 mod cancel;
+mod compile;
 mod crash;
 mod describe;
 mod files;

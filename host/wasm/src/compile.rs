@@ -12,6 +12,11 @@ use crate::cache::{Cache, Kind};
 use crate::digest::Hash;
 use crate::error::HostError;
 
+mod bounds;
+mod works;
+
+pub(crate) use works::Works;
+
 /// What happens while a component is compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompileEvent {
@@ -64,6 +69,12 @@ pub(crate) fn compile(
     bytes: &[u8],
     tell: &dyn Fn(CompileEvent),
 ) -> Result<Component, HostError> {
+    if let Some(reason) = bounds::too_much(bytes) {
+        return Err(HostError::Component(
+            format!("{name} would take too long to compile: {reason}"),
+            Code::LimitExceeded,
+        ));
+    }
     let start = Instant::now();
     tell(CompileEvent::Started {
         name: name.to_owned(),

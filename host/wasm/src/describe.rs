@@ -20,9 +20,9 @@ use crate::guest::Start;
 use crate::host::WasmHost;
 use crate::lift::{LiftedTools, command};
 use crate::plugin::{Bytes, Plugin};
+use crate::rest;
 
 mod definitions;
-mod slow;
 
 use definitions::{NAME_MAX, definitions, line};
 
@@ -129,7 +129,7 @@ pub(crate) async fn look(
     if let Some(look) = cached(digest) {
         return look;
     }
-    if !again && let Some(reason) = slow::reason(host.cache(), &digest) {
+    if !again && let Some(reason) = rest::reason(host.cache(), &digest, rest::Kind::Describe) {
         return Look {
             digest,
             described: Err((Code::Timeout, reason)),
@@ -143,12 +143,17 @@ pub(crate) async fn look(
         Err(HostError::Engine(_)
             | HostError::Read { .. }
             | HostError::Changed(_)
+            | HostError::Component(_, Code::Timeout | Code::Unavailable)
             | HostError::Manifest(_, Code::Timeout))
     );
+    // What was not compiled in time was noted where it was compiled.
+    let was_asked = matches!(described, Err(HostError::Manifest(..)));
     let mut described = described.map_err(|error| (error.code(), error.to_string()));
-    if let Err((Code::Timeout, reason)) = &mut described {
-        slow::remember(host.cache(), &digest, reason);
-        if let Some(until) = slow::reason(host.cache(), &digest) {
+    if let Err((Code::Timeout, reason)) = &mut described
+        && was_asked
+    {
+        rest::remember(host.cache(), &digest, rest::Kind::Describe, reason);
+        if let Some(until) = rest::reason(host.cache(), &digest, rest::Kind::Describe) {
             *reason = until;
         }
     }

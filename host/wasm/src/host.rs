@@ -8,7 +8,7 @@ use wasmtime::Engine;
 use wasmtime::component::Linker;
 
 use crate::cache::{Cache, CacheState};
-use crate::compile::CompileEvent;
+use crate::compile::{CompileEvent, Works};
 use crate::engine::{self, Allocation};
 use crate::error::HostError;
 use crate::guest::Guest;
@@ -71,6 +71,7 @@ fn outside(options: &HostOptions) -> Option<PathBuf> {
 pub struct WasmHost {
     options: HostOptions,
     cache: Cache,
+    works: Works,
     running: OnceLock<Result<Running, HostError>>,
 }
 
@@ -98,6 +99,7 @@ impl WasmHost {
         Arc::new(Self {
             cache: Cache::new(outside(&options)),
             options,
+            works: Works::default(),
             running: OnceLock::new(),
         })
     }
@@ -134,6 +136,11 @@ impl WasmHost {
 
     pub(crate) fn cache(&self) -> &Cache {
         &self.cache
+    }
+
+    /// Where components are compiled.
+    pub(crate) fn works(&self) -> &Works {
+        &self.works
     }
 
     /// The engine and the linker, made at the first use.

@@ -35,6 +35,7 @@ mod logs;
 mod pace;
 mod pipes;
 mod plugin;
+mod rest;
 pub mod script;
 mod toolbox;
 

@@ -104,8 +104,12 @@ impl Plugin {
                 Some(pre) => pre,
                 None => {
                     let plugin = Arc::clone(self);
-                    let compiled = tokio::task::spawn_blocking(move || plugin.compile()).await;
-                    compiled.map_err(|error| HostError::Engine(error.to_string()))??
+                    let work = move || plugin.compile();
+                    let (host, digest) = (&self.host, self.digest);
+                    let compiled = host
+                        .works()
+                        .component(host.cache(), digest, &self.place, work);
+                    self.link(&compiled.await?)?
                 }
             };
             Ok(Arc::new(Callee::new(pre, &self.kind, &self.place)?))
@@ -132,20 +136,19 @@ impl Plugin {
         Ok(bytes)
     }
 
-    fn compile(&self) -> Result<InstancePre<Guest>, HostError> {
+    fn compile(&self) -> Result<Component, HostError> {
         let bytes = self.check()?;
         let running = self.host.running()?;
         let tell = |event| self.host.tell(event);
         let cache = self.host.cache();
-        let component = compile::compile(
+        compile::compile(
             &running.engine,
             cache,
             &self.digest,
             &self.place,
             &bytes,
             &tell,
-        )?;
-        self.link(&component)
+        )
     }
 
     fn link(&self, component: &Component) -> Result<InstancePre<Guest>, HostError> {

@@ -1,16 +1,25 @@
-//! Plugins that took too long to say what they are: remembered for a while, so that not every listing
-//! waits for them again.
+//! Plugins that took too long to be compiled, or to say what they are: remembered for a while, so that not every call
+//! and listing waits for them again.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::cache::{Cache, Kind};
+use crate::cache::{self, Cache};
 use crate::digest::Hash;
 
 /// How long a plugin is left alone: many listings, and still short enough that what was only a busy
 /// machine heals by itself.
 const REST: Duration = Duration::from_secs(10 * 60);
+
+/// What took too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Compiling it.
+    Compile,
+    /// Its own description.
+    Describe,
+}
 
 /// What is kept.
 #[derive(Serialize, Deserialize)]
@@ -21,33 +30,36 @@ struct Note {
 }
 
 /// Remembers that it was too slow just now.
-pub(super) fn remember(cache: &Cache, digest: &Hash, reason: &str) {
+pub(crate) fn remember(cache: &Cache, digest: &Hash, kind: Kind, reason: &str) {
     let note = Note {
         until: now().saturating_add(REST.as_secs()),
         reason: reason.to_owned(),
     };
     if let Ok(content) = serde_json::to_vec(&note) {
-        cache.put(Kind::Description, &key(digest), &content);
+        cache.put(cache::Kind::Description, &key(digest, kind), &content);
     }
 }
 
 /// Why it is not asked now, and when it will be; nothing if it may be asked.
-pub(super) fn reason(cache: &Cache, digest: &Hash) -> Option<String> {
-    let content = cache.get(Kind::Description, &key(digest))?;
-    shown(serde_json::from_slice(&content).ok()?, now())
+pub(crate) fn reason(cache: &Cache, digest: &Hash, kind: Kind) -> Option<String> {
+    let content = cache.get(cache::Kind::Description, &key(digest, kind))?;
+    shown(serde_json::from_slice(&content).ok()?, kind, now())
 }
 
-fn shown(note: Note, now: u64) -> Option<String> {
+fn shown(note: Note, kind: Kind, now: u64) -> Option<String> {
     let left = note.until.checked_sub(now).filter(|left| *left > 0)?;
     // Further away than any note was ever made: the clock was set back.
     if left > REST.as_secs() {
         return None;
     }
     let minutes = left.div_ceil(60);
-    Some(format!(
-        "{}; it is asked again in {minutes} min, or at once by `mimir doctor`",
-        note.reason
-    ))
+    let again = match kind {
+        Kind::Compile => format!("it is tried again in {minutes} min"),
+        Kind::Describe => {
+            format!("it is asked again in {minutes} min, or at once by `mimir doctor`")
+        }
+    };
+    Some(format!("{}; {again}", note.reason))
 }
 
 fn now() -> u64 {
@@ -55,8 +67,12 @@ fn now() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-fn key(digest: &Hash) -> String {
-    format!("{digest}-{}-slow", super::FORM)
+fn key(digest: &Hash, kind: Kind) -> String {
+    let what = match kind {
+        Kind::Compile => "uncompiled",
+        Kind::Describe => "slow",
+    };
+    format!("{digest}-{}-{what}", crate::describe::FORM)
 }
 
 #[cfg(test)]
@@ -69,7 +85,7 @@ mod tests {
             until: 10_000,
             reason: "too slow".to_owned(),
         };
-        let shown = |now| shown(note(), now);
+        let shown = |now| shown(note(), Kind::Describe, now);
         let said = shown(10_000 - 61).unwrap();
         assert!(
             said.starts_with("too slow; ") && said.contains("in 2 min"),

@@ -1,0 +1,157 @@
+//! How much of a component's code is too much to compile. Compiling can't be stopped, and takes time and memory out
+//! of all proportion to the size where a function has many variables that live across many branches: 310 KB are
+//! enough for minutes and gigabytes. So that is counted first, in one pass over the code.
+//!
+//! Never here: whether the code is valid. That is the engine's.
+
+use wasmparser::{BlockType, CompositeInnerType, FunctionBody, Operator, Parser, Payload};
+
+/// The code of one function, in bytes. The largest in CPython has 163 KB, in bash and QuickJS 63 KB.
+const FUNCTION_MOST: u64 = 1 << 20;
+
+/// Variables times branches of one function. The most that is known of an honest one is 600,000, in code without
+/// optimisation; the interpreters of CPython and QuickJS have 100,000. Two million take about a second and 200 MB.
+const TANGLE_MOST: u64 = 2_000_000;
+
+/// The same of all functions together: CPython has 2 million, bash 5.
+const TANGLE_TOTAL: u64 = 50_000_000;
+
+/// Says what of the component is too much, if something is.
+pub(super) fn too_much(bytes: &[u8]) -> Option<String> {
+    // What cannot be read is refused by the engine, in its own words.
+    measure(bytes).unwrap_or_default()
+}
+
+fn measure(bytes: &[u8]) -> wasmparser::Result<Option<String>> {
+    let mut arities = Vec::new();
+    let mut total = 0_u64;
+    let mut function = 0_u64;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload? {
+            Payload::Version { .. } => arities.clear(),
+            Payload::TypeSection(types) => {
+                for group in types {
+                    arities.extend(group?.types().map(|ty| arity(&ty.composite_type.inner)));
+                }
+            }
+            Payload::CodeSectionEntry(body) => {
+                function += 1;
+                let range = body.range();
+                let size = (range.end - range.start) as u64;
+                if size > FUNCTION_MOST {
+                    let (size, most) = (shown(size), shown(FUNCTION_MOST));
+                    return Ok(Some(format!(
+                        "one of its functions, the {function}. with code, has {size} of it, and {most} is the most that is compiled"
+                    )));
+                }
+                let tangle = tangle(&body, &arities)?;
+                total = total.saturating_add(tangle);
+                if tangle > TANGLE_MOST || total > TANGLE_TOTAL {
+                    return Ok(Some(format!(
+                        "its functions have too many branches with too many variables ({tangle} in the {function}. with code, {total} so far)"
+                    )));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+fn shown(bytes: u64) -> String {
+    mimir_core::text::bytes(bytes)
+}
+
+/// The values that a block of this type takes and gives.
+fn arity(ty: &CompositeInnerType) -> u64 {
+    match ty {
+        CompositeInnerType::Func(ty) => (ty.params().len() + ty.results().len()) as u64,
+        _ => 0,
+    }
+}
+
+/// The variables of a function, times the ways that lead from one part of it to another.
+fn tangle(body: &FunctionBody<'_>, arities: &[u64]) -> wasmparser::Result<u64> {
+    let mut variables = 1_u64;
+    for local in body.get_locals_reader()? {
+        variables = variables.saturating_add(u64::from(local?.0));
+    }
+    let mut sum = 0_u64;
+    let mut operators = body.get_operators_reader()?;
+    while !operators.eof() {
+        let (ways, values) = match operators.read()? {
+            Operator::Block { blockty } | Operator::Loop { blockty } | Operator::If { blockty } => {
+                let values = match blockty {
+                    BlockType::FuncType(ty) => arities.get(ty as usize).copied().unwrap_or(0),
+                    _ => 0,
+                };
+                (1, values)
+            }
+            Operator::Else | Operator::Br { .. } | Operator::BrIf { .. } => (1, 0),
+            Operator::BrTable { targets } => (1 + u64::from(targets.len()), 0),
+            _ => continue,
+        };
+        sum = sum.saturating_add((variables + values).saturating_mul(ways));
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A function with so many variables and branches.
+    fn tangled(locals: usize, branches: usize) -> Vec<u8> {
+        let locals = "i32 ".repeat(locals);
+        let branches = "local.get 0 if local.get 1 local.set 0 end ".repeat(branches);
+        wat::parse_str(format!(
+            "(component (core module (func (local {locals}) {branches})))"
+        ))
+        .unwrap()
+    }
+
+    #[test]
+    fn branches_times_variables_are_bounded() {
+        assert_eq!(too_much(&tangled(10, 20_000)), None);
+        assert_eq!(too_much(&tangled(1_000, 100)), None);
+        let why = too_much(&tangled(1_000, 20_000)).unwrap();
+        assert!(why.contains("branches"), "{why}");
+    }
+
+    #[test]
+    fn tables_of_branches_and_values_of_blocks_count() {
+        let locals = "i32 ".repeat(1_000);
+        let targets = "0 ".repeat(3_000);
+        let table = format!("(module (func (local {locals}) local.get 0 br_table {targets}))");
+        assert!(too_much(&wat::parse_str(table).unwrap()).is_some());
+        let values = "i32 ".repeat(500);
+        let zeros = "i32.const 0 ".repeat(500);
+        let blocks = format!("block (param {values}) (result {values}) end ").repeat(3_000);
+        let drops = "drop ".repeat(500);
+        let blocks = format!("(module (func {zeros} {blocks} {drops}))");
+        assert!(too_much(&wat::parse_str(blocks).unwrap()).is_some());
+    }
+
+    #[test]
+    fn a_long_function_and_many_tangled_ones_are_too_much() {
+        let long = format!("(module (func {}))", "i32.const 0 drop ".repeat(400_000));
+        let why = too_much(&wat::parse_str(long).unwrap()).unwrap();
+        assert!(why.contains("most that is compiled"), "{why}");
+        let one = format!(
+            "(func (local {}) {}) ",
+            "i32 ".repeat(1_000),
+            "local.get 0 br_if 0 ".repeat(1_900)
+        );
+        assert_eq!(
+            too_much(&wat::parse_str(format!("(module {one})")).unwrap()),
+            None
+        );
+        let many = format!("(module {})", one.repeat(30));
+        assert!(too_much(&wat::parse_str(many).unwrap()).is_some());
+    }
+
+    #[test]
+    fn what_is_no_component_is_left_to_the_engine() {
+        assert_eq!(too_much(b"no component"), None);
+    }
+}

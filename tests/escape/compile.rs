@@ -1,0 +1,48 @@
+//! Components that are meant to keep the compiler busy: a few kilobytes that take gigabytes and minutes.
+
+use std::time::{Duration, Instant};
+
+use mimir_core::Code;
+use mimir_testkit::{Testkit, json};
+
+use super::nothing;
+use crate::guests;
+
+/// A component with one function of so many variables and branches.
+fn tangle(locals: usize, branches: usize) -> Vec<u8> {
+    let locals = "i32 ".repeat(locals);
+    let branches =
+        "local.get 0 if local.get 1 local.get 2 i32.add local.set 3 end ".repeat(branches);
+    wat::parse_str(format!(
+        r#"(component
+            (core module $m (func (export "big") (result i32) (local {locals}) {branches} i32.const 7))
+            (core instance $i (instantiate $m))
+            (func (export "big") (result s32) (canon lift (core func $i "big"))))"#
+    ))
+    .unwrap()
+}
+
+#[test]
+fn a_function_that_takes_minutes_to_compile() {
+    let kit = Testkit::empty().unwrap();
+    kit.add(guests::ECHO.path).unwrap();
+    kit.add_bytes("bomb", &tangle(1_000, 20_000)).unwrap();
+    let begun = Instant::now();
+    let outcome = kit.call("big", nothing());
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    assert!(error.message.contains("too long to compile"), "{error}");
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(kit.call("echo", json!({"still": "here"})).is_ok());
+}
+
+#[test]
+fn honest_code_of_that_kind_is_compiled() {
+    let kit = Testkit::empty().unwrap();
+    kit.add_bytes("fine", &tangle(100, 500)).unwrap();
+    assert!(kit.call("big", nothing()).text().contains('7'));
+}
