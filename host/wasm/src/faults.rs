@@ -14,6 +14,9 @@ const TOO_MUCH_OUTPUT: &str = "fuel allocated for hostcalls has been exhausted";
 /// exports no type for that either.
 const TOO_MANY: &str = "resource limit exceeded: ";
 
+/// How it says that a guest holds more handles than there are numbers for.
+const TOO_MANY_HANDLES: &str = "resource table has no free keys";
+
 /// How the system says that there is no memory, or no address for it. Which of its types that is, is up to the platform.
 const NO_MEMORY: &str = if cfg!(windows) {
     "(os error 1455)"
@@ -64,6 +67,9 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
             Some(("instance", _)) => "the tool needed more than limits.instances allows".to_owned(),
             _ => format!("the tool has more parts than a call may have: {many}"),
         });
+    }
+    if what.contains(TOO_MANY_HANDLES) {
+        return exceeded("the tool holds more handles than a call may have".to_owned());
     }
     if what.ends_with(NO_MEMORY) {
         let message = format!(
