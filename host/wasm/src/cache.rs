@@ -84,7 +84,17 @@ impl Cache {
         }
         let (mut entries, mut bytes) = (0, 0);
         for kind in Kind::ALL {
-            let Ok(files) = fs::read_dir(folder.join(kind.folder())) else {
+            let folder = folder.join(kind.folder());
+            if folder.symlink_metadata().is_err() {
+                continue;
+            }
+            // Each is checked before an entry of it is used.
+            if let Err(error) = private::check_folder(&folder) {
+                return CacheState::Bad {
+                    why: format!("{}: {error}", folder.display()),
+                };
+            }
+            let Ok(files) = fs::read_dir(folder) else {
                 continue;
             };
             for file in files.flatten() {

@@ -88,3 +88,22 @@ fn what_others_could_have_written_is_not_used() {
     std::os::unix::fs::symlink(&target, entry(dir.path())).unwrap();
     assert_eq!(cache.get(Kind::Compiled, "key"), None, "a link");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_folder_inside_that_is_open_to_others_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let cache = cache(dir.path());
+    cache.put(Kind::Compiled, "key", b"content");
+    let compiled = dir.path().join("cache/compiled");
+    fs::set_permissions(&compiled, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(cache.get(Kind::Compiled, "key"), None);
+    let CacheState::Bad { why } = cache.state() else {
+        panic!("nothing of it is used");
+    };
+    assert!(
+        why.contains("compiled") && why.contains("chmod 700"),
+        "{why}"
+    );
+}
