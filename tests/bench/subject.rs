@@ -14,9 +14,8 @@ use mimir_core::{
     Answer, Approver, BoxFuture, Call, CallContext, Card, Decision, Outcome, Pipeline, Policy,
     Registry, RequestId,
 };
-use mimir_kit::builtins;
+use mimir_kit::{builtins, engines};
 use mimir_script::Scripts;
-use mimir_wasm::script::EngineParts;
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -80,13 +79,7 @@ impl Subject {
         let host = WasmHost::new(options);
         let toolbox = Toolbox::new(Arc::clone(&host), bundled, Some(tools.clone()));
         let mut loaded = toolbox.load().await;
-        let engine = mimir_builtins::JAVASCRIPT;
-        let parts = EngineParts {
-            name: engine.name,
-            component: engine.component,
-            prelude: engine.prelude,
-        };
-        Scripts::new(host, parts, tools).join(&mut loaded);
+        Scripts::new(host, engines(), tools).join(&mut loaded);
         assert!(loaded.quarantined.is_empty(), "{:?}", loaded.quarantined);
         let config: Config = serde_json::from_value(config).unwrap();
         let world = World {

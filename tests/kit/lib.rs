@@ -19,7 +19,7 @@ mod listing;
 mod outside;
 
 pub use arena::{Arena, BOUND};
-pub use builtins::builtins;
+pub use builtins::{builtins, engines};
 pub use folder::picture;
 pub use listing::change;
 pub use outside::Outside;

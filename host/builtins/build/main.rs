@@ -2,6 +2,8 @@
 //! crate includes.
 
 mod javascript;
+mod pin;
+mod python;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +16,9 @@ const TARGET: &str = "wasm32-wasip2";
 
 /// The plugins, by the name of their folder.
 const PLUGINS: [&str; 5] = ["exec", "files", "git", "search", "web"];
+
+/// The engine of bash is built like a plugin, and is none.
+const BASH: &str = "bash";
 
 /// Scanners look at sixteen bytes at a time with it, and every engine of the last years has it.
 const RUSTFLAGS: &str = "-Ctarget-feature=+simd128";
@@ -29,7 +34,7 @@ fn main() -> Result<()> {
     for input in ["Cargo.lock", "Cargo.toml", "plugins", "sdk/rust", "wit"] {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
-    for input in ["build", "javascript"] {
+    for input in ["build", "code", "javascript", "python"] {
         println!("cargo::rerun-if-changed={}", here.join(input).display());
     }
 
@@ -38,10 +43,7 @@ fn main() -> Result<()> {
 
     let mut source = String::new();
     for plugin in PLUGINS {
-        let file = out
-            .join(TARGET)
-            .join("plugin")
-            .join(format!("mimir_plugin_{plugin}.wasm"));
+        let file = built(&out, plugin);
         let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         let name = plugin.to_uppercase();
@@ -52,8 +54,41 @@ fn main() -> Result<()> {
     let file = out.join("javascript.wasm");
     fs::write(&file, &engine)?;
     source += &format!("pub const JAVASCRIPT: &[u8] = include_bytes!({file:?});\n");
+    let bash = built(&out, BASH);
+    let bytes = fs::read(&bash).with_context(|| format!("reading {}", bash.display()))?;
+    let digest: [u8; 32] = Sha256::digest(&bytes).into();
+    source += &format!("pub const BASH: &[u8] = include_bytes!({bash:?});\n");
+    source += &format!("pub const BASH_SHA256: [u8; 32] = {digest:?};\n");
+    source += &python(&here, &out)?;
     fs::write(out.join("built.rs"), source)?;
     Ok(())
+}
+
+fn built(out: &Path, plugin: &str) -> PathBuf {
+    let file = format!("mimir_plugin_{plugin}.wasm");
+    out.join(TARGET).join("plugin").join(file)
+}
+
+/// Writes the parts of the engine of Python, and gives what names them.
+fn python(here: &Path, out: &Path) -> Result<String> {
+    let linked = python::link(here)?;
+    let mut source = String::new();
+    for (name, bytes) in [
+        ("BEFORE", &linked.before),
+        ("MODULE", &linked.module),
+        ("AFTER", &linked.after),
+        ("LIBRARY", &linked.library),
+    ] {
+        let file = out.join(format!("python-{}", name.to_lowercase()));
+        fs::write(&file, bytes)?;
+        source += &format!("pub const PYTHON_{name}: &[u8] = include_bytes!({file:?});\n");
+    }
+    let file = out.join("python-licences.md");
+    fs::write(&file, &linked.licences)?;
+    source += &format!("pub const PYTHON_LICENCES: &str = include_str!({file:?});\n");
+    let digest = linked.sha256;
+    source += &format!("pub const PYTHON_SHA256: [u8; 32] = {digest:?};\n");
+    Ok(source)
 }
 
 /// Adds the target where rustup can, and says how to get it where it cannot.
@@ -90,7 +125,7 @@ fn build(root: &Path, out: &Path) -> Result<()> {
             TARGET,
         ])
         .env("CARGO_TARGET_DIR", out);
-    for plugin in PLUGINS {
+    for plugin in PLUGINS.into_iter().chain([BASH]) {
         command.args(["--package", &format!("mimir-plugin-{plugin}")]);
     }
     // What the outer build sets is meant for this machine's target, or for clippy.

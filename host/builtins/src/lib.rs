@@ -1,5 +1,5 @@
 //! The tools that ship with mimir, as bytes: `plugins/*`, built for `wasm32-wasip2` by this crate's
-//! build script.
+//! build script. And the engines of scripts and programs.
 //!
 //! Never here: anything that runs. What the bytes mean is the business of `mimir-wasm`.
 
@@ -45,6 +45,61 @@ pub struct Engine {
     pub component: &'static [u8],
     /// What it runs before any script.
     pub prelude: &'static str,
+}
+
+/// The engine that runs Python: CPython 3.14 with its library, as `bashkit-cpython-wasm` ships it.
+pub const PYTHON: Program = Program {
+    name: "the Python engine",
+    before: built::PYTHON_BEFORE,
+    packed: built::PYTHON_MODULE,
+    after: built::PYTHON_AFTER,
+    sha256: built::PYTHON_SHA256,
+    files: &[
+        ("usr/local/lib/python314.zip", built::PYTHON_LIBRARY),
+        (
+            "usr/local/lib/mimir/mimir.py",
+            include_bytes!("../python/mimir.py"),
+        ),
+    ],
+    main: "main.py",
+    // The program's own arguments come after it, as after `-c`.
+    argv: &["python3", "-c", include_str!("../python/boot.py")],
+};
+
+/// The licences of CPython and of what is in it. Who hands out the binary hands them out with it.
+pub const PYTHON_LICENCES: &str = built::PYTHON_LICENCES;
+
+/// The engine that runs bash: `plugins/bash`.
+pub const BASH: Program = Program {
+    name: "the bash engine",
+    before: built::BASH,
+    packed: &[],
+    after: &[],
+    sha256: built::BASH_SHA256,
+    files: &[],
+    main: "main.sh",
+    argv: &["bash"],
+};
+
+/// An engine for whole programs.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// What people call it.
+    pub name: &'static str,
+    /// What stands in the component before its main module; all of it where nothing is packed.
+    pub before: &'static [u8],
+    /// The main module, packed with xz; nothing where it is not.
+    pub packed: &'static [u8],
+    /// What stands after it.
+    pub after: &'static [u8],
+    /// sha256 of the component, unpacked.
+    pub sha256: [u8; 32],
+    /// Files that every program of it sees, by their paths from `/`.
+    pub files: &'static [(&'static str, &'static [u8])],
+    /// The name of the file that holds the code.
+    pub main: &'static str,
+    /// argv before the program's own arguments.
+    pub argv: &'static [&'static str],
 }
 
 /// All of them, in the order in which their names win.

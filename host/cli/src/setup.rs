@@ -13,7 +13,8 @@ use mimir_core::tool::{Source, Trust};
 use mimir_core::{Approver, Clock, Code, Pipeline, Policy, Registry, Tool, ToolError};
 use mimir_mcp::client::Found;
 use mimir_process::Commands;
-use mimir_script::Scripts;
+use mimir_script::{Engines, Scripts};
+use mimir_wasm::program::{Packed, ProgramParts};
 use mimir_wasm::script::EngineParts;
 use mimir_wasm::{Bundled, HostOptions, Loaded, SystemClock, Toolbox, WasmHost};
 
@@ -88,13 +89,7 @@ impl Setup {
 
     /// The reader of the scripts that a toolbox finds.
     pub fn scripts(&self, host: Arc<WasmHost>) -> Scripts {
-        let engine = mimir_builtins::JAVASCRIPT;
-        let parts = EngineParts {
-            name: engine.name,
-            component: engine.component,
-            prelude: engine.prelude,
-        };
-        Scripts::new(host, parts, self.workspace.tools())
+        Scripts::new(host, engines(), self.workspace.tools())
     }
 
     /// The tools as they are now, with what was granted to them.
@@ -317,6 +312,39 @@ pub fn workspace(globals: &Globals) -> Result<Workspace, ToolError> {
 }
 
 /// The components in this binary.
+/// The engines that ship with the binary.
+fn engines() -> Engines {
+    let javascript = mimir_builtins::JAVASCRIPT;
+    Engines {
+        javascript: EngineParts {
+            name: javascript.name,
+            component: javascript.component,
+            prelude: javascript.prelude,
+        },
+        python: program(mimir_builtins::PYTHON, true),
+        bash: program(mimir_builtins::BASH, false),
+    }
+}
+
+fn program(engine: mimir_builtins::Program, records: bool) -> ProgramParts {
+    ProgramParts {
+        name: engine.name,
+        component: match engine.packed {
+            [] => Packed::Plain(engine.before),
+            module => Packed::Around {
+                before: engine.before,
+                module,
+                after: engine.after,
+            },
+        },
+        sha256: engine.sha256,
+        files: engine.files,
+        main: engine.main,
+        argv: engine.argv,
+        records,
+    }
+}
+
 fn bundled() -> Vec<Bundled> {
     let bundled = |built_in: &mimir_builtins::Builtin| Bundled {
         name: built_in.name,

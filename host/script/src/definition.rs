@@ -7,8 +7,8 @@ use mimir_core::{Code, Decision, Schema, ToolError, text};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::compile::{self, Compiled, Fault};
-use crate::needs;
+use crate::compile::{self, Compiled, Fault, Mentions};
+use crate::{needs, words};
 
 mod places;
 
@@ -64,6 +64,22 @@ struct Permissions {
     risk_level: Option<Risk>,
 }
 
+/// What runs the code, with what had to be made of it.
+#[derive(Debug)]
+pub(crate) enum Body {
+    Script(Compiled),
+    Python,
+    Bash,
+    Node,
+}
+
+impl Body {
+    fn script(mut compiled: Compiled) -> (Self, Mentions) {
+        let mentions = std::mem::take(&mut compiled.mentions);
+        (Self::Script(compiled), mentions)
+    }
+}
+
 /// A file that can be used.
 #[derive(Debug)]
 pub struct Checked {
@@ -73,7 +89,9 @@ pub struct Checked {
     pub enabled: bool,
     /// What it is said to cost in a prompt.
     pub token_cost: Option<u32>,
-    pub(crate) compiled: Compiled,
+    pub(crate) body: Body,
+    /// As it is written.
+    pub(crate) code: String,
     pub(crate) places: Places,
 }
 
@@ -105,27 +123,24 @@ pub fn check(place: &str, content: &str) -> Result<Checked, ToolError> {
     }
     let input_schema = Schema::parse(&file.schema.to_string())
         .map_err(|error| wrong("schema", format!("`schema`: {error}")))?;
-    let typed = match file.runtime {
-        Runtime::Typescript => true,
-        Runtime::Javascript => false,
-        other => {
-            let message = format!(
-                "`runtime: {}` is not built yet in this version of mimir; `typescript` and `javascript` are",
-                format!("{other:?}").to_lowercase()
-            );
-            let error = wrong("runtime", message);
-            return Err(ToolError {
-                code: Code::Unavailable,
-                ..error
-            });
-        }
-    };
     let permissions = file.permissions;
     let patterns = patterns(permissions.allowlist.as_deref())
         .map_err(|message| wrong("allowlist", message))?;
-    let compiled =
-        compile::compile(&file.code, typed).map_err(|fault| wrong_code(place, &places, fault))?;
-    let needs = needs::of(&compiled.mentions, patterns.as_deref());
+    let script = |typed| {
+        let compiled = compile::compile(&file.code, typed);
+        compiled.map_err(|fault| wrong_code(place, &places, fault))
+    };
+    let (body, mentions) = match file.runtime {
+        Runtime::Typescript => Body::script(script(true)?),
+        Runtime::Javascript => Body::script(script(false)?),
+        Runtime::Python => (Body::Python, words::of_python(&file.code)),
+        Runtime::Bash => (Body::Bash, words::of_bash(&file.code)),
+        Runtime::Node => (Body::Node, Mentions::default()),
+    };
+    let needs = match body {
+        Body::Node => needs::of_node(patterns.as_deref()),
+        _ => needs::of(&mentions, patterns.as_deref()),
+    };
     let approval = match permissions.auto_accept {
         Some(true) => Decision::Allow,
         Some(false) => Decision::Ask,
@@ -155,7 +170,8 @@ pub fn check(place: &str, content: &str) -> Result<Checked, ToolError> {
         definition,
         enabled: file.enabled,
         token_cost: file.token_cost,
-        compiled,
+        body,
+        code: file.code,
         places,
     })
 }

@@ -11,10 +11,11 @@ use mimir_core::registry::Quarantined;
 use mimir_core::tool::{Origin, Source, Tool, Trust};
 use mimir_core::{Backend, Code, Needs, ToolError};
 use mimir_wasm::family::proofs;
-use mimir_wasm::script::{EngineParts, Script, ScriptEngine, ScriptState};
+use mimir_wasm::script::{ScriptEngine, ScriptState};
 use mimir_wasm::{Hash, Loaded, WasmHost};
 
 use crate::backend::ScriptBackend;
+use crate::code::{CodeEngines, Engines};
 use crate::definition::{self, Checked};
 use crate::run_code::run_code;
 
@@ -23,9 +24,7 @@ const FILE_MAX: u64 = 1 << 20;
 
 /// Finds scripts, and keeps what was read.
 pub struct Scripts {
-    engine: Arc<ScriptEngine>,
-    /// What runs code that a model wrote.
-    code: Vec<Arc<dyn Engine>>,
+    engines: Arc<CodeEngines>,
     folder: PathBuf,
     known: Mutex<HashMap<(String, Hash), Arc<Kept>>>,
 }
@@ -37,32 +36,29 @@ struct Kept {
 }
 
 impl Scripts {
-    /// The scripts in `folder`, on an engine of these parts.
-    pub fn new(host: Arc<WasmHost>, parts: EngineParts, folder: PathBuf) -> Self {
+    /// The scripts in `folder`, on engines of these parts.
+    pub fn new(host: Arc<WasmHost>, engines: Engines, folder: PathBuf) -> Self {
         Self {
-            engine: ScriptEngine::new(host, parts),
-            code: Vec::new(),
+            engines: CodeEngines::new(host, engines),
             folder,
             known: Mutex::default(),
         }
     }
 
-    /// The same, with engines that `run_code` runs code on. Of several that have a language, the first is asked.
-    #[must_use]
-    pub fn running(mut self, engines: Vec<Arc<dyn Engine>>) -> Self {
-        self.code = engines;
-        self
+    /// The engine of scripts, to make it ready before the first call.
+    pub fn engine(&self) -> &Arc<ScriptEngine> {
+        self.engines.scripts()
     }
 
-    /// The engine, to make it ready before the first call.
-    pub fn engine(&self) -> &Arc<ScriptEngine> {
-        &self.engine
+    /// The engines of all languages.
+    pub fn engines(&self) -> &Arc<CodeEngines> {
+        &self.engines
     }
 
     /// Adds the scripts whose names were found in the folder, and `run_code`, which is part of the program: before all
     /// others, so that no file takes its name.
     pub fn join(&self, loaded: &mut Loaded) {
-        match run_code(self.code.clone()) {
+        match run_code(vec![Arc::clone(&self.engines) as Arc<dyn Engine>]) {
             Ok(tool) => loaded.tools.insert(0, tool),
             Err(error) => tracing::error!(%error, "`run_code` is left out"),
         }
@@ -126,10 +122,7 @@ impl Scripts {
             imports,
         };
         let backend = ScriptBackend {
-            engine: Arc::clone(&self.engine),
-            script: Script {
-                code: checked.compiled.code.clone(),
-            },
+            engines: Arc::clone(&self.engines),
             state: ScriptState::default(),
             place: place.to_owned(),
             checked,
@@ -151,7 +144,7 @@ impl Scripts {
     /// The file as people know it: relative to the workspace where it is inside.
     fn shown(&self, name: &str) -> String {
         let path = self.folder.join(name);
-        let workspace = self.engine.host().workspace();
+        let workspace = self.engines.scripts().host().workspace();
         let below = path.strip_prefix(workspace).unwrap_or(&path);
         below.to_string_lossy().replace('\\', "/")
     }

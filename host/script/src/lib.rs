@@ -9,13 +9,17 @@
 //! Never here: what wasm can do, what a person is asked, what is printed.
 
 mod backend;
+mod code;
 mod compile;
 mod definition;
 mod folder;
 mod needs;
+mod tool;
 mod run_code;
 mod trace;
+mod words;
 
+pub use code::{CodeEngines, Engines};
 pub use compile::Fault;
 pub use definition::{Checked, check};
 pub use folder::Scripts;

@@ -10,26 +10,44 @@ const EVALUATED: [&str; 2] = ["<input>:", "<eval>:"];
 const MOST: usize = 20;
 
 /// The frames of a stack that are in the script, with their places in the file called `place`.
-pub(crate) fn mapped(place: &str, checked: &Checked, stack: &str) -> Vec<String> {
+pub(crate) fn mapped(
+    place: &str,
+    compiled: &Compiled,
+    checked: &Checked,
+    stack: &str,
+) -> Vec<String> {
+    let at = |row, column| {
+        let at = checked.places.in_code(row as usize, column as usize);
+        Some(format!("{place}:{at}"))
+    };
+    frames(compiled, stack, &at)
+}
+
+/// The frames of a stack that are in what was compiled, with the places that `at` gives to lines and columns of it.
+pub(crate) fn frames(
+    compiled: &Compiled,
+    stack: &str,
+    at: &dyn Fn(u32, u32) -> Option<String>,
+) -> Vec<String> {
     let frames = stack.lines().filter_map(|line| {
         let line = line.trim();
-        let (mark, at) = EVALUATED
+        let (mark, begin) = EVALUATED
             .iter()
             .find_map(|mark| line.find(mark).map(|at| (mark, at)))?;
-        let numbers = line[at + mark.len()..].trim_end_matches(')');
+        let numbers = line[begin + mark.len()..].trim_end_matches(')');
         let mut numbers = numbers.split(':').map(str::parse::<u32>);
         let (Some(Ok(row)), Some(Ok(column))) = (numbers.next(), numbers.next()) else {
             return None;
         };
-        let [row, column] = original(&checked.compiled, row, column)?;
-        let at = checked.places.in_code(row as usize, column as usize);
+        let [row, column] = original(compiled, row, column)?;
+        let place = at(row, column)?;
         let function = line
             .strip_prefix("at ")
             .and_then(|rest| rest.split(" (").next());
         let function = function.filter(|name| !name.contains(mark) && !name.starts_with('<'));
         Some(match function {
-            Some(function) => format!("{function} ({place}:{at})"),
-            None => format!("{place}:{at}"),
+            Some(function) => format!("{function} ({place})"),
+            None => place,
         })
     });
     let mut kept: Vec<String> = Vec::new();

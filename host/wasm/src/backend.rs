@@ -16,7 +16,7 @@ use crate::convert;
 use crate::describe::Kind;
 use crate::faults::fault;
 use crate::fs::{GuardedFs, Mount, real_path};
-use crate::guest::{Command, Start};
+use crate::guest::{Command, Start, Streams};
 use crate::host::WasmHost;
 use crate::http::Network;
 use crate::lift::command;
@@ -77,7 +77,7 @@ impl WasmBackend {
                 Some(Command {
                     argv: arguments.argv(call.tool().name().as_str()),
                     stdin: arguments.stdin(),
-                    stdout,
+                    streams: Streams::Command(stdout),
                 })
             }
             Kind::Toolset { .. } | Kind::Lifted(_) => None,
@@ -92,6 +92,7 @@ impl WasmBackend {
             model: call.rights().model,
             variables: call.variables().to_vec(),
             command,
+            asks: None,
         };
         Ok((start, capture))
     }
@@ -156,29 +157,7 @@ pub(crate) fn files(
     limits: &Limits,
 ) -> Result<GuardedFs, ToolError> {
     let workspace = host.workspace();
-    let mut mounts = Vec::new();
-    for need in &needs.files {
-        let root = need.path == ".";
-        mounts.push(Mount {
-            host: if root {
-                workspace.to_owned()
-            } else {
-                workspace.join(&need.path)
-            },
-            guest: if root {
-                convert::GUEST_ROOT.to_owned()
-            } else {
-                format!("/{}", need.path)
-            },
-            prefix: if root {
-                String::new()
-            } else {
-                need.path.clone()
-            },
-            access: need.access.min(most),
-            rules: rules.clone(),
-        });
-    }
+    let mut mounts = granted(workspace, needs, most, rules);
     if keeps_backups && mounts.iter().any(|mount| mount.access == Access::ReadWrite) {
         let host = workspace.join(BACKUPS);
         make_backups(workspace, &host).map_err(|error| {
@@ -196,6 +175,55 @@ pub(crate) fn files(
             rules: PathRules::none(),
         });
     }
+    GuardedFs::open(mounts, limits.open_files)
+        .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
+}
+
+/// The directories of the workspace that were granted.
+fn granted(workspace: &Path, needs: &Needs, most: Access, rules: &PathRules) -> Vec<Mount> {
+    let mounts = needs.files.iter().map(|need| {
+        let root = need.path == ".";
+        Mount {
+            host: match root {
+                true => workspace.to_owned(),
+                false => workspace.join(&need.path),
+            },
+            guest: match root {
+                true => convert::GUEST_ROOT.to_owned(),
+                false => format!("/{}", need.path),
+            },
+            prefix: match root {
+                true => String::new(),
+                false => need.path.clone(),
+            },
+            access: need.access.min(most),
+            rules: rules.clone(),
+        }
+    });
+    mounts.collect()
+}
+
+/// The files of a program: the workspace as far as it was granted, under `at`, and a folder of the program's own.
+pub(crate) fn program_files(
+    host: &WasmHost,
+    needs: &Needs,
+    most: Access,
+    rules: &PathRules,
+    limits: &Limits,
+    at: &str,
+    (own, own_at): (&Path, &str),
+) -> Result<GuardedFs, ToolError> {
+    let mut mounts = granted(host.workspace(), needs, most, rules);
+    for mount in &mut mounts {
+        mount.guest = format!("{at}{}", mount.guest.trim_end_matches('/'));
+    }
+    mounts.push(Mount {
+        host: own.to_owned(),
+        guest: own_at.to_owned(),
+        prefix: String::new(),
+        access: Access::ReadWrite,
+        rules: PathRules::none(),
+    });
     GuardedFs::open(mounts, limits.open_files)
         .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
 }

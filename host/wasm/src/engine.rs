@@ -18,6 +18,10 @@ const GUEST_STACK: usize = 1 << 20;
 /// The stack of a call's fiber: the guest's, and room for the host functions that it calls.
 const FIBER_STACK: usize = GUEST_STACK + (1 << 20);
 
+/// Memory that an instance may begin with as pages shared by all, though most of it be zeros: as much as the snapshot of
+/// CPython has. Beyond it what an instance begins with is copied for each.
+const DENSE_IMAGE: u64 = 64 << 20;
+
 /// Calls under way at once in the pool: every slot of the pipeline, as many assessments, and room
 /// for nested calls.
 const POOL_INSTANCES: u32 = 4 * Limits::CONCURRENT_TOTAL as u32;
@@ -72,6 +76,7 @@ fn config() -> Config {
         .max_wasm_stack(GUEST_STACK)
         .async_stack_size(FIBER_STACK)
         .memory_init_cow(true)
+        .memory_guaranteed_dense_image_size(DENSE_IMAGE)
         // Backtraces of a guest cost little and are what its author needs.
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(20));
     config

@@ -16,6 +16,7 @@ mod code;
 mod descriptor;
 mod disk;
 mod emptying;
+mod front;
 mod listing;
 mod look;
 mod moving;
@@ -34,7 +35,9 @@ pub use refusal::{Cause, Refusal};
 
 pub use real::real_path;
 
+use bytes::Bytes;
 use disk::Disk;
+use front::{Entry, Front, Tree};
 use mimir_core::Access;
 use mimir_core::paths::PathRules;
 use node::{Node, Slots};
@@ -95,7 +98,7 @@ pub enum MountError {
 /// The files of one store.
 #[derive(Debug)]
 pub struct GuardedFs {
-    roots: Vec<(Node, String)>,
+    roots: Vec<(Entry, String)>,
     slots: Slots,
     pace: Pace,
     refusals: Vec<Refusal>,
@@ -122,7 +125,8 @@ impl GuardedFs {
                     source,
                 })?,
             };
-            roots.push((Node::root(dir, Arc::new(shared), mount.prefix), mount.guest));
+            let node = Node::root(dir, Arc::new(shared), mount.prefix);
+            roots.push((Entry::Real(node), mount.guest));
         }
         Ok(Self {
             roots,
@@ -132,6 +136,25 @@ impl GuardedFs {
             limit_hit: false,
             disk: Disk::default(),
         })
+    }
+
+    /// The same files behind one root `/`, in which each mount is a directory of its own, beside files that the host
+    /// holds and nobody can change.
+    pub fn behind_front(mut self, files: Vec<(String, Bytes)>) -> Self {
+        let mounts = self
+            .roots
+            .drain(..)
+            .filter_map(|(entry, guest)| match entry {
+                Entry::Real(node) => Some((guest.trim_start_matches('/').to_owned(), node)),
+                Entry::Front(_) => None,
+            });
+        let tree = Tree {
+            mounts: mounts.collect(),
+            files,
+        };
+        let front = Entry::Front(Front::root(tree));
+        self.roots.push((front, "/".to_owned()));
+        self
     }
 
     /// No files at all.

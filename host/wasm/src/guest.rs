@@ -9,6 +9,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
 use mimir_core::call::{Observer, Unobserved};
+use mimir_core::command::Stream;
 use mimir_core::pipeline::{Effects, Nested};
 use mimir_core::{Limits, ToolError};
 
@@ -20,6 +21,7 @@ use crate::http::Network;
 use crate::limiter::Limiter;
 use crate::logs::Logs;
 use crate::pipes::{Capture, Lines, Pipe};
+use crate::program::{Asks, Sink};
 
 /// Handles of all kinds that one call may hold: files, streams, pollables. Far more than an honest
 /// guest has, far less than would hurt the host.
@@ -53,6 +55,10 @@ pub(crate) struct Guest {
     pub(crate) gave_way: Instant,
     stdout: Option<Lines>,
     stderr: Lines,
+    /// What a program may ask; nothing else has any.
+    pub(crate) asks: Option<Asks>,
+    /// Where the console of a script goes that is a program; that of a tool goes to the log.
+    pub(crate) console: Option<Sink>,
 }
 
 /// How a guest is started.
@@ -73,8 +79,10 @@ pub(crate) struct Start {
     pub model: bool,
     /// Settings that it may see.
     pub variables: Vec<(String, String)>,
-    /// argv, stdin and stdout of a command; a toolset has none.
+    /// argv and streams of a command; a toolset has none.
     pub command: Option<Command>,
+    /// What a program may ask.
+    pub asks: Option<Asks>,
 }
 
 impl Start {
@@ -90,15 +98,24 @@ impl Start {
             model: false,
             variables: Vec::new(),
             command: None,
+            asks: None,
         }
     }
 }
 
-/// What a `wasi:cli/run` component is given.
+/// What a program is given.
 pub(crate) struct Command {
     pub argv: Vec<String>,
     pub stdin: Vec<u8>,
-    pub stdout: Capture,
+    pub streams: Streams,
+}
+
+/// Where what a program writes ends up.
+pub(crate) enum Streams {
+    /// stdout is the result, stderr goes to the log.
+    Command(Capture),
+    /// Both are the result.
+    Program(Sink),
 }
 
 impl Guest {
@@ -114,7 +131,15 @@ impl Guest {
             Some(command) => {
                 wasi.args(&command.argv);
                 wasi.stdin(wasmtime_wasi::p2::pipe::MemoryInputPipe::new(command.stdin));
-                wasi.stdout(Pipe(command.stdout));
+                match command.streams {
+                    Streams::Command(stdout) => {
+                        wasi.stdout(Pipe(stdout));
+                    }
+                    Streams::Program(sink) => {
+                        wasi.stdout(Pipe(sink.half(Stream::Stdout)));
+                        wasi.stderr(Pipe(sink.half(Stream::Stderr)));
+                    }
+                }
                 None
             }
             None => {
@@ -148,6 +173,8 @@ impl Guest {
             gave_way: Instant::now(),
             stdout,
             stderr,
+            asks: start.asks,
+            console: None,
         }
     }
 

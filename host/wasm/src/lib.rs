@@ -36,6 +36,7 @@ mod pace;
 mod pipes;
 mod plugin;
 mod rest;
+pub mod program;
 pub mod script;
 mod toolbox;
 

@@ -10,10 +10,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use mimir_core::backend::{BoxFuture, Raw};
+use mimir_core::clock::Elapsed;
+use mimir_core::command::Stream;
 use mimir_core::outcome::{Content, Output};
 use mimir_core::{Access, Approved, Code, Limits, ToolError};
 use serde_json::{Value, json};
@@ -26,10 +29,12 @@ use crate::error::HostError;
 use crate::guest::{Guest, Start};
 use crate::host::WasmHost;
 use crate::http::{Clients, Network};
+use crate::pipes::Take as _;
+use crate::program::{self, Done, Sink};
 
 mod files;
-mod outside;
-mod turn;
+pub(crate) mod outside;
+pub(crate) mod turn;
 mod warm;
 
 use outside::Outside;
@@ -54,16 +59,9 @@ pub struct ScriptEngine {
     ready: OnceCell<Arc<Ready>>,
 }
 
-/// A script, ready to be run by an engine.
-#[derive(Debug, Clone)]
-pub struct Script {
-    /// What the engine evaluates.
-    pub code: String,
-}
-
 /// What a script of its own keeps between calls: connections.
 #[derive(Default)]
-pub struct ScriptState(Arc<Clients>);
+pub struct ScriptState(pub(crate) Arc<Clients>);
 
 /// The detail of a failure that has the stack, as the engine wrote it.
 pub const STACK: &str = "stack";
@@ -103,7 +101,7 @@ impl ScriptEngine {
     pub fn run<'a>(
         &'a self,
         call: &'a Approved,
-        script: &'a Script,
+        script: &'a str,
         state: &'a ScriptState,
     ) -> BoxFuture<'a, Raw> {
         Box::pin(async move {
@@ -115,7 +113,7 @@ impl ScriptEngine {
     async fn attempt(
         &self,
         call: &Approved,
-        script: &Script,
+        script: &str,
         state: &ScriptState,
     ) -> Result<Raw, ToolError> {
         let ready = match self.ready.get() {
@@ -126,42 +124,129 @@ impl ScriptEngine {
                 Box::pin(self.ready()).await?
             }
         };
-        let rights = call.rights();
-        let limits = *call.limits();
-        let fs = backend::files(
-            &self.host,
-            false,
-            rights,
-            Access::ReadWrite,
-            call.paths(),
-            &limits,
-        )?;
-        let network = (!rights.hosts.is_empty())
-            .then(|| Network::of(Arc::clone(&state.0), Arc::clone(&self.host), call));
-        let outside = Outside {
-            commands: (!rights.commands.is_empty()).then(|| call.effects()),
-            nested: (!rights.tools.is_empty()).then(|| call.nested()),
-            network: network.map(Arc::new),
-        };
-        let start = Start {
-            observer: Arc::clone(call.observer()),
-            ..Start::alone(fs, limits)
-        };
-        let mut store = ready.store(start)?;
+        let (mut store, outside) = open(&self.host, ready, call, state, None)?;
         let ended = {
-            let work = pin!(talk(&mut store, ready, call, script, &outside));
+            let input = input(call, call.arguments(), false).to_string();
+            let work = pin!(talk(&mut store, ready, call, script, &input, &outside));
             call.deadline().bound(work).await
         };
         Ok(call::close(store, call, ended))
     }
+
+    /// Runs a script that is a whole program: its console is its stdout and stderr, and the number that `execute` returns
+    /// its exit code. `shown` says on stderr what it threw.
+    pub async fn program(
+        &self,
+        call: &Approved,
+        script: &str,
+        (arguments, timeout): (&Value, Option<Duration>),
+        state: &ScriptState,
+        shown: &(dyn Fn(ToolError) -> String + Sync),
+    ) -> Done {
+        let done = self.attempt_program(call, script, (arguments, timeout), state, shown);
+        done.await.unwrap_or_else(Done::from)
+    }
+
+    async fn attempt_program(
+        &self,
+        call: &Approved,
+        script: &str,
+        (arguments, timeout): (&Value, Option<Duration>),
+        state: &ScriptState,
+        shown: &(dyn Fn(ToolError) -> String + Sync),
+    ) -> Result<Done, ToolError> {
+        let ready = match self.ready.get() {
+            Some(ready) => ready,
+            None => {
+                let _paused = call.deadline().pause();
+                Box::pin(self.ready()).await?
+            }
+        };
+        let start = Instant::now();
+        let sink = Sink::new(Arc::clone(call.observer()), call.limits());
+        let (mut store, outside) = open(&self.host, ready, call, state, Some(sink.clone()))?;
+        let ended = {
+            let input = input(call, arguments, true).to_string();
+            let work = talk(&mut store, ready, call, script, &input, &outside);
+            let work = pin!(program::bounded(timeout, work));
+            call.deadline().bound(work).await
+        };
+        let ended = match ended {
+            Ok(Some(ended)) => Ok(ended),
+            Ok(None) | Err(_) => Err(Elapsed),
+        };
+        let raw = call::close(store, call, ended);
+        let code = match raw.result {
+            Ok(output) => output.content.iter().find_map(|part| match part {
+                Content::Text { text } => text.parse().ok(),
+                _ => None,
+            }),
+            Err(error) if error.code == Code::ExecutionError => {
+                sink.half(Stream::Stderr).take(shown(error).as_bytes());
+                Some(1)
+            }
+            Err(error) => {
+                sink.end();
+                let error = match error.code {
+                    Code::Timeout => program::stopped(call.limits(), timeout),
+                    _ => error,
+                };
+                return Ok(Done {
+                    result: Err(program::said(error, &sink)),
+                    returned: None,
+                    usage: raw.usage,
+                });
+            }
+        };
+        sink.end();
+        Ok(Done {
+            result: Ok(sink.finish(code.unwrap_or_default(), start.elapsed())),
+            returned: None,
+            usage: raw.usage,
+        })
+    }
+}
+
+/// A store for a call with the ways that it was granted.
+fn open(
+    host: &Arc<WasmHost>,
+    ready: &Ready,
+    call: &Approved,
+    state: &ScriptState,
+    sink: Option<Sink>,
+) -> Result<(Store<Guest>, Outside), ToolError> {
+    let rights = call.rights();
+    let limits = *call.limits();
+    let fs = backend::files(
+        host,
+        false,
+        rights,
+        Access::ReadWrite,
+        call.paths(),
+        &limits,
+    )?;
+    let network = (!rights.hosts.is_empty())
+        .then(|| Network::of(Arc::clone(&state.0), Arc::clone(host), call));
+    let outside = Outside {
+        commands: (!rights.commands.is_empty()).then(|| call.effects()),
+        nested: (!rights.tools.is_empty()).then(|| call.nested()),
+        network: network.map(Arc::new),
+    };
+    let start = Start {
+        observer: Arc::clone(call.observer()),
+        ..Start::alone(fs, limits)
+    };
+    let mut store = ready.store(start)?;
+    store.data_mut().console = sink;
+    Ok((store, outside))
 }
 
 /// What a script is started with.
-fn input(call: &Approved) -> Value {
+fn input(call: &Approved, arguments: &Value, program: bool) -> Value {
     let context = call.context();
     let id = context.conversation_id.as_ref();
     json!({
-        "args": call.arguments(),
+        "args": arguments,
         "context": {
             "config": { "workingDirectory": "." },
             "conversation": {
@@ -170,6 +255,7 @@ fn input(call: &Approved) -> Value {
             },
         },
         "seed": seed(),
+        "program": program,
         "most": call.limits().output_bytes,
     })
 }
@@ -186,14 +272,13 @@ async fn talk(
     store: &mut Store<Guest>,
     ready: &Ready,
     call: &Approved,
-    script: &Script,
+    script: &str,
+    input: &str,
     outside: &Outside,
 ) -> wasmtime::Result<Ended> {
     let limits = call.limits();
     let mut engine = ready.instantiate(store).await?;
-    let mut text = engine
-        .start(store, &script.code, &input(call).to_string())
-        .await?;
+    let mut text = engine.start(store, script, input).await?;
     let mut waiting: VecDeque<(u32, Kind)> = VecDeque::new();
     let mut under_way = FuturesUnordered::new();
     let mut busy = 0;

@@ -4,8 +4,9 @@ let timer = 0;
 
 function setTimeout(work, millis = 0, ...args) {
   const id = ++timer;
-  timers.set(id, true);
-  wish("sleep", { millis: Math.max(0, Number(millis) || 0) }).then(() => {
+  const waiting = wish("sleep", { millis: Math.max(0, Number(millis) || 0) });
+  timers.set(id, count);
+  waiting.then(() => {
     if (timers.delete(id)) work(...args);
   });
   return id;
@@ -102,7 +103,10 @@ function structuredClone(value, seen = new Map()) {
 Object.assign(globalThis, {
   Promise,
   setTimeout,
-  clearTimeout: (id) => void timers.delete(id),
+  clearTimeout(id) {
+    if (timers.has(id)) cancelled.add(timers.get(id));
+    timers.delete(id);
+  },
   queueMicrotask: (work) => later(() => {
     try {
       work();

@@ -38,12 +38,16 @@ function drain() {
 const [STATE, VALUE, WAITING] = [Symbol("state"), Symbol("value"), Symbol("waiting")];
 const PENDING = 0, FULFILLED = 1, REJECTED = 2;
 
+// Failures that nobody has asked for yet. A program that ends with one has failed; a tool has its result.
+const lonely = new Set();
+
 function settle(promise, state, value) {
   if (promise[STATE] !== PENDING) return;
   promise[STATE] = state;
   promise[VALUE] = value;
   const waiting = promise[WAITING];
   promise[WAITING] = undefined;
+  if (state === REJECTED && waiting.length === 0 && program !== undefined) lonely.add(promise);
   for (const reaction of waiting) react(promise, reaction);
 }
 
@@ -122,7 +126,10 @@ class Promise {
     const { promise, resolve, reject } = (this.constructor?.[Symbol.species] ?? Promise).withResolvers();
     const reaction = { fulfilled, rejected, resolve, reject };
     if (this[STATE] === PENDING) this[WAITING].push(reaction);
-    else react(this, reaction);
+    else {
+      lonely.delete(this);
+      react(this, reaction);
+    }
     return promise;
   }
 

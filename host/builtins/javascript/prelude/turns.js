@@ -37,10 +37,25 @@ function text(value) {
 
 let outcome;
 
+// The context of a script that is a whole program. It ends when nothing is left that it waits for, and returns nothing.
+let program;
+const cancelled = new Set();
+
+function leave() {
+  outcome = { text: String(program.exitCode) };
+}
+
+function ended() {
+  for (const { [VALUE]: error } of lonely) return failed(error);
+  for (const id of open.keys()) if (!cancelled.has(id)) return;
+  leave();
+}
+
 // What goes wrong here is mostly that there is no memory left, so little is asked for then.
 function turn() {
   try {
     drain();
+    if (program !== undefined && outcome === undefined) ended();
     if (outcome !== undefined) return text({ done: outcome });
     const wanted = wishes;
     wishes = [];
@@ -54,6 +69,8 @@ function turn() {
 }
 
 function failed(error) {
+  // Who has left does not fail.
+  if (program !== undefined && outcome !== undefined) return;
   const told = { message: "" };
   try {
     const real = error instanceof Error;
@@ -92,7 +109,10 @@ export function start(code, input) {
     if (typeof exported?.execute !== "function") {
       throw new TypeError("the code exports no function `execute`");
     }
-    Promise.resolve(exported.execute(args, around(context))).then(returned).catch(failed);
+    const outer = around(context);
+    if (given.program) program = Object.assign(outer, { exitCode: 0, leave });
+    const done = Promise.resolve(exported.execute(args, outer));
+    (program === undefined ? done.then(returned) : done).catch(failed);
   } catch (error) {
     failed(error);
   }

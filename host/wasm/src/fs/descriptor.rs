@@ -1,5 +1,6 @@
 //! The methods of `descriptor`: from handles in the table to the operations of this room.
 
+use super::front::{Entry, Place};
 use super::listing::Listing;
 use super::node::{Node, Object};
 use super::refusal::Fault;
@@ -11,6 +12,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     DirectoryEntryStream, ErrorCode, Filesize, MetadataHashValue, NewTimestamp, OpenFlags,
     PathFlags,
 };
+use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsResult};
 
 /// Hands a handle of ours to the guest. The engine's bindings name their own types, of which only the number
@@ -31,9 +33,40 @@ fn follows(flags: PathFlags) -> bool {
 }
 
 impl FsCtxView<'_> {
-    /// The node behind a handle; a handle that is none of ours is a fault of the engine and traps.
+    /// What is behind a handle; a handle that is none of ours is a fault of the engine and traps.
+    fn entry(&self, handle: &Resource<Descriptor>) -> FsResult<Entry> {
+        Ok(self.table.get(&ours::<_, Entry>(handle))?.clone())
+    }
+
+    /// The node behind a handle. What is of a front has none, and nothing that needs one can be done to it.
     fn node(&self, handle: &Resource<Descriptor>) -> FsResult<Node> {
-        Ok(self.table.get(&ours::<_, Node>(handle))?.clone())
+        match self.entry(handle)? {
+            Entry::Real(node) => Ok(node),
+            Entry::Front(_) => Err(ErrorCode::ReadOnly.into()),
+        }
+    }
+
+    /// Where `path` leads from a handle.
+    fn place(&mut self, handle: &Resource<Descriptor>, path: String) -> FsResult<Place> {
+        match self.entry(handle)? {
+            Entry::Real(node) => Ok(Place::Mount(node, path)),
+            Entry::Front(front) => front.find(&path).map_err(|fault| self.fail(fault)),
+        }
+    }
+
+    /// Where `path` leads, for what changes something there: in a front nothing can be.
+    fn change(&mut self, handle: &Resource<Descriptor>, path: String) -> FsResult<(Node, String)> {
+        let place = match self.entry(handle)? {
+            Entry::Real(node) => return Ok((node, path)),
+            Entry::Front(front) => front.find(&path),
+        };
+        match place {
+            Ok(Place::Mount(node, path)) => Ok((node, path)),
+            Ok(Place::Front(_)) | Err(Fault::Code(ErrorCode::NoEntry)) => {
+                Err(ErrorCode::ReadOnly.into())
+            }
+            Err(fault) => Err(self.fail(fault)),
+        }
     }
 
     /// Writes to the disk what the system still holds, on a thread where that may take long.
@@ -64,8 +97,18 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         offset: Filesize,
     ) -> FsResult<Resource<DynInputStream>> {
-        let reader = Reader::new(self.node(&fd)?, offset).map_err(|fault| self.fail(fault))?;
-        let stream: DynInputStream = Box::new(reader);
+        let stream: DynInputStream = match self.entry(&fd)? {
+            Entry::Real(node) => {
+                let reader = Reader::new(node, offset).map_err(|fault| self.fail(fault))?;
+                Box::new(reader)
+            }
+            Entry::Front(front) => {
+                let content = front.content().map_err(|fault| self.fail(fault))?;
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                let rest = content.slice(start.min(content.len())..);
+                Box::new(MemoryInputPipe::new(rest))
+            }
+        };
         Ok(self.table.push(stream)?)
     }
 
@@ -113,7 +156,10 @@ impl types::HostDescriptor for FsCtxView<'_> {
     }
 
     async fn get_flags(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorFlags> {
-        let node = self.node(&fd)?;
+        let node = match self.entry(&fd)? {
+            Entry::Real(node) => node,
+            Entry::Front(_) => return Ok(DescriptorFlags::READ),
+        };
         let (read, write) = node.mode();
         let mut flags = DescriptorFlags::empty();
         if read {
@@ -130,9 +176,12 @@ impl types::HostDescriptor for FsCtxView<'_> {
 
     async fn get_type(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorType> {
         // Nothing else than these two is ever opened.
-        Ok(match self.node(&fd)?.object() {
-            Object::File(_) => DescriptorType::RegularFile,
-            Object::Dir(_) => DescriptorType::Directory,
+        Ok(match self.entry(&fd)? {
+            Entry::Real(node) => match node.object() {
+                Object::File(_) => DescriptorType::RegularFile,
+                Object::Dir(_) => DescriptorType::Directory,
+            },
+            Entry::Front(front) => front.kind(),
         })
     }
 
@@ -166,11 +215,17 @@ impl types::HostDescriptor for FsCtxView<'_> {
         len: Filesize,
         offset: Filesize,
     ) -> FsResult<(Vec<u8>, bool)> {
-        let node = self.node(&fd)?;
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(MAX_READ);
-        let done = node
-            .readable()
-            .and_then(|file| Ok(sys::read_at(file, len, offset)?));
+        let done = match self.entry(&fd)? {
+            Entry::Real(node) => node
+                .readable()
+                .and_then(|file| Ok(sys::read_at(file, len, offset)?)),
+            Entry::Front(front) => front.content().map(|content| {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                let rest = content.get(start..).unwrap_or_default();
+                rest[..len.min(rest.len())].to_vec()
+            }),
+        };
         let bytes = self.finish(done).await?;
         let end = bytes.is_empty();
         Ok((bytes, end))
@@ -193,8 +248,10 @@ impl types::HostDescriptor for FsCtxView<'_> {
         &mut self,
         fd: Resource<Descriptor>,
     ) -> FsResult<Resource<DirectoryEntryStream>> {
-        let node = self.node(&fd)?;
-        let done = Listing::open(&node, &self.fs.slots);
+        let done = match self.entry(&fd)? {
+            Entry::Real(node) => Listing::open(&node, &self.fs.slots),
+            Entry::Front(front) => front.list().map(Listing::of),
+        };
         let listing = self.finish(done).await?;
         Ok(publish(self.table.push(listing)?))
     }
@@ -204,12 +261,17 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        let done = change::make_dir(&self.node(&fd)?, &path);
+        let (node, path) = self.change(&fd, path)?;
+        let done = change::make_dir(&node, &path);
         self.finish(done).await
     }
 
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorStat> {
-        let done = self.node(&fd)?.stat().map(|stat| code::stat(&stat));
+        let done = match self.entry(&fd)? {
+            Entry::Real(node) => node.stat(),
+            Entry::Front(front) => Ok(front.stat()),
+        };
+        let done = done.map(|stat| code::stat(&stat));
         self.finish(done).await
     }
 
@@ -219,8 +281,11 @@ impl types::HostDescriptor for FsCtxView<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        let done =
-            look::stat_at(&self.node(&fd)?, follows(flags), &path).map(|stat| code::stat(&stat));
+        let done = match self.place(&fd, path)? {
+            Place::Mount(node, path) => look::stat_at(&node, follows(flags), &path),
+            Place::Front(front) => Ok(front.stat()),
+        };
+        let done = done.map(|stat| code::stat(&stat));
         self.finish(done).await
     }
 
@@ -233,8 +298,8 @@ impl types::HostDescriptor for FsCtxView<'_> {
         modified: NewTimestamp,
     ) -> FsResult<()> {
         let (accessed, modified) = (code::stamp(accessed)?, code::stamp(modified)?);
-        let done =
-            change::set_times_at(&self.node(&fd)?, follows(flags), &path, accessed, modified);
+        let (node, path) = self.change(&fd, path)?;
+        let done = change::set_times_at(&node, follows(flags), &path, accessed, modified);
         self.finish(done).await
     }
 
@@ -249,7 +314,9 @@ impl types::HostDescriptor for FsCtxView<'_> {
         if follows(flags) {
             return Err(ErrorCode::Invalid.into());
         }
-        let done = change::hard_link(&self.node(&fd)?, &path, &self.node(&new_fd)?, &new_path);
+        let (old, path) = self.change(&fd, path)?;
+        let (new, new_path) = self.change(&new_fd, new_path)?;
+        let done = change::hard_link(&old, &path, &new, &new_path);
         self.finish(done).await
     }
 
@@ -261,20 +328,32 @@ impl types::HostDescriptor for FsCtxView<'_> {
         how: OpenFlags,
         mode: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        let done = look::open(
-            &self.node(&fd)?,
-            follows(flags),
-            &path,
-            how,
-            mode,
-            &self.fs.slots,
-        );
-        let node = self.finish(done).await?;
-        Ok(publish(self.table.push(node)?))
+        let place = match self.entry(&fd)? {
+            Entry::Real(node) => Place::Mount(node, path),
+            Entry::Front(front) => match front.find(&path) {
+                // Nothing can be made in a front.
+                Err(Fault::Code(ErrorCode::NoEntry)) if how.contains(OpenFlags::CREATE) => {
+                    return Err(ErrorCode::ReadOnly.into());
+                }
+                place => place.map_err(|fault| self.fail(fault))?,
+            },
+        };
+        let done = match place {
+            Place::Mount(node, path) => {
+                let slots = &self.fs.slots;
+                look::open(&node, follows(flags), &path, how, mode, slots).map(Entry::Real)
+            }
+            Place::Front(front) => front.opened(how, mode).map(Entry::Front),
+        };
+        let entry = self.finish(done).await?;
+        Ok(publish(self.table.push(entry)?))
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
-        let done = look::read_link(&self.node(&fd)?, &path);
+        let done = match self.place(&fd, path)? {
+            Place::Mount(node, path) => look::read_link(&node, &path),
+            Place::Front(_) => Err(ErrorCode::Invalid.into()),
+        };
         self.finish(done).await
     }
 
@@ -283,7 +362,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        let node = self.node(&fd)?;
+        let (node, path) = self.change(&fd, path)?;
         let done = change::remove_dir(&node, &path, &mut self.fs.pace).await;
         self.finish(done).await
     }
@@ -295,7 +374,8 @@ impl types::HostDescriptor for FsCtxView<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let (old, new) = (self.node(&fd)?, self.node(&new_fd)?);
+        let (old, path) = self.change(&fd, path)?;
+        let (new, new_path) = self.change(&new_fd, new_path)?;
         let done = change::rename(&old, &path, &new, &new_path, &mut self.fs.pace).await;
         self.finish(done).await
     }
@@ -306,12 +386,14 @@ impl types::HostDescriptor for FsCtxView<'_> {
         says: String,
         path: String,
     ) -> FsResult<()> {
-        let done = change::soft_link(&self.node(&fd)?, &says, &path);
+        let (node, path) = self.change(&fd, path)?;
+        let done = change::soft_link(&node, &says, &path);
         self.finish(done).await
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let done = change::remove_file(&self.node(&fd)?, &path);
+        let (node, path) = self.change(&fd, path)?;
+        let done = change::remove_file(&node, &path);
         self.finish(done).await
     }
 
@@ -321,15 +403,21 @@ impl types::HostDescriptor for FsCtxView<'_> {
         b: Resource<Descriptor>,
     ) -> wasmtime::Result<bool> {
         let identity = |handle| -> wasmtime::Result<_> {
-            let node = self.table.get(&ours::<_, Node>(&handle))?;
-            Ok(node.stat().ok().map(|stat| stat.id))
+            Ok(match self.table.get(&ours::<_, Entry>(&handle))? {
+                Entry::Real(node) => node.stat().ok().map(|stat| stat.id),
+                Entry::Front(front) => Some(front.stat().id),
+            })
         };
         let (a, b) = (identity(a)?, identity(b)?);
         Ok(a.is_some() && a == b)
     }
 
     async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
-        let done = self.node(&fd)?.stat().map(|stat| code::hash(&stat));
+        let done = match self.entry(&fd)? {
+            Entry::Real(node) => node.stat(),
+            Entry::Front(front) => Ok(front.stat()),
+        };
+        let done = done.map(|stat| code::hash(&stat));
         self.finish(done).await
     }
 
@@ -339,12 +427,15 @@ impl types::HostDescriptor for FsCtxView<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let done = look::hash_at(&self.node(&fd)?, follows(flags), &path);
+        let done = match self.place(&fd, path)? {
+            Place::Mount(node, path) => look::hash_at(&node, follows(flags), &path),
+            Place::Front(front) => Ok(code::hash(&front.stat())),
+        };
         self.finish(done).await
     }
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
-        self.table.delete(Resource::<Node>::new_own(fd.rep()))?;
+        self.table.delete(Resource::<Entry>::new_own(fd.rep()))?;
         Ok(())
     }
 }

@@ -13,7 +13,15 @@ use mimir_core::paths::Scope;
 use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, DirectoryEntry};
 
 /// A place in a directory.
-pub(super) struct Listing {
+pub(super) enum Listing {
+    /// Of the host.
+    Real(Box<Real>),
+    /// Of a front, whose entries are few and all known.
+    Front(std::vec::IntoIter<DirectoryEntry>),
+}
+
+/// A place in a directory of the host.
+pub(super) struct Real {
     entries: sys::List,
     node: Node,
     scope: Scope,
@@ -26,16 +34,30 @@ impl Listing {
         let dir = node.dir()?;
         let slot = slots.take()?;
         let scope = node.shared().rules.scope(node.path());
-        Ok(Self {
+        Ok(Self::Real(Box::new(Real {
             entries: sys::list(dir)?,
             node: node.clone(),
             scope,
             _slot: slot,
-        })
+        })))
+    }
+
+    /// These entries, of a front.
+    pub(super) fn of(entries: Vec<DirectoryEntry>) -> Self {
+        Self::Front(entries.into_iter())
     }
 
     /// The next entry that a guest may see.
     pub(super) async fn next(&mut self, pace: &mut Pace) -> Result<Option<DirectoryEntry>, Fault> {
+        match self {
+            Self::Real(listing) => listing.next(pace).await,
+            Self::Front(entries) => Ok(entries.next()),
+        }
+    }
+}
+
+impl Real {
+    async fn next(&mut self, pace: &mut Pace) -> Result<Option<DirectoryEntry>, Fault> {
         loop {
             pace.give_way().await;
             let Some(entry) = self.entries.next() else {

@@ -1,9 +1,11 @@
 //! `mimir:tool/log`.
 
 use mimir_core::call::LogLevel;
+use mimir_core::command::Stream;
 
 use crate::bindings::log::{Host, Level};
 use crate::guest::Guest;
+use crate::pipes::Take as _;
 
 impl Host for Guest {
     async fn write(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
@@ -13,7 +15,16 @@ impl Host for Guest {
             Level::Warn => LogLevel::Warn,
             Level::Error => LogLevel::Error,
         };
-        self.logs.line(level, &message);
+        match &self.console {
+            Some(console) => {
+                let stream = match level {
+                    LogLevel::Debug | LogLevel::Info => Stream::Stdout,
+                    LogLevel::Warn | LogLevel::Error => Stream::Stderr,
+                };
+                console.half(stream).take(message.as_bytes());
+            }
+            None => self.logs.line(level, &message),
+        }
         Ok(())
     }
 }

@@ -18,10 +18,10 @@ use super::turn::{Data, Other};
 use crate::http::Network;
 
 /// What a wish came to: JSON, and bytes where bytes were wished for.
-pub(super) type Answer = Result<(Value, Vec<u8>), ToolError>;
+pub(crate) type Answer = Result<(Value, Vec<u8>), ToolError>;
 
 /// The ways of one call to the outside.
-pub(super) struct Outside {
+pub(crate) struct Outside {
     pub commands: Option<Effects>,
     pub nested: Option<Nested>,
     pub network: Option<Arc<Network>>,
@@ -77,7 +77,8 @@ impl Outside {
         Done { id, answer, counts }
     }
 
-    async fn answer(&self, wish: Other) -> Answer {
+    /// Fulfils a wish that nobody has numbered.
+    pub(crate) async fn answer(&self, wish: Other) -> Answer {
         match wish {
             Other::Execute {
                 command,

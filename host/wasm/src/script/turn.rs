@@ -84,7 +84,7 @@ pub(super) enum Files {
 /// Bytes, in one of the two forms that fit into JSON.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Data {
+pub(crate) struct Data {
     pub text: Option<String>,
     pub base64: Option<String>,
 }
@@ -92,7 +92,7 @@ pub(super) struct Data {
 /// Wishes that take their time.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-pub(super) enum Other {
+pub(crate) enum Other {
     Execute {
         command: String,
         args: Vec<String>,

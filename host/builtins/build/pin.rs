@@ -1,0 +1,75 @@
+//! Fetches a package that nobody compiles, by its pin manifest, for the compiled code that it carries.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// A package that was fetched.
+pub struct Pinned {
+    name: &'static str,
+    folder: PathBuf,
+}
+
+/// The package of the manifest in `folder`.
+pub fn package(folder: &Path, name: &'static str) -> Result<Pinned> {
+    let manifest = folder.join("Cargo.toml");
+    // What was fetched before needs no network.
+    let packages = metadata(&manifest, true).or_else(|_| metadata(&manifest, false))?;
+    let packages = packages["packages"].as_array();
+    let mut packages = packages.context("packages")?.iter();
+    let found = packages.find(|package| package["name"] == name);
+    let found = found.and_then(|package| package["manifest_path"].as_str());
+    let folder = Path::new(found.context(name)?).parent();
+    Ok(Pinned {
+        name,
+        folder: folder.context("its folder")?.to_owned(),
+    })
+}
+
+impl Pinned {
+    /// A file of the package. What was looked at is what is used, whatever the registry hands out.
+    pub fn file(&self, path: &str, sha256: &str) -> Result<Vec<u8>> {
+        let file = self.folder.join(path);
+        let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
+        let digest = hex(&bytes);
+        if digest != sha256 {
+            bail!(
+                "{path} of {} has the sha256 {digest}, and not {sha256}",
+                self.name
+            );
+        }
+        Ok(bytes)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn metadata(manifest: &Path, offline: bool) -> Result<Value> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["metadata", "--locked", "--format-version", "1"]);
+    command.arg("--manifest-path").arg(manifest);
+    // Packages for other platforms are not fetched: one is enough, and it is the same file for all.
+    if let Ok(host) = env::var("HOST") {
+        command.args(["--filter-platform", &host]);
+    }
+    if offline {
+        command.arg("--offline");
+    }
+    let output = command.output().context("running cargo metadata")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "what {} names cannot be fetched: {said}",
+            manifest.display()
+        );
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}

@@ -1,0 +1,197 @@
+//! Code that comes as text and runs in WebAssembly: the languages of `run_code`, each with the engine that runs it.
+//!
+//! Python and bash are engines for whole programs. JavaScript runs on the engine of scripts, as a script whose console is
+//! its stdout.
+//!
+//! Never here: which sandbox takes the code, and who may run it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mimir_core::backend::{BoxFuture, Usage};
+use mimir_core::code::{Engine, Language, Ran, Snippet};
+use mimir_core::command::{Captured, Finished};
+use mimir_core::{Approved, ToolError};
+use mimir_wasm::program::{Done, Program, ProgramEngine, ProgramParts};
+use mimir_wasm::script::{EngineParts, STACK, ScriptEngine, ScriptState};
+use mimir_wasm::{HostError, WasmHost};
+use serde_json::{Value, json};
+
+use crate::compile::{self, Compiled};
+use crate::trace;
+
+/// What stands before the code of a JavaScript program, and after it.
+const BEFORE: &str = include_str!("code/program.js");
+const AFTER: &str = "\n    })(module.exports);\n  } catch (error) { if (!(error instanceof Exit)) throw error; }\n}\n";
+
+/// How messages call the code.
+const PLACE: &str = "main.js";
+
+/// The parts of the engines that a program carries.
+#[derive(Debug, Clone, Copy)]
+pub struct Engines {
+    /// Of scripts.
+    pub javascript: EngineParts,
+    /// Of Python.
+    pub python: ProgramParts,
+    /// Of bash.
+    pub bash: ProgramParts,
+}
+
+/// The engines of all languages. None of them is there before it is needed.
+pub struct CodeEngines {
+    pub(crate) python: Arc<ProgramEngine>,
+    pub(crate) bash: Arc<ProgramEngine>,
+    javascript: Arc<ScriptEngine>,
+    state: ScriptState,
+}
+
+impl CodeEngines {
+    /// Engines of these parts.
+    pub fn new(host: Arc<WasmHost>, engines: Engines) -> Arc<Self> {
+        let python = ProgramEngine::new(Arc::clone(&host), engines.python);
+        let shell =
+            ProgramEngine::with_python(Arc::clone(&host), engines.bash, Arc::clone(&python));
+        Arc::new(Self {
+            python,
+            bash: shell,
+            javascript: ScriptEngine::new(host, engines.javascript),
+            state: ScriptState::default(),
+        })
+    }
+
+    /// The engine of scripts.
+    pub(crate) fn scripts(&self) -> &Arc<ScriptEngine> {
+        &self.javascript
+    }
+
+    /// Makes the engine of a language ready, so that the first call does not wait for that.
+    pub async fn prepare(&self, language: Language) -> Result<(), HostError> {
+        match language {
+            Language::Python => self.python.prepare().await,
+            Language::Bash => self.bash.prepare().await,
+            Language::Javascript => self.javascript.prepare().await,
+        }
+    }
+
+    async fn javascript(&self, call: &Approved, snippet: &Snippet) -> Done {
+        let compiled = match compile(&snippet.code) {
+            Ok(compiled) => compiled,
+            Err(message) => return faulty(&message),
+        };
+        let given = json!({
+            "args": snippet.arguments,
+            "env": snippet.environment.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+            "stdin": String::from_utf8_lossy(&snippet.stdin),
+            "cwd": snippet.directory.as_deref().unwrap_or("/"),
+        });
+        let shown = |error: ToolError| shown(&compiled, &error);
+        let given = (&given, Some(snippet.timeout));
+        let engine = &self.javascript;
+        engine
+            .program(call, &compiled.code, given, &self.state, &shown)
+            .await
+    }
+}
+
+impl Engine for CodeEngines {
+    fn languages(&self) -> &[Language] {
+        &Language::ALL
+    }
+
+    fn lacks(&self, language: Language) -> &'static str {
+        match language {
+            Language::Python => {
+                "no packages but the standard library, no processes, threads or sockets"
+            }
+            Language::Bash => {
+                "only the commands that are built in (coreutils, grep, sed, awk, jq, find, tar, python3), no programs of the machine"
+            }
+            Language::Javascript => {
+                "no packages, no import, files only by await require(\"fs/promises\"), no processes or sockets"
+            }
+        }
+    }
+
+    fn run<'a>(&'a self, call: &'a Approved, snippet: &'a Snippet) -> BoxFuture<'a, Ran> {
+        Box::pin(async move {
+            let engine = match snippet.language {
+                Language::Python => &self.python,
+                Language::Bash => &self.bash,
+                Language::Javascript => {
+                    let done = self.javascript(call, snippet).await;
+                    return Ran {
+                        result: done.result,
+                        usage: done.usage,
+                    };
+                }
+            };
+            let program = Program {
+                code: snippet.code.clone(),
+                arguments: snippet.arguments.clone(),
+                environment: snippet.environment.clone(),
+                stdin: snippet.stdin.clone(),
+                directory: snippet.directory.clone(),
+                timeout: Some(snippet.timeout),
+                ..Program::default()
+            };
+            let done = engine.run(call, program, &self.state).await;
+            Ran {
+                result: done.result,
+                usage: done.usage,
+            }
+        })
+    }
+}
+
+/// Compiles a program: the body of a function, so that it may wait and return anywhere.
+fn compile(code: &str) -> Result<Compiled, String> {
+    let before = BEFORE.matches('\n').count();
+    compile::compile(&format!("{BEFORE}{code}{AFTER}"), false).map_err(|fault| {
+        // A fault behind the end is one of the code all the same: something was left open.
+        let last = code.lines().count().max(1);
+        let line = fault.line.saturating_sub(before).clamp(1, last);
+        format!(
+            "{PLACE}:{line}:{}\nSyntaxError: {}\n",
+            fault.column, fault.message
+        )
+    })
+}
+
+/// What came of code that nothing can run: what an interpreter would make of it.
+fn faulty(message: &str) -> Done {
+    let said = Captured {
+        bytes: message.as_bytes().to_vec(),
+        missing: 0,
+    };
+    Done {
+        result: Ok(Finished {
+            exit_code: 1,
+            stdout: Captured::default(),
+            stderr: said.clone(),
+            combined: said,
+            duration: Duration::ZERO,
+        }),
+        returned: None,
+        usage: Usage::default(),
+    }
+}
+
+/// What stands on stderr when a program has thrown something.
+fn shown(compiled: &Compiled, error: &ToolError) -> String {
+    let stack = error
+        .details
+        .as_ref()
+        .and_then(|details| details.get(STACK));
+    let stack = stack.and_then(Value::as_str).unwrap_or_default();
+    let before = BEFORE.matches('\n').count() as u32;
+    let place = |row: u32, column: u32| {
+        let row = row.checked_sub(before).filter(|row| *row > 0)?;
+        Some(format!("{PLACE}:{row}:{column}"))
+    };
+    let mut text = format!("Uncaught {}\n", error.message);
+    for frame in trace::frames(compiled, stack, &place) {
+        text += &format!("    at {frame}\n");
+    }
+    text
+}

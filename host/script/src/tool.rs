@@ -1,0 +1,208 @@
+//! Tools in a language that an engine for whole programs runs, or the machine's own `node`: how they are given what they
+//! are called with, and how their result comes back.
+//!
+//! Never here: rights. What a tool may reach, its call has with it.
+
+use bytes::Bytes;
+use mimir_core::backend::Raw;
+use mimir_core::command::{Command, Finished, Program as Words};
+use mimir_core::outcome::{Content, Output};
+use mimir_core::{Approved, Code, ToolError, text};
+use mimir_wasm::program::{Done, Program};
+use serde_json::{Value, json};
+
+use crate::backend::ScriptBackend;
+
+/// Where the code of a tool in Python is, and what it is called with.
+const CODE: &str = "tool.py";
+const INPUT: &str = "input.json";
+
+/// What stands around the code of a tool for `node`.
+const NODE_BEFORE: &str = include_str!("tool/before.mjs");
+const NODE_AFTER: &str = include_str!("tool/after.mjs");
+
+/// What stands before the result of a tool for `node`, in the last line that it writes.
+const MARK: &str = "\u{1}mimir-result:";
+
+/// Runs a call of a tool in Python.
+pub(crate) async fn python(tool: &ScriptBackend, call: &Approved) -> Raw {
+    let place = json!(tool.place);
+    let line = tool.checked.places.in_code(1, 1).line;
+    let input = input(call).to_string();
+    let program = Program {
+        code: format!("import mimir\nmimir.run('/{CODE}', {place}, {line})\n"),
+        files: vec![
+            (CODE.to_owned(), Bytes::from(tool.checked.code.clone())),
+            (INPUT.to_owned(), Bytes::from(input)),
+        ],
+        ..Program::default()
+    };
+    let done = tool.engines.python.run(call, program, &tool.state).await;
+    let Done {
+        result,
+        returned,
+        usage,
+    } = done;
+    let result = result.and_then(|finished| match returned {
+        Some(told) => told_by_python(&tool.place, &told),
+        None => Err(ended(&finished)),
+    });
+    Raw {
+        result,
+        usage,
+        truncated: false,
+    }
+}
+
+fn told_by_python(place: &str, told: &Value) -> Result<Output, ToolError> {
+    if let Some(text) = told["text"].as_str() {
+        return Ok(output(text.to_owned()));
+    }
+    let fault = &told["syntax"];
+    if fault.is_object() {
+        let line = fault["line"].as_u64().unwrap_or(1);
+        let said = text::visible(fault["message"].as_str().unwrap_or("it cannot be read"));
+        let message = format!("{place}:{line}: {said}");
+        return Err(ToolError::new(Code::InvalidInput, message));
+    }
+    let fault = &told["error"];
+    let said = fault["message"].as_str().unwrap_or("it failed");
+    let stack = fault["stack"].as_array().cloned().unwrap_or_default();
+    let message = match stack.first().and_then(Value::as_str) {
+        Some(first) => format!("{said} (at {first})"),
+        None => said.to_owned(),
+    };
+    // What the host refused keeps its code.
+    let code = serde_json::from_value(fault["code"].clone()).unwrap_or(Code::ExecutionError);
+    let error = ToolError::new(code, message);
+    Err(match stack.is_empty() {
+        true => error,
+        false => error.with_details(json!({ "stack": stack })),
+    })
+}
+
+/// Runs a call of a tool in bash: stdin and `$1` are the arguments as JSON, `$ARG_name` is one of them, stdout is the
+/// result.
+pub(crate) async fn bash(tool: &ScriptBackend, call: &Approved) -> Raw {
+    let arguments = call.arguments().to_string();
+    let mut environment = vec![("ARGS".to_owned(), arguments.clone())];
+    let named = call.arguments().as_object().into_iter().flatten();
+    for (name, value) in named {
+        let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let value = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        if fits && !value.contains('\0') {
+            environment.push((format!("ARG_{name}"), value));
+        }
+    }
+    let input = input(call);
+    environment.push((
+        "MIMIR_CONFIG".to_owned(),
+        input["context"]["config"].to_string(),
+    ));
+    let conversation = &input["context"]["conversation"];
+    environment.push(("MIMIR_CONVERSATION".to_owned(), conversation.to_string()));
+    let line = tool.checked.places.in_code(1, 1).line;
+    let program = Program {
+        // Lines of the code are lines of the file.
+        code: format!("{}{}", "\n".repeat(line - 1), tool.checked.code),
+        arguments: vec![arguments.clone()],
+        environment,
+        stdin: arguments.into_bytes(),
+        ..Program::default()
+    };
+    let done = tool.engines.bash.run(call, program, &tool.state).await;
+    Raw {
+        result: done.result.and_then(by_exit_code),
+        usage: done.usage,
+        truncated: false,
+    }
+}
+
+/// Runs a call of a tool for `node`, a command like any other.
+pub(crate) async fn node(tool: &ScriptBackend, call: &Approved) -> Raw {
+    Raw::from(on_node(tool, call).await)
+}
+
+async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<Output, ToolError> {
+    let input = input(call).to_string();
+    // The code is one text in the program: it is evaluated as a module, so that `export` means what it says.
+    let code = json!(tool.checked.code);
+    let program =
+        format!("{NODE_BEFORE}\nconst given = {input};\nconst code = {code};\n{NODE_AFTER}");
+    let command = Command {
+        program: Words::Vector(
+            ["node", "--input-type=module", "-"]
+                .map(str::to_owned)
+                .into(),
+        ),
+        directory: None,
+        environment: Vec::new(),
+        stdin: program.into_bytes(),
+        timeout: None,
+    };
+    let finished = call.effects().run(command).await?;
+    let stdout = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
+    let Some((_, told)) = stdout.rsplit_once(MARK) else {
+        return Err(ended(&finished));
+    };
+    let told: Value = serde_json::from_str(told.trim_end()).map_err(|_| ended(&finished))?;
+    match told["text"].as_str() {
+        Some(text) => Ok(output(text.to_owned())),
+        None => {
+            let said = told["error"].as_str().unwrap_or("it failed");
+            Err(ToolError::new(Code::ExecutionError, said))
+        }
+    }
+}
+
+/// What a tool is called with.
+fn input(call: &Approved) -> Value {
+    let context = call.context();
+    let id = context.conversation_id.as_ref();
+    json!({
+        "args": call.arguments(),
+        "context": {
+            "config": { "workingDirectory": "." },
+            "conversation": {
+                "id": id.unwrap_or(&context.session_id),
+                "workingDirectory": ".",
+            },
+        },
+    })
+}
+
+fn output(text: String) -> Output {
+    Output {
+        content: vec![Content::text(text)],
+        structured: None,
+        exit_code: None,
+    }
+}
+
+/// The failure of what ended without a result.
+fn ended(finished: &Finished) -> ToolError {
+    let code = finished.exit_code;
+    let stderr = String::from_utf8_lossy(&finished.stderr.bytes).into_owned();
+    let message = match stderr.trim_end().lines().next_back() {
+        Some(last) => format!("it ended with exit code {code}: {last}"),
+        None => format!("it ended with exit code {code}, and returned nothing"),
+    };
+    let stdout = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
+    let details = json!({ "exitCode": code, "stdout": stdout, "stderr": stderr });
+    ToolError::new(Code::ExecutionError, message).with_details(details)
+}
+
+/// stdout is the result, unless the exit code says that it failed.
+fn by_exit_code(finished: Finished) -> Result<Output, ToolError> {
+    if finished.exit_code != 0 {
+        return Err(ended(&finished));
+    }
+    let mut text = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    Ok(output(text))
+}

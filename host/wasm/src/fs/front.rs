@@ -1,0 +1,202 @@
+//! A root that is no directory of the host: files that the host holds in memory and nobody can change, beside mounts.
+//!
+//! Programs of an engine see it: their library and their code are such files, the workspace is one of the mounts. A
+//! file here has no inode, so there is nothing that a link could be made to, and no write that anybody has to refuse.
+//!
+//! Never here: what lies in a mount. That is resolved and judged in there.
+
+use super::node::Node;
+use super::refusal::Fault;
+use super::resolve::Written;
+use super::sys::{Kind, Stat};
+use bytes::Bytes;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    DescriptorFlags, DescriptorType, DirectoryEntry, ErrorCode, OpenFlags,
+};
+
+/// What a handle of a guest stands for.
+#[derive(Debug, Clone)]
+pub(super) enum Entry {
+    /// Something of the host's file system.
+    Real(Node),
+    /// Something of a front.
+    Front(Front),
+}
+
+/// What a front is made of.
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// Directories of the host, by their paths.
+    pub mounts: Vec<(String, Node)>,
+    /// Files, by their paths.
+    pub files: Vec<(String, Bytes)>,
+}
+
+/// A file or a directory of a front.
+#[derive(Debug, Clone)]
+pub(super) struct Front {
+    tree: Arc<Tree>,
+    /// From the root, which is `""`.
+    path: String,
+    /// What a file holds; a directory holds nothing.
+    content: Option<Bytes>,
+}
+
+/// Where a path leads that begins in a front.
+pub(super) enum Place {
+    /// Into a mount: there, by this path.
+    Mount(Node, String),
+    /// To something of the front itself.
+    Front(Front),
+}
+
+impl Front {
+    pub(super) fn root(tree: Tree) -> Self {
+        Self {
+            tree: Arc::new(tree),
+            path: String::new(),
+            content: None,
+        }
+    }
+
+    /// What is at `path` from here. The root is its own parent.
+    pub(super) fn find(&self, path: &str) -> Result<Place, Fault> {
+        let written = Written::parse(path)?;
+        if self.content.is_some() {
+            return Err(ErrorCode::NotDirectory.into());
+        }
+        let mut at: Vec<&str> = self
+            .path
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .collect();
+        let mut parts = written.parts.iter();
+        while let Some(part) = parts.next() {
+            if *part == ".." {
+                at.pop();
+                continue;
+            }
+            at.push(part);
+            let here = at.join("/");
+            let mut mounts = self.tree.mounts.iter();
+            if let Some((_, node)) = mounts.find(|(name, _)| *name == here) {
+                let mut rest = parts.as_slice().join("/");
+                match (rest.is_empty(), written.dir) {
+                    (true, _) => rest.push('.'),
+                    (false, true) => rest.push('/'),
+                    (false, false) => {}
+                }
+                return Ok(Place::Mount(node.clone(), rest));
+            }
+        }
+        let path = at.join("/");
+        let found = |content| {
+            Ok(Place::Front(Self {
+                tree: Arc::clone(&self.tree),
+                path: path.clone(),
+                content,
+            }))
+        };
+        if let Some((_, content)) = self.tree.files.iter().find(|(name, _)| *name == path) {
+            return match written.dir {
+                true => Err(ErrorCode::NotDirectory.into()),
+                false => found(Some(content.clone())),
+            };
+        }
+        if path.is_empty() || self.entries_of(&path).next().is_some() {
+            return found(None);
+        }
+        Err(ErrorCode::NoEntry.into())
+    }
+
+    /// It, opened so. Nothing here is ever made or changed.
+    pub(super) fn opened(self, how: OpenFlags, flags: DescriptorFlags) -> Result<Self, Fault> {
+        if how.contains(OpenFlags::CREATE | OpenFlags::EXCLUSIVE) {
+            return Err(ErrorCode::Exist.into());
+        }
+        if how.contains(OpenFlags::DIRECTORY) && self.content.is_some() {
+            return Err(ErrorCode::NotDirectory.into());
+        }
+        if flags.contains(DescriptorFlags::WRITE) || how.contains(OpenFlags::TRUNCATE) {
+            return Err(match self.content {
+                Some(_) => ErrorCode::ReadOnly.into(),
+                None => ErrorCode::IsDirectory.into(),
+            });
+        }
+        Ok(self)
+    }
+
+    /// What a file holds.
+    pub(super) fn content(&self) -> Result<&Bytes, Fault> {
+        self.content
+            .as_ref()
+            .ok_or_else(|| ErrorCode::IsDirectory.into())
+    }
+
+    pub(super) fn kind(&self) -> DescriptorType {
+        match self.content {
+            Some(_) => DescriptorType::RegularFile,
+            None => DescriptorType::Directory,
+        }
+    }
+
+    pub(super) fn stat(&self) -> Stat {
+        let mut hasher = DefaultHasher::new();
+        self.path.hash(&mut hasher);
+        Stat {
+            kind: match self.content {
+                Some(_) => Kind::File,
+                None => Kind::Directory,
+            },
+            links: 1,
+            size: self
+                .content
+                .as_ref()
+                .map_or(0, |content| content.len() as u64),
+            accessed: None,
+            modified: None,
+            changed: None,
+            id: (u64::MAX, hasher.finish()),
+        }
+    }
+
+    /// The names below `path` and whether they are directories, with doubles: a folder is there once for each file and
+    /// mount in it.
+    fn entries_of<'a>(&'a self, path: &'a str) -> impl Iterator<Item = (&'a str, bool)> {
+        let files = self.tree.files.iter().map(|(name, _)| (name, false));
+        let mounts = self.tree.mounts.iter().map(|(name, _)| (name, true));
+        files.chain(mounts).filter_map(move |(name, folder)| {
+            let rest = match path {
+                "" => name.as_str(),
+                path => name.strip_prefix(path)?.strip_prefix('/')?,
+            };
+            Some(match rest.split_once('/') {
+                Some((above, _)) => (above, true),
+                None => (rest, folder),
+            })
+        })
+    }
+
+    /// What is in a directory.
+    pub(super) fn list(&self) -> Result<Vec<DirectoryEntry>, Fault> {
+        if self.content.is_some() {
+            return Err(ErrorCode::NotDirectory.into());
+        }
+        let mut listed: Vec<DirectoryEntry> = Vec::new();
+        for (name, folder) in self.entries_of(&self.path) {
+            if listed.iter().any(|entry| entry.name == name) {
+                continue;
+            }
+            listed.push(DirectoryEntry {
+                type_: match folder {
+                    true => DescriptorType::Directory,
+                    false => DescriptorType::RegularFile,
+                },
+                name: name.to_owned(),
+            });
+        }
+        Ok(listed)
+    }
+}

@@ -1,0 +1,471 @@
+//! Programs: whole programs of a language, run by an engine that is a component. Python and bash.
+//!
+//! An engine is a process to its program: arguments, environment, stdin, stdout and an exit code. Its root is a front of
+//! files that the host holds (the program, the language's library), in which `/workspace` and `/tmp` are directories of
+//! the host behind the same guard as a plugin's files. Each program has a fresh instance, unless it is one of a session.
+//!
+//! Never here: what the code is for, and who may run it.
+
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use mimir_core::backend::Usage;
+use mimir_core::command::Finished;
+use mimir_core::needs::Access;
+use mimir_core::{Approved, Code, ToolError};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use wasmtime::Store;
+use wasmtime::component::{ComponentExportIndex, InstancePre, Linker};
+use wasmtime_wasi::I32Exit;
+
+use crate::backend;
+use crate::call;
+use crate::compile;
+use crate::digest::Hash;
+use crate::error::HostError;
+use crate::faults::fault;
+use crate::fs::GuardedFs;
+use crate::guest::{Command, Guest, Start, Streams};
+use crate::host::WasmHost;
+use crate::script::ScriptState;
+
+mod asks;
+mod output;
+mod packed;
+
+pub(crate) use asks::Asks;
+pub(crate) use output::Sink;
+pub use packed::Packed;
+
+/// Where programs see the workspace.
+pub const WORKSPACE: &str = "/workspace";
+
+/// Where they put what nobody keeps: a folder that is made for the call and removed after it.
+const TEMPORARY: &str = "/tmp";
+
+/// The parts of an engine that a program carries.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgramParts {
+    /// What people call it.
+    pub name: &'static str,
+    /// The component.
+    pub component: Packed,
+    /// sha256 of the component, unpacked.
+    pub sha256: [u8; 32],
+    /// Files that every program of it sees, by their paths from `/`.
+    pub files: &'static [(&'static str, &'static [u8])],
+    /// The name of the file that holds the code.
+    pub main: &'static str,
+    /// argv before the program's own arguments.
+    pub argv: &'static [&'static str],
+    /// Whether it asks for things in the form of CPython's requests; else in JSON.
+    pub records: bool,
+}
+
+/// A program, with all that it is given.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    /// The code.
+    pub code: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Its environment.
+    pub environment: Vec<(String, String)>,
+    /// What it reads from stdin.
+    pub stdin: Vec<u8>,
+    /// Where it starts, from the root of the workspace; the root itself where none is named.
+    pub directory: Option<String>,
+    /// Files that it sees beside those of its engine, by their paths from `/`.
+    pub files: Vec<(String, Bytes)>,
+    /// How long it may run; the call's own limit holds all the same.
+    pub timeout: Option<Duration>,
+}
+
+/// What came of a program.
+#[derive(Debug)]
+pub struct Done {
+    /// How it ended. What was stopped has under `output` in its details what it had written by then.
+    pub result: Result<Finished, ToolError>,
+    /// What it handed over beside its streams, if anything.
+    pub returned: Option<Value>,
+    /// What it used.
+    pub usage: Usage,
+}
+
+impl From<ToolError> for Done {
+    fn from(error: ToolError) -> Self {
+        Self {
+            result: Err(error),
+            returned: None,
+            usage: Usage::default(),
+        }
+    }
+}
+
+/// The detail of what was stopped that has its output.
+const OUTPUT: &str = "output";
+
+/// An engine for the programs of one language. Made ready when the first one runs, and kept.
+pub struct ProgramEngine {
+    host: Arc<WasmHost>,
+    parts: ProgramParts,
+    ready: OnceCell<Ready>,
+    /// The engine that runs Python for the programs of this one.
+    python: Option<Arc<ProgramEngine>>,
+}
+
+/// An engine that can be instantiated.
+struct Ready {
+    pre: InstancePre<Guest>,
+    run: ComponentExportIndex,
+}
+
+impl ProgramEngine {
+    /// An engine that has done nothing yet.
+    pub fn new(host: Arc<WasmHost>, parts: ProgramParts) -> Arc<Self> {
+        Arc::new(Self {
+            host,
+            parts,
+            ready: OnceCell::new(),
+            python: None,
+        })
+    }
+
+    /// One whose programs call Python.
+    pub fn with_python(host: Arc<WasmHost>, parts: ProgramParts, python: Arc<Self>) -> Arc<Self> {
+        Arc::new(Self {
+            host,
+            parts,
+            ready: OnceCell::new(),
+            python: Some(python),
+        })
+    }
+
+    /// Makes the engine ready, so that the first call does not wait for that.
+    pub async fn prepare(&self) -> Result<(), HostError> {
+        self.ready().await.map(|_| ())
+    }
+
+    /// The host that it runs in.
+    pub fn host(&self) -> &Arc<WasmHost> {
+        &self.host
+    }
+
+    async fn ready(&self) -> Result<&Ready, HostError> {
+        self.ready
+            .get_or_try_init(|| async {
+                let (host, parts) = (Arc::clone(&self.host), self.parts);
+                let made = tokio::task::spawn_blocking(move || make(&host, &parts)).await;
+                made.map_err(|error| HostError::Engine(error.to_string()))?
+            })
+            .await
+    }
+
+    /// Runs a program to its end or to its bounds.
+    pub async fn run(&self, call: &Approved, program: Program, state: &ScriptState) -> Done {
+        if self.ready.get().is_none() {
+            // Compiling is the host's work, not the program's: its time does not count.
+            let _paused = call.deadline().pause();
+            if let Err(error) = Box::pin(self.ready()).await {
+                return ToolError::from(error).into();
+            }
+        }
+        let limits = *call.limits();
+        let start = Instant::now();
+        let timeout = program.timeout;
+        let sink = Sink::new(Arc::clone(call.observer()), &limits);
+        let tmp = match Temporary::new() {
+            Ok(tmp) => tmp,
+            Err(error) => return error.into(),
+        };
+        let fs = match self.files(call, &tmp) {
+            Ok(fs) => fs,
+            Err(error) => return error.into(),
+        };
+        let mut asks = Asks::of(call, &self.host, &state.0);
+        asks.records = self.parts.records;
+        asks.python = self.python.clone();
+        asks.inner = Some(asks::Inner {
+            rights: call.rights().clone(),
+            paths: call.paths().clone(),
+            tmp: tmp.path().to_owned(),
+            limits,
+        });
+        let guest = self.start(fs, limits, program, sink.clone(), asks, call);
+        let ready = match self.ready().await {
+            Ok(ready) => ready,
+            Err(error) => return ToolError::from(error).into(),
+        };
+        let mut store = match ready.store(guest) {
+            Ok(store) => store,
+            Err(error) => return error.into(),
+        };
+        let ended = {
+            let work = pin!(bounded(timeout, ready.go(&mut store)));
+            call.deadline().bound(work).await
+        };
+        let usage = Usage {
+            fuel: store
+                .get_fuel()
+                .ok()
+                .map(|left| limits.fuel.saturating_sub(left)),
+            peak_memory: Some(store.data().limiter.peak()),
+        };
+        sink.end();
+        let returned = store.data_mut().asks.as_mut().and_then(Asks::returned);
+        let result = match ended {
+            Ok(Some(Ok(code))) => Ok(sink.finish(code, start.elapsed())),
+            Ok(Some(Err(error))) => Err(said(fault(&error, store.data()), &sink)),
+            Ok(None) | Err(_) => Err(said(stopped(&limits, timeout), &sink)),
+        };
+        Done {
+            result,
+            returned,
+            usage,
+        }
+    }
+
+    /// The files of a call: what it was granted of the workspace, and a folder of its own.
+    fn files(&self, call: &Approved, tmp: &Temporary) -> Result<GuardedFs, ToolError> {
+        let (rights, paths) = (call.rights(), call.paths());
+        files(&self.host, rights, paths, call.limits(), tmp.path())
+    }
+
+    fn start(
+        &self,
+        fs: GuardedFs,
+        limits: mimir_core::Limits,
+        program: Program,
+        sink: Sink,
+        asks: Asks,
+        call: &Approved,
+    ) -> Start {
+        let mut start = self.begin(fs, limits, program, sink);
+        start.observer = Arc::clone(call.observer());
+        start.asks = Some(asks);
+        start
+    }
+
+    /// How a program is started that asks for nothing.
+    fn begin(
+        &self,
+        fs: GuardedFs,
+        limits: mimir_core::Limits,
+        program: Program,
+        sink: Sink,
+    ) -> Start {
+        let parts = &self.parts;
+        let mut files = program.files;
+        files.push((parts.main.to_owned(), Bytes::from(program.code)));
+        let shared = parts.files.iter();
+        files.extend(shared.map(|(path, bytes)| ((*path).to_owned(), Bytes::from_static(bytes))));
+        let directory = program.directory.as_deref().unwrap_or_default();
+        let directory = directory.trim_matches('/');
+        let directory = match directory {
+            "" | "." => WORKSPACE.to_owned(),
+            directory => format!("{WORKSPACE}/{directory}"),
+        };
+        let mut variables = vec![
+            ("HOME".to_owned(), TEMPORARY.to_owned()),
+            ("TMPDIR".to_owned(), TEMPORARY.to_owned()),
+            ("LANG".to_owned(), "C.UTF-8".to_owned()),
+        ];
+        variables.retain(|(name, _)| !program.environment.iter().any(|(said, _)| said == name));
+        variables.extend(program.environment);
+        variables.retain(|(name, _)| name != "PWD");
+        variables.push(("PWD".to_owned(), directory));
+        let argv = parts.argv.iter().map(|word| (*word).to_owned());
+        Start {
+            variables,
+            command: Some(Command {
+                argv: argv.chain(program.arguments).collect(),
+                stdin: program.stdin,
+                streams: Streams::Program(sink),
+            }),
+            ..Start::alone(fs.behind_front(files), limits)
+        }
+    }
+
+    /// Runs a program in the middle of one of another engine, with that one's files and what is left of its fuel.
+    pub(crate) async fn nested(
+        &self,
+        inner: &asks::Inner,
+        program: Program,
+        fuel: u64,
+    ) -> (Result<Finished, ToolError>, u64) {
+        let run = async {
+            let ready = self.ready().await?;
+            let limits = mimir_core::Limits {
+                fuel,
+                ..inner.limits
+            };
+            let fs = files(&self.host, &inner.rights, &inner.paths, &limits, &inner.tmp)?;
+            let sink = Sink::unwatched(&limits);
+            let start = Instant::now();
+            let mut store = ready.store(self.begin(fs, limits, program, sink.clone()))?;
+            let ended = ready.go(&mut store).await;
+            let used = store
+                .get_fuel()
+                .map_or(fuel, |left| fuel.saturating_sub(left));
+            let finished = match ended {
+                Ok(code) => Ok(sink.finish(code, start.elapsed())),
+                Err(error) => Err(fault(&error, store.data())),
+            };
+            Ok((finished, used))
+        };
+        run.await.unwrap_or_else(|error: ToolError| (Err(error), 0))
+    }
+}
+
+/// The files of a program.
+fn files(
+    host: &WasmHost,
+    rights: &mimir_core::needs::Needs,
+    paths: &mimir_core::paths::PathRules,
+    limits: &mimir_core::Limits,
+    tmp: &Path,
+) -> Result<GuardedFs, ToolError> {
+    backend::program_files(
+        host,
+        rights,
+        Access::ReadWrite,
+        paths,
+        limits,
+        WORKSPACE,
+        (tmp, TEMPORARY),
+    )
+}
+
+/// What ended in time, if it did.
+pub(crate) async fn bounded<T>(
+    timeout: Option<Duration>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    match timeout {
+        Some(timeout) => tokio::time::timeout(timeout, work).await.ok(),
+        None => Some(work.await),
+    }
+}
+
+/// The failure of what took too long.
+pub(crate) fn stopped(limits: &mimir_core::Limits, timeout: Option<Duration>) -> ToolError {
+    let (millis, setting) = match timeout {
+        Some(timeout) if timeout < limits.wall => (timeout.as_millis(), "timeout"),
+        _ => (limits.wall.as_millis(), "limits.timeMs"),
+    };
+    let message = format!("the program was stopped after {millis} ms ({setting})");
+    ToolError::new(Code::Timeout, message)
+}
+
+/// The failure of what was stopped, with what it had written by then.
+pub(crate) fn said(error: ToolError, sink: &Sink) -> ToolError {
+    let finished = sink.finish(0, Duration::ZERO);
+    let output = String::from_utf8_lossy(&finished.combined.bytes).into_owned();
+    let error = ToolError {
+        message: error.message.replacen("the tool", "the program", 1),
+        ..error
+    };
+    if output.is_empty() {
+        return error;
+    }
+    let mut details = match error.details.clone() {
+        Some(Value::Object(details)) => Value::Object(details),
+        _ => json!({}),
+    };
+    details[OUTPUT] = output.into();
+    error.with_details(details)
+}
+
+/// The engine, from the cache or made now. Takes seconds in the latter case.
+fn make(host: &WasmHost, parts: &ProgramParts) -> Result<Ready, HostError> {
+    let running = host.running()?;
+    let digest = Hash::of(format!("program {}", Hash(parts.sha256)).as_bytes());
+    let component = match compile::cached(&running.engine, host.cache(), &digest) {
+        Some(component) => component,
+        None => {
+            let bytes = parts.component.unpack()?;
+            let tell = |event| host.tell(event);
+            compile::compile(
+                &running.engine,
+                host.cache(),
+                &digest,
+                parts.name,
+                &bytes,
+                &tell,
+            )?
+        }
+    };
+    let broken =
+        |error: wasmtime::Error| HostError::Engine(format!("{} is broken: {error:#}", parts.name));
+    let linker = linker(&running.linker).map_err(broken)?;
+    let pre = linker.instantiate_pre(&component).map_err(broken)?;
+    let run = component
+        .get_export_index(None, "run")
+        .ok_or_else(|| HostError::Engine(format!("{} runs nothing", parts.name)))?;
+    Ok(Ready { pre, run })
+}
+
+fn linker(all: &Linker<Guest>) -> wasmtime::Result<Linker<Guest>> {
+    let mut linker = all.clone();
+    asks::add_to_linker(&mut linker)?;
+    Ok(linker)
+}
+
+impl Ready {
+    fn store(&self, start: Start) -> Result<Store<Guest>, ToolError> {
+        let most = usize::try_from(start.limits.output_bytes).unwrap_or(usize::MAX);
+        call::store(self.pre.engine(), start, most, call::OUTPUT_LIMIT)
+            .map_err(|error| ToolError::new(Code::Internal, format!("{error:#}")))
+    }
+
+    /// Runs the program to its end. Gives its exit code.
+    async fn go(&self, store: &mut Store<Guest>) -> wasmtime::Result<i32> {
+        let instance = self.pre.instantiate_async(&mut *store).await?;
+        let run = instance.get_typed_func::<(), (i32,)>(&mut *store, self.run)?;
+        match run.call_async(&mut *store, ()).await {
+            Ok((code,)) => Ok(code),
+            Err(error) => match error.downcast_ref::<I32Exit>() {
+                Some(exit) => Ok(exit.0),
+                None => Err(error),
+            },
+        }
+    }
+}
+
+/// A folder for one program, gone when this is.
+struct Temporary(std::path::PathBuf);
+
+impl Temporary {
+    fn new() -> Result<Self, ToolError> {
+        use std::hash::{BuildHasher as _, RandomState};
+        let name = RandomState::new().hash_one(Instant::now());
+        let path = std::env::temp_dir().join(format!("mimir-{}-{name:016x}", std::process::id()));
+        let mut builder = std::fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        match builder.create(&path) {
+            Ok(()) => Ok(Self(path)),
+            Err(error) => {
+                let message = format!("no temporary folder can be made: {error}");
+                Err(ToolError::new(Code::ExecutionError, message))
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // An empty one is the rule. What cannot be removed is the system's to remove.
+        if std::fs::remove_dir(&self.0).is_err() {
+            std::fs::remove_dir_all(&self.0).ok();
+        }
+    }
+}

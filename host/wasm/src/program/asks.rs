@@ -1,0 +1,281 @@
+//! What a program asks of the host while it stands still: commands, requests, other tools, Python. Each goes through
+//! the gate of its kind, as what a script wishes for does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use mimir_core::call::{LogLevel, Progress};
+use mimir_core::needs::Needs;
+use mimir_core::paths::PathRules;
+use mimir_core::{Approved, Code, Limits, ToolError, text};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wasmtime::StoreContextMut;
+use wasmtime::component::Linker;
+
+use super::{Program, ProgramEngine};
+use crate::guest::Guest;
+use crate::http::{Clients, Network};
+use crate::script::outside::{Answer, Outside};
+use crate::script::turn::Other;
+
+mod records;
+
+/// Where the two functions are.
+const INTERFACE: &str = "mimir:code/outside@1.0.0";
+
+/// The bits of what `ask` returns that say how it went, above those that say how long the answer is.
+const HOW: u32 = 32;
+
+/// The ways of one program to the outside.
+#[derive(Default)]
+pub(crate) struct Asks {
+    outside: Option<Outside>,
+    /// The answer that was not taken yet.
+    answer: Vec<u8>,
+    /// What the program handed over as its result.
+    returned: Option<Value>,
+    /// What runs Python for it.
+    pub(super) python: Option<Arc<ProgramEngine>>,
+    pub(super) inner: Option<Inner>,
+    pub(super) records: bool,
+}
+
+/// What a program in the middle of this one may reach.
+pub(crate) struct Inner {
+    pub(super) rights: Needs,
+    pub(super) paths: PathRules,
+    pub(super) tmp: PathBuf,
+    pub(super) limits: Limits,
+}
+
+/// Wishes that only programs have.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+enum Own {
+    /// Another program, in Python.
+    Run {
+        code: String,
+        args: Vec<String>,
+        stdin: String,
+        env: Vec<(String, String)>,
+        cwd: String,
+    },
+    /// What the program came to.
+    Result { value: Value },
+    /// A line of the log.
+    Log { level: String, message: String },
+    /// How far it is.
+    Progress {
+        done: u64,
+        total: Option<u64>,
+        message: Option<String>,
+    },
+}
+
+/// How an answer is told to CPython.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum How {
+    Fine = 0,
+    Network = 1,
+    Timeout = 2,
+    Refused = 3,
+}
+
+impl Asks {
+    /// The ways that a call was granted. `clients` keeps connections between calls.
+    pub(crate) fn of(call: &Approved, host: &Arc<crate::WasmHost>, clients: &Arc<Clients>) -> Self {
+        let rights = call.rights();
+        let network = (!rights.hosts.is_empty())
+            .then(|| Network::of(Arc::clone(clients), Arc::clone(host), call));
+        Self {
+            outside: Some(Outside {
+                commands: (!rights.commands.is_empty()).then(|| call.effects()),
+                nested: (!rights.tools.is_empty()).then(|| call.nested()),
+                network: network.map(Arc::new),
+            }),
+            ..Self::default()
+        }
+    }
+
+    /// What the program handed over as its result.
+    pub(super) fn returned(&mut self) -> Option<Value> {
+        self.returned.take()
+    }
+}
+
+/// Links what an engine asks by.
+pub(super) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    let mut outside = linker.instance(INTERFACE)?;
+    outside.func_wrap_async(
+        "ask",
+        |store: StoreContextMut<'_, Guest>, (wish, millis): (Vec<u8>, i64)| {
+            Box::new(async move { Ok((ask(store, wish, millis).await,)) })
+        },
+    )?;
+    outside.func_wrap(
+        "take",
+        |mut store: StoreContextMut<'_, Guest>, (): ()| -> wasmtime::Result<(Vec<u8>,)> {
+            let asks = store.data_mut().asks.as_mut();
+            Ok((asks
+                .map(|asks| std::mem::take(&mut asks.answer))
+                .unwrap_or_default(),))
+        },
+    )
+}
+
+async fn ask(mut store: StoreContextMut<'_, Guest>, wish: Vec<u8>, millis: i64) -> u64 {
+    // The store is needed while it is asked. If nobody waits for the answer any more, the program is gone too.
+    let Some(mut asks) = store.data_mut().asks.take() else {
+        return 0;
+    };
+    let work = answer(&mut store, &mut asks, &wish);
+    let answered = match u64::try_from(millis) {
+        Ok(millis) => tokio::time::timeout(Duration::from_millis(millis), work).await,
+        Err(_) => Ok(work.await),
+    };
+    let (how, bytes) = answered.unwrap_or((How::Timeout, b"timed out".to_vec()));
+    let told = u64::from(how as u32) << HOW | bytes.len() as u64;
+    asks.answer = bytes;
+    store.data_mut().asks = Some(asks);
+    told
+}
+
+async fn answer(
+    store: &mut StoreContextMut<'_, Guest>,
+    asks: &mut Asks,
+    wish: &[u8],
+) -> (How, Vec<u8>) {
+    if !asks.records {
+        return match document(store, asks, wish).await {
+            Ok(answer) => (How::Fine, json_of(answer)),
+            Err(error) => (How::Network, told(&error)),
+        };
+    }
+    let Some(request) = records::Request::read(wish) else {
+        return (How::Refused, b"the request is garbled".to_vec());
+    };
+    if request.method == records::WISH {
+        return match document(store, asks, &request.body).await {
+            Ok(answer) => (How::Fine, records::answer(200, &[], &json_of(answer))),
+            Err(error) => (How::Refused, told(&error)),
+        };
+    }
+    let fetch = request.fetch();
+    match outside(asks, fetch).await {
+        Ok((answer, bytes)) => {
+            let status = answer["status"].as_u64().unwrap_or_default();
+            let headers = answer["headers"].as_array().cloned().unwrap_or_default();
+            let text = answer["text"].as_str().map(str::as_bytes);
+            let status = u32::try_from(status).unwrap_or_default();
+            let body = text.unwrap_or(&bytes);
+            (How::Fine, records::answer(status, &headers, body))
+        }
+        Err(error) if error.code == Code::Timeout => (How::Timeout, error.message.into_bytes()),
+        Err(error) => (How::Network, error.message.into_bytes()),
+    }
+}
+
+fn json_of((mut answer, bytes): (Value, Vec<u8>)) -> Vec<u8> {
+    if !bytes.is_empty() {
+        answer["base64"] = base64::engine::general_purpose::STANDARD
+            .encode(bytes)
+            .into();
+    }
+    answer.to_string().into_bytes()
+}
+
+fn told(error: &ToolError) -> Vec<u8> {
+    let told = json!({ "code": error.code, "message": error.message, "details": error.details });
+    told.to_string().into_bytes()
+}
+
+async fn outside(asks: &Asks, wish: Other) -> Answer {
+    match &asks.outside {
+        Some(outside) => outside.answer(wish).await,
+        None => Err(ToolError::new(
+            Code::PermissionDenied,
+            "the program reaches nothing but its files",
+        )),
+    }
+}
+
+/// Answers a wish that is one JSON document.
+async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish: &[u8]) -> Answer {
+    let garbled = |error: serde_json::Error| {
+        let message = format!("the wish is garbled: {error}");
+        ToolError::new(Code::InvalidInput, message)
+    };
+    let wish: Value = serde_json::from_slice(wish).map_err(garbled)?;
+    let kind = wish["kind"].as_str().unwrap_or_default();
+    if !matches!(kind, "run" | "result" | "log" | "progress") {
+        return outside(asks, serde_json::from_value(wish).map_err(garbled)?).await;
+    }
+    match serde_json::from_value(wish).map_err(garbled)? {
+        Own::Run {
+            code,
+            args,
+            stdin,
+            env,
+            cwd,
+        } => {
+            let (Some(python), Some(inner)) = (&asks.python, &asks.inner) else {
+                let message = "there is no Python to be called here";
+                return Err(ToolError::new(Code::Unavailable, message));
+            };
+            let program = Program {
+                code,
+                arguments: args,
+                environment: env,
+                stdin: stdin.into_bytes(),
+                directory: cwd.strip_prefix(super::WORKSPACE).map(str::to_owned),
+                ..Program::default()
+            };
+            let fuel = store.get_fuel().unwrap_or_default();
+            let (finished, used) = Box::pin(python.nested(inner, program, fuel)).await;
+            // What it has used is used up.
+            store.set_fuel(fuel.saturating_sub(used)).ok();
+            let finished = finished?;
+            let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let answer = json!({
+                "exitCode": finished.exit_code,
+                "stdout": shown(&finished.stdout.bytes),
+                "stderr": shown(&finished.stderr.bytes),
+            });
+            Ok((answer, Vec::new()))
+        }
+        Own::Result { value } => {
+            asks.returned = Some(value);
+            Ok((Value::Null, Vec::new()))
+        }
+        Own::Log { level, message } => {
+            let level = match level.as_str() {
+                "debug" => LogLevel::Debug,
+                "warn" | "warning" => LogLevel::Warn,
+                "error" => LogLevel::Error,
+                _ => LogLevel::Info,
+            };
+            store.data().logs.line(level, &message);
+            Ok((Value::Null, Vec::new()))
+        }
+        Own::Progress {
+            done,
+            total,
+            message,
+        } => {
+            let guest = store.data_mut();
+            if guest.reports > 0 {
+                guest.reports -= 1;
+                guest.observer.progress(Progress {
+                    done,
+                    total,
+                    message: message.map(text::sanitize),
+                });
+            }
+            Ok((Value::Null, Vec::new()))
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! What a script asks of the host: another tool, a command of the machine, Python.
+
+use std::io;
+use std::time::Duration;
+
+use bashkit::{Builtin, BuiltinContext, ExecResult, Result, async_trait};
+use serde_json::{Value, json};
+
+wit_bindgen::generate!({
+    path: "../../host/builtins/code",
+    world: "engine",
+});
+
+/// Names the failure of a wish in what `ask` returns.
+const FAILED: u64 = 1 << 32;
+
+/// Asks the host for something.
+pub fn ask(wish: &Value) -> std::result::Result<Value, String> {
+    let told = mimir::code::outside::ask(wish.to_string().as_bytes(), -1);
+    let answer = mimir::code::outside::take();
+    let answer = String::from_utf8_lossy(&answer);
+    let parsed: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
+    if told & FAILED == 0 {
+        return Ok(parsed);
+    }
+    let message = parsed["message"].as_str();
+    Err(message.unwrap_or(&answer).to_owned())
+}
+
+/// `sleep`: the shell's own waits in a way that lets nothing else of the host run.
+pub struct Sleep;
+
+#[async_trait]
+impl Builtin for Sleep {
+    async fn execute(&self, ctx: BuiltinContext<'_>) -> Result<ExecResult> {
+        let mut seconds = 0.0;
+        for word in ctx.args {
+            let (number, unit) = match word.chars().next_back() {
+                Some('s') => (&word[..word.len() - 1], 1.0),
+                Some('m') => (&word[..word.len() - 1], 60.0),
+                Some('h') => (&word[..word.len() - 1], 3600.0),
+                Some('d') => (&word[..word.len() - 1], 86400.0),
+                _ => (word.as_str(), 1.0),
+            };
+            match number.parse::<f64>() {
+                Ok(number) if number >= 0.0 => seconds += number * unit,
+                _ => {
+                    let message = format!("sleep: invalid time interval '{word}'\n");
+                    return Ok(ExecResult::err(message, 1));
+                }
+            }
+        }
+        if ctx.args.is_empty() {
+            return Ok(ExecResult::err("sleep: missing operand\n".to_owned(), 1));
+        }
+        let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        tokio::time::sleep(time).await;
+        Ok(ExecResult::ok(String::new()))
+    }
+}
+
+/// `python3`: the engine of Python, with this script's files.
+pub struct Python;
+
+#[async_trait]
+impl Builtin for Python {
+    async fn execute(&self, ctx: BuiltinContext<'_>) -> Result<ExecResult> {
+        let stdin = ctx.stdin.map(|data| data.to_string());
+        let mut args = ctx.args.iter();
+        let (code, rest): (String, Vec<&String>) = match args.next().map(String::as_str) {
+            Some("-c") => match args.next() {
+                Some(code) => (code.clone(), args.collect()),
+                None => {
+                    let message = "python3: argument expected for the -c option\n".to_owned();
+                    return Ok(ExecResult::err(message, 2));
+                }
+            },
+            None | Some("-") => {
+                // The program itself is what stdin holds, so it has none of its own.
+                let code = stdin.clone().unwrap_or_default();
+                return Ok(told(ask(&run(&code, &args.collect::<Vec<_>>(), "", &ctx))));
+            }
+            Some(flag @ ("-V" | "--version")) => {
+                let _ = flag;
+                let code = "import sys; print('Python', sys.version.split()[0])".to_owned();
+                (code, Vec::new())
+            }
+            Some(flag) if flag.starts_with('-') => {
+                let message =
+                    format!("python3: `{flag}` is not supported here; use -c, a file or stdin\n");
+                return Ok(ExecResult::err(message, 2));
+            }
+            Some(file) => {
+                let path = ctx.cwd.join(file);
+                match ctx.fs.read_file(&path).await {
+                    Ok(bytes) => (String::from_utf8_lossy(&bytes).into_owned(), args.collect()),
+                    Err(_) => {
+                        let message = format!(
+                            "python3: can't open file '{}': [Errno 2] No such file or directory\n",
+                            path.display()
+                        );
+                        return Ok(ExecResult::err(message, 2));
+                    }
+                }
+            }
+        };
+        let stdin = stdin.unwrap_or_default();
+        Ok(told(ask(&run(&code, &rest, &stdin, &ctx))))
+    }
+}
+
+fn run(code: &str, args: &[&String], stdin: &str, ctx: &BuiltinContext<'_>) -> Value {
+    json!({
+        "kind": "run",
+        "language": "python",
+        "code": code,
+        "args": args,
+        "stdin": stdin,
+        "env": ctx.env.iter().collect::<Vec<_>>(),
+        "cwd": ctx.cwd,
+    })
+}
+
+/// What a program came to, as a command of the shell.
+fn told(answer: std::result::Result<Value, String>) -> ExecResult {
+    match answer {
+        Ok(ran) => {
+            let code = ran["exitCode"].as_i64().unwrap_or(1);
+            let text = |key: &str| ran[key].as_str().unwrap_or_default().to_owned();
+            let mut result = ExecResult::ok(text("stdout"));
+            result.stderr = text("stderr").into();
+            result.exit_code = i32::try_from(code).unwrap_or(1);
+            result
+        }
+        Err(message) => ExecResult::err(format!("{message}\n"), 126),
+    }
+}
+
+/// `mimir NAME [JSON]`: another tool, through the gates.
+pub struct Tool;
+
+#[async_trait]
+impl Builtin for Tool {
+    async fn execute(&self, ctx: BuiltinContext<'_>) -> Result<ExecResult> {
+        let Some(name) = ctx.args.first() else {
+            let message = "usage: mimir TOOL [JSON arguments]\n".to_owned();
+            return Ok(ExecResult::err(message, 2));
+        };
+        let written = ctx.args.get(1).map_or("{}", String::as_str);
+        let Ok(arguments) = serde_json::from_str::<Value>(written) else {
+            let message = "mimir: the arguments of a tool are one JSON object\n".to_owned();
+            return Ok(ExecResult::err(message, 2));
+        };
+        let wish = json!({ "kind": "call", "name": name, "args": arguments });
+        Ok(match ask(&wish) {
+            Ok(answer) => {
+                let mut output = answer["output"].as_str().unwrap_or_default().to_owned();
+                if !output.is_empty() && !output.ends_with('\n') {
+                    output.push('\n');
+                }
+                ExecResult::ok(output)
+            }
+            Err(message) => ExecResult::err(format!("mimir: {message}\n"), 1),
+        })
+    }
+}
+
+/// `mimir-exec PROGRAM [ARG]…`: a command of the machine, through the gates and in its sandbox.
+pub struct Execute;
+
+#[async_trait]
+impl Builtin for Execute {
+    async fn execute(&self, ctx: BuiltinContext<'_>) -> Result<ExecResult> {
+        let Some((program, args)) = ctx.args.split_first() else {
+            let message = "usage: mimir-exec PROGRAM [ARG]...\n".to_owned();
+            return Ok(ExecResult::err(message, 2));
+        };
+        let directory = ctx.cwd.strip_prefix(crate::run::WORKSPACE).ok();
+        let wish = json!({
+            "kind": "execute",
+            "command": program,
+            "args": args,
+            "cwd": directory,
+            "timeout": null,
+            "env": [],
+            "stdin": ctx.stdin.map(|data| data.to_string()),
+        });
+        Ok(told(ask(&wish)))
+    }
+}
+
+/// What came on stdin.
+pub fn stdin() -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::stdin(), &mut bytes)?;
+    Ok(bytes)
+}
+
+/// `mimir-log LEVEL MESSAGE…`: a line of the log.
+pub struct Log;
+
+#[async_trait]
+impl Builtin for Log {
+    async fn execute(&self, ctx: BuiltinContext<'_>) -> Result<ExecResult> {
+        let Some((level, words)) = ctx.args.split_first() else {
+            let message = "usage: mimir-log debug|info|warn|error MESSAGE...\n".to_owned();
+            return Ok(ExecResult::err(message, 2));
+        };
+        let wish = json!({ "kind": "log", "level": level, "message": words.join(" ") });
+        Ok(quiet("mimir-log", ask(&wish)))
+    }
+}
+
+/// `mimir-progress DONE [TOTAL [MESSAGE…]]`: how far it is.
+pub struct Progress;
+
+#[async_trait]
+impl Builtin for Progress {
+    async fn execute(&self, ctx: BuiltinContext<'_>) -> Result<ExecResult> {
+        let number = |at: usize| ctx.args.get(at).and_then(|word| word.parse::<u64>().ok());
+        let Some(done) = number(0) else {
+            let message = "usage: mimir-progress DONE [TOTAL [MESSAGE...]]\n".to_owned();
+            return Ok(ExecResult::err(message, 2));
+        };
+        let words = ctx.args.get(2..).unwrap_or_default();
+        let message = (!words.is_empty()).then(|| words.join(" "));
+        let wish =
+            json!({ "kind": "progress", "done": done, "total": number(1), "message": message });
+        Ok(quiet("mimir-progress", ask(&wish)))
+    }
+}
+
+fn quiet(name: &str, answer: std::result::Result<Value, String>) -> ExecResult {
+    match answer {
+        Ok(_) => ExecResult::ok(String::new()),
+        Err(message) => ExecResult::err(format!("{name}: {message}\n"), 1),
+    }
+}
+
+/// `mimir-fetch URL [METHOD]`: a request with stdin as its body, through the gates. Prints the body of the answer; fails
+/// with 22 where its status is 400 or more, as `curl -f` does.
+pub struct Fetch;
+
+#[async_trait]
+impl Builtin for Fetch {
+    async fn execute(&self, ctx: BuiltinContext<'_>) -> Result<ExecResult> {
+        let Some(url) = ctx.args.first() else {
+            let message = "usage: mimir-fetch URL [METHOD]\n".to_owned();
+            return Ok(ExecResult::err(message, 2));
+        };
+        let method = ctx.args.get(1).map_or("GET", String::as_str);
+        let wish = json!({
+            "kind": "fetch",
+            "url": url,
+            "method": method,
+            "headers": [],
+            "text": ctx.stdin.map(|data| data.to_string()),
+        });
+        Ok(match ask(&wish) {
+            Ok(answer) => {
+                let body = answer["text"].as_str().unwrap_or_default().to_owned();
+                let status = answer["status"].as_u64().unwrap_or_default();
+                let mut result = ExecResult::ok(body);
+                if status >= 400 {
+                    result.exit_code = 22;
+                    result.stderr = format!("mimir-fetch: status {status}\n").into();
+                }
+                result
+            }
+            Err(message) => ExecResult::err(format!("mimir-fetch: {message}\n"), 1),
+        })
+    }
+}

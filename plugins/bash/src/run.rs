@@ -1,0 +1,132 @@
+//! One script, from its start to its exit code.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bashkit::{
+    Bash, ExecOptions, ExecutionLimits, FsLimits, InMemoryFs, MemoryLimits, PosixFs, SessionLimits,
+};
+
+use crate::disk::Disk;
+use crate::outside::{self, Execute, Fetch, Guest, Log, Progress, Python, Sleep, Tool};
+
+/// The workspace, as the host shows it.
+pub const WORKSPACE: &str = "/workspace";
+const TEMPORARY: &str = "/tmp";
+
+/// The script.
+const SCRIPT: &str = "/main.sh";
+
+/// What bash says of a script that it cannot read.
+const UNREADABLE: i32 = 2;
+
+/// Functions in functions: what the stack of a guest holds.
+const DEPTH: usize = 16;
+
+/// Parser work for one script. The host bounds the time; this only keeps the parser from being in the way.
+const PARSER: usize = 10_000_000;
+
+/// Bytes that variables, functions and what is kept between commands may take: the host bounds the whole memory.
+const MEMORY: usize = 128 << 20;
+
+struct Engine;
+
+outside::export!(Engine with_types_in outside);
+
+impl Guest for Engine {
+    fn run() -> i32 {
+        let script = match std::fs::read_to_string(SCRIPT) {
+            Ok(script) => script,
+            Err(error) => return say(&format!("bash: the script cannot be read: {error}")),
+        };
+        let stdin = match outside::stdin() {
+            Ok(stdin) => stdin,
+            Err(error) => return say(&format!("bash: stdin cannot be read: {error}")),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(run(&script, stdin)),
+            Err(error) => say(&format!("bash: it does not start: {error}")),
+        }
+    }
+}
+
+fn say(message: &str) -> i32 {
+    // There is nobody left to hear of a failure to write.
+    writeln!(io::stderr(), "{message}").ok();
+    UNREADABLE
+}
+
+async fn run(script: &str, stdin: Vec<u8>) -> i32 {
+    let mut bash = Bash::builder()
+        .fs(Arc::new(InMemoryFs::with_limits(FsLimits::unlimited())))
+        .limits(limits())
+        .session_limits(SessionLimits::unlimited())
+        .memory_limits(
+            MemoryLimits::new()
+                .max_variable_count(usize::MAX)
+                .max_total_variable_bytes(MEMORY)
+                .max_array_entries(usize::MAX),
+        )
+        .username("user")
+        .builtin("sleep", Box::new(Sleep))
+        .builtin("python3", Box::new(Python))
+        .builtin("python", Box::new(Python))
+        .builtin("mimir", Box::new(Tool))
+        .builtin("mimir-exec", Box::new(Execute))
+        .builtin("mimir-fetch", Box::new(Fetch))
+        .builtin("mimir-log", Box::new(Log))
+        .builtin("mimir-progress", Box::new(Progress));
+    let mut cwd = WORKSPACE.to_owned();
+    for (name, value) in std::env::vars() {
+        if name == "PWD" {
+            cwd = value;
+            continue;
+        }
+        bash = bash.env(name, value);
+    }
+    let mut bash = bash.cwd(cwd).build();
+    for root in [WORKSPACE, TEMPORARY] {
+        if let Err(error) = bash.mount(root, Arc::new(PosixFs::new(Disk::new(root)))) {
+            return say(&format!("bash: {root} cannot be shown: {error}"));
+        }
+    }
+    let options = ExecOptions::new()
+        .arg0("bash")
+        .positional(std::env::args().skip(1))
+        .stdin(stdin)
+        // What was said before a kill was said.
+        .streaming(Box::new(|stdout, stderr| {
+            io::stdout().write_all(stdout.as_bytes()).ok();
+            io::stdout().flush().ok();
+            io::stderr().write_all(stderr.as_bytes()).ok();
+        }));
+    match bash.exec_with_options(script, options).await {
+        Ok(result) => result.exit_code,
+        Err(error @ bashkit::Error::Parse { .. }) => say(&format!("bash: {error}")),
+        Err(error) => {
+            say(&format!("bash: {error}"));
+            1
+        }
+    }
+}
+
+fn limits() -> ExecutionLimits {
+    let most = 1 << 30;
+    let mut limits = ExecutionLimits::cli()
+        .max_work_units(u64::MAX)
+        .max_aggregate_input_bytes(u64::MAX)
+        .max_live_intermediate_bytes(MEMORY as u64)
+        .max_function_depth(DEPTH)
+        .max_parser_operations(PARSER)
+        .parser_timeout(Duration::from_secs(3600))
+        .max_input_bytes(most);
+    limits.max_stdout_bytes = most;
+    limits.max_stderr_bytes = most;
+    limits.max_word_split_fields = 10_000_000;
+    limits.max_word_split_bytes = MEMORY;
+    limits
+}
