@@ -12,6 +12,7 @@ mod guests {
     include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 }
 
+mod code;
 mod escape;
 mod files;
 mod house;

@@ -1,0 +1,88 @@
+//! Programs run here and by the interpreters of the machine: what they write and their exit codes are the same, in as
+//! many cases as is promised. The rest is named here, and in the words about the languages.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use super::{Left, Place};
+
+const PYTHON: &str = include_str!("python.txt");
+const BASH: &str = include_str!("bash.txt");
+
+/// The programs of a file, by their names.
+fn programs(text: &'static str) -> Vec<(&'static str, &'static str)> {
+    let all = text.split("### ").skip(1);
+    all.map(|one| one.split_once('\n').unwrap()).collect()
+}
+
+fn real(interpreter: &str, code: &str) -> Left {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(interpreter)
+        .args(["-c", code])
+        // bash takes the first as the name of the program.
+        .args((interpreter == "bash").then_some("bash"))
+        .args(["one", "two words"])
+        .current_dir(folder.path())
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+        .env("GREETING", "hi")
+        .env("LANG", "C.UTF-8")
+        .env("TZ", "UTC")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Who reads nothing may be gone by now.
+    child.stdin.take().unwrap().write_all(b"a b\nc\n").ok();
+    let output = child.wait_with_output().unwrap();
+    Left {
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        code: i64::from(output.status.code().unwrap_or(-1)),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Compares all programs. `known` are the ones that differ, which have to: a list that is too long is wrong, too.
+fn compare(interpreter: &str, language: &str, text: &'static str, known: &[&str], least: f64) {
+    let all = programs(text);
+    let mut differing = Vec::new();
+    for (name, code) in &all {
+        let place = Place::new();
+        let ours = place.run(language, code);
+        let theirs = real(interpreter, code);
+        if (&ours.stdout, ours.code) != (&theirs.stdout, theirs.code) {
+            eprintln!("--- {name}\nours: {ours:?}\ntheirs: {theirs:?}");
+            differing.push(*name);
+        }
+    }
+    let share = 1.0 - differing.len() as f64 / all.len() as f64;
+    eprintln!(
+        "{language}: {} of {} agree ({share:.3})",
+        all.len() - differing.len(),
+        all.len()
+    );
+    assert_eq!(differing, known);
+    assert!(share >= least, "{share}");
+}
+
+#[test]
+#[ignore = "needs python3"]
+fn python_does_what_python_does() {
+    assert!(programs(PYTHON).len() >= 40);
+    // There are no threads and no processes.
+    compare(
+        "python3",
+        "python",
+        PYTHON,
+        &["threads", "subprocess"],
+        0.96,
+    );
+}
+
+#[test]
+#[ignore = "needs bash and what a machine has with it"]
+fn bash_does_what_bash_does() {
+    assert!(programs(BASH).len() >= 60);
+    compare("bash", "bash", BASH, &[], 0.93);
+}

@@ -1,0 +1,223 @@
+//! Code that means harm: a code or an exit code, a sentence, a bounded time, and the next call unharmed.
+
+use std::time::{Duration, Instant};
+
+use mimir_core::Code;
+use serde_json::json;
+
+use super::{Place, left};
+
+/// What each comes to: a failure with this code, or an exit code with this on stderr or stdout.
+enum Comes {
+    Stopped(Code, &'static str),
+    Ends(i64, &'static str),
+}
+use Comes::{Ends, Stopped};
+
+const HOSTILE: &[(&str, &str, Comes)] = &[
+    (
+        "python",
+        "while True: pass",
+        Stopped(Code::Timeout, "stopped after"),
+    ),
+    ("python", "import os; os._exit(3)", Ends(1, "")),
+    (
+        "python",
+        "import os; os.fork()",
+        Ends(1, "no attribute 'fork'"),
+    ),
+    (
+        "python",
+        "import socket; socket.create_connection(('127.0.0.1', 22))",
+        Ends(1, "Error"),
+    ),
+    (
+        "python",
+        "x = []\nwhile True: x.append('x' * 10_000_000)",
+        Ends(1, "MemoryError"),
+    ),
+    (
+        "python",
+        "class A:\n    def __repr__(self): return repr(self)\nrepr(A())",
+        Stopped(Code::LimitExceeded, "too deep"),
+    ),
+    ("python", "def f(): f()\nf()", Ends(1, "RecursionError")),
+    (
+        "python",
+        "import sys; sys.stdout.buffer.write(bytes(range(256)) * 1000)",
+        Ends(0, "\u{fffd}"),
+    ),
+    (
+        "python",
+        "print('x' * 100_000_000)",
+        Ends(0, "bytes are missing"),
+    ),
+    (
+        "python",
+        "print('\\ud800')",
+        Ends(1, "surrogates not allowed"),
+    ),
+    (
+        "python",
+        "import re; re.match('(a+)+$', 'a' * 64 + 'b')",
+        Stopped(Code::Timeout, "stopped after"),
+    ),
+    ("python", "import ctypes", Ends(1, "ModuleNotFoundError")),
+    (
+        "bash",
+        "while :; do :; done",
+        Stopped(Code::Timeout, "stopped after"),
+    ),
+    ("bash", "f() { f; }; f", Ends(1, "depth")),
+    ("bash", ":(){ :|:& };:", Ends(1, "")),
+    (
+        "bash",
+        "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done",
+        Ends(1, "memory"),
+    ),
+    ("bash", "head -c 1000 /dev/urandom", Ends(0, "")),
+    ("bash", "yes", Stopped(Code::Timeout, "stopped after")),
+    ("bash", "exec 5<>/dev/tcp/127.0.0.1/22", Ends(1, "")),
+    ("bash", "curl http://127.0.0.1/", Ends(127, "")),
+    (
+        "javascript",
+        "while (true);",
+        Stopped(Code::Timeout, "stopped after"),
+    ),
+    (
+        "javascript",
+        "const a = []; while (true) a.push('x'.repeat(1e7) + a.length);",
+        Stopped(Code::LimitExceeded, "memoryMb"),
+    ),
+    (
+        "javascript",
+        "console.log('x'.repeat(1e8))",
+        Ends(0, "missing"),
+    ),
+];
+
+#[test]
+fn what_harms_is_stopped_and_harms_nobody_else() {
+    let place = Place::new();
+    for language in ["python", "bash", "javascript"] {
+        place.run(language, "");
+    }
+    for (language, code, comes) in HOSTILE {
+        let start = Instant::now();
+        let outcome = place.call(json!({"language": language, "code": code, "timeout": 3000}));
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(30), "{code}: {took:?}");
+        match comes {
+            Stopped(wanted, part) => {
+                let error = match outcome.result() {
+                    Err(error) => error,
+                    Ok(_) => panic!("{code} was not stopped: {}", outcome.text()),
+                };
+                assert!(
+                    error.code == *wanted && error.message.contains(part),
+                    "{code}: {error}"
+                );
+            }
+            Ends(wanted, part) => {
+                let left = left(&outcome);
+                let shown = format!(
+                    "{}{}",
+                    left.stdout.chars().take(9000).collect::<String>(),
+                    left.stderr
+                );
+                let there = left.stdout.contains(part) || left.stderr.contains(part);
+                assert!(
+                    left.code == *wanted && there,
+                    "{code}: {} {shown}",
+                    left.code
+                );
+            }
+        }
+        let fine = match *language {
+            "python" => place.run("python", "print(1)"),
+            "bash" => place.run("bash", "echo 1"),
+            _ => place.run("javascript", "console.log(1)"),
+        };
+        assert_eq!(fine.stdout, "1\n", "after {code}");
+    }
+}
+
+#[test]
+fn the_library_of_python_is_nobody_s_to_write() {
+    let place = Place::new();
+    let code = r#"
+import os
+ZIP = "/usr/local/lib/python314.zip"
+for attempt in (
+    lambda: open(ZIP, "r+b"), lambda: open(ZIP, "wb"), lambda: open(ZIP, "ab"), lambda: os.link(ZIP, "/workspace/z"),
+    lambda: os.rename(ZIP, "/workspace/z"), lambda: os.rename("/workspace/a", ZIP), lambda: os.remove(ZIP),
+    lambda: os.truncate(ZIP, 0), lambda: os.utime(ZIP, (0, 0)), lambda: os.mkdir("/usr/x"), lambda: os.rmdir("/usr"),
+    lambda: open("/usr/local/lib/x.py", "w"), lambda: open("/main.py", "w"), lambda: open("/x", "w"),
+    lambda: os.symlink(ZIP, "/workspace/z"), lambda: os.link("/workspace/a", "/usr/local/lib/x.py"),
+    lambda: os.rename("/workspace", "/elsewhere"), lambda: os.rmdir("/workspace"),
+):
+    try:
+        attempt()
+        print("done")
+    except OSError as error:
+        pass
+print(os.path.getsize(ZIP) > 1_000_000, sorted(os.listdir("/")), os.path.isdir("/usr/local/lib"))
+import xml.dom.minidom
+"#;
+    std::fs::write(place.path().join("a"), "mine").unwrap();
+    let left = place.run("python", code);
+    let wanted = "True ['main.py', 'tmp', 'usr', 'workspace'] True\n";
+    assert_eq!((left.stdout.as_str(), left.code), (wanted, 0), "{left:?}");
+    assert_eq!(std::fs::read(place.path().join("a")).unwrap(), b"mine");
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_leaves_the_workspace() {
+    let place = Place::new();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "outside").unwrap();
+    std::os::unix::fs::symlink(outside.path(), place.path().join("link")).unwrap();
+    std::fs::create_dir_all(place.path().join(".git/hooks")).unwrap();
+    std::fs::write(place.path().join(".env"), "TOKEN=1").unwrap();
+    let up = format!("/workspace/../../..{}/secret", outside.path().display());
+    for path in [
+        "link/secret",
+        "/workspace/link/secret",
+        &up,
+        &outside.path().join("secret").display().to_string(),
+        "/etc/shadow",
+        "/proc/self/environ",
+        ".env",
+    ] {
+        let left = place.run("python", &format!("print(open({path:?}).read())"));
+        assert_eq!((left.stdout.as_str(), left.code), ("", 1), "{path}");
+        let left = place.run("bash", &format!("cat '{path}'"));
+        assert!(
+            !left.stdout.contains("outside") && !left.stdout.contains("TOKEN"),
+            "{path}: {left:?}"
+        );
+    }
+    for path in [
+        ".git/hooks/pre-commit",
+        ".mimir/tools/x.yml",
+        "link/new",
+        "../new",
+        ".env",
+    ] {
+        let left = place.run("python", &format!("import os\nos.makedirs(os.path.dirname({path:?}) or '.', exist_ok=True)\nopen({path:?}, 'w').write('x')"));
+        assert_eq!(left.code, 1, "{path}: {left:?}");
+        place.run(
+            "bash",
+            &format!("mkdir -p $(dirname '{path}'); echo x > '{path}'; ln -s / l; echo x > l/new"),
+        );
+        assert!(!outside.path().join("new").exists());
+    }
+    assert!(!place.path().join(".git/hooks/pre-commit").exists());
+    assert!(!place.path().join(".mimir/tools/x.yml").exists());
+    assert_eq!(
+        std::fs::read(place.path().join(".env")).unwrap(),
+        b"TOKEN=1"
+    );
+    assert!(!place.path().parent().unwrap().join("new").exists());
+}

@@ -1,0 +1,215 @@
+//! Code in WebAssembly: what it does is what the real interpreters do, and what harms is stopped.
+//!
+//! A tool of the test's own hands code to the engines, so that nothing but them is between the code and its result.
+
+mod agreement;
+mod hostile;
+mod work;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use mimir_core::approval::NoLedger;
+use mimir_core::audit::FileAudit;
+use mimir_core::backend::{Backend, BoxFuture, Raw};
+use mimir_core::code::{Engine, Language, Snippet};
+use mimir_core::command::NoRunner;
+use mimir_core::config::Config;
+use mimir_core::needs::{Access, FileNeed, Needs};
+use mimir_core::outcome::{Content, Output};
+use mimir_core::pipeline::{Ports, World};
+use mimir_core::redact::Redactor;
+use mimir_core::tool::{Definition, Group, Hints, Origin, Risk, Source, Tool, ToolName, Trust};
+use mimir_core::{
+    Answer, Approved, Approver, Call, CallContext, Card, Decision, Outcome, Pipeline, Policy,
+    Registry, RequestId, Schema,
+};
+use mimir_kit::engines;
+use mimir_script::CodeEngines;
+use mimir_wasm::{HostOptions, SystemClock, WasmHost};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A workspace in which code runs.
+pub struct Place {
+    workspace: TempDir,
+    _state: TempDir,
+    pipeline: Pipeline,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// What code left.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Left {
+    pub stdout: String,
+    pub code: i64,
+    pub stderr: String,
+}
+
+struct Nobody;
+
+impl Approver for Nobody {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, Answer> {
+        let way_out = String::new();
+        Box::pin(std::future::ready(Answer::Nobody { way_out }))
+    }
+}
+
+struct Runs(Arc<CodeEngines>);
+
+impl Backend for Runs {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let given = call.arguments();
+            let texts = |key: &str| -> Vec<String> {
+                let all = given[key].as_array().cloned().unwrap_or_default();
+                all.iter()
+                    .map(|one| one.as_str().unwrap().to_owned())
+                    .collect()
+            };
+            let timeout = given["timeout"].as_u64().unwrap_or(60_000);
+            let snippet = Snippet {
+                language: serde_json::from_value::<Language>(given["language"].clone()).unwrap(),
+                code: given["code"].as_str().unwrap().to_owned(),
+                arguments: texts("args"),
+                environment: vec![("GREETING".to_owned(), "hi".to_owned())],
+                stdin: given["stdin"].as_str().unwrap_or_default().into(),
+                directory: given["in"].as_str().map(str::to_owned),
+                timeout: Duration::from_millis(timeout),
+            };
+            let ran = self.0.run(&call, &snippet).await;
+            let result = ran.result.map(|finished| Output {
+                content: vec![Content::text(
+                    json!({
+                        "stdout": String::from_utf8_lossy(&finished.stdout.bytes),
+                        "stderr": String::from_utf8_lossy(&finished.stderr.bytes),
+                        "code": finished.exit_code,
+                        "missing": finished.stdout.missing,
+                    })
+                    .to_string(),
+                )],
+                structured: None,
+                exit_code: Some(finished.exit_code),
+            });
+            Raw {
+                result,
+                usage: ran.usage,
+                truncated: false,
+            }
+        })
+    }
+}
+
+fn tool(engines: Arc<CodeEngines>, access: Access) -> Tool {
+    let needs = Needs {
+        files: vec![FileNeed {
+            path: ".".to_owned(),
+            access,
+            reason: "the test says so".to_owned(),
+        }],
+        ..Needs::default()
+    };
+    Tool {
+        definition: Definition {
+            name: ToolName::new("run").unwrap(),
+            title: None,
+            description: "Runs code.".to_owned(),
+            group: Group::Runtime,
+            input_schema: Schema::parse(r#"{"type": "object"}"#).unwrap(),
+            output_schema: None,
+            approval: Decision::Allow,
+            risk: Risk::Low,
+            hints: Hints::default(),
+            needs: needs.clone(),
+        },
+        aliases: Vec::new(),
+        source: Source::BuiltIn,
+        origin: Arc::new(Origin {
+            plugin: "run".to_owned(),
+            version: String::new(),
+            location: "the test".to_owned(),
+            digest: String::new(),
+            speaks: true,
+            proofs: Vec::new(),
+            imports: Vec::new(),
+        }),
+        trust: Trust::Trusted,
+        granted: needs,
+        flags: Vec::new(),
+        changes: None,
+        assessed: false,
+        backend: Arc::new(Runs(engines)),
+    }
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self::with(Access::ReadWrite)
+    }
+
+    pub fn with(access: Access) -> Self {
+        let workspace = tempfile::tempdir().unwrap();
+        let mut options = HostOptions::new(workspace.path());
+        // Shared: the engines take seconds to compile.
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("code-cache");
+        options.cache_dir = Some(cache);
+        let engines = CodeEngines::new(WasmHost::new(options), engines());
+        let config: Config = serde_json::from_value(json!({})).unwrap();
+        let state = tempfile::tempdir().unwrap();
+        let world = World {
+            registry: Registry::new(vec![tool(engines, access)], Vec::new()),
+            policy: Policy::new(&config, "the test").unwrap(),
+        };
+        let ports = Ports {
+            approver: Arc::new(Nobody),
+            ledger: Arc::new(NoLedger),
+            vault: Arc::new(Redactor::new()),
+            audit: Arc::new(FileAudit::new(
+                state.path().join("audit.jsonl"),
+                config.audit,
+            )),
+            clock: Arc::new(SystemClock),
+            runner: Arc::new(NoRunner),
+        };
+        Self {
+            workspace,
+            _state: state,
+            pipeline: Pipeline::new(world, ports),
+            runtime: tokio::runtime::Runtime::new().unwrap(),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.workspace.path()
+    }
+
+    pub fn call(&self, arguments: Value) -> Outcome {
+        let context = CallContext {
+            request_id: RequestId::new(SystemTime::now()),
+            session_id: "test".to_owned(),
+            conversation_id: None,
+            user: None,
+        };
+        let call = Call::new("run", arguments, context);
+        self.runtime.block_on(self.pipeline.call(call))
+    }
+
+    /// Code that comes to its end.
+    pub fn run(&self, language: &str, code: &str) -> Left {
+        let outcome = self.call(json!({
+            "language": language, "code": code, "args": ["one", "two words"], "stdin": "a b\nc\n",
+        }));
+        left(&outcome)
+    }
+}
+
+pub fn left(outcome: &Outcome) -> Left {
+    assert!(outcome.is_ok(), "{}", outcome.text());
+    let told: Value = serde_json::from_str(&outcome.text()).unwrap();
+    Left {
+        stdout: told["stdout"].as_str().unwrap().to_owned(),
+        code: told["code"].as_i64().unwrap(),
+        stderr: told["stderr"].as_str().unwrap().to_owned(),
+    }
+}
