@@ -7,6 +7,7 @@
 
 mod bare;
 mod calls;
+mod code;
 mod compile;
 mod container;
 mod decide;
@@ -45,6 +46,7 @@ type Area = (&'static str, fn(&mut Report));
 const AREAS: &[Area] = &[
     ("calls", calls::bench),
     ("script", script::bench),
+    ("code", code::bench),
     ("throughput", throughput::bench),
     ("decide", decide::bench),
     ("process", process::bench),

@@ -92,7 +92,7 @@ const HOSTILE: &[(&str, &str, Comes)] = &[
     (
         "javascript",
         "console.log('x'.repeat(1e8))",
-        Ends(0, "missing"),
+        Ends(0, "bytes are missing"),
     ),
 ];
 
@@ -103,10 +103,15 @@ fn what_harms_is_stopped_and_harms_nobody_else() {
         place.run(language, "");
     }
     for (language, code, comes) in HOSTILE {
+        let wait = match comes {
+            Stopped(Code::Timeout, _) => 2_000,
+            // A slow machine, and an engine that was not optimised for it.
+            _ => 30_000,
+        };
         let start = Instant::now();
-        let outcome = place.call(json!({"language": language, "code": code, "timeout": 3000}));
+        let outcome = place.call(json!({"language": language, "code": code, "timeout": wait}));
         let took = start.elapsed();
-        assert!(took < Duration::from_secs(30), "{code}: {took:?}");
+        assert!(took < Duration::from_secs(40), "{code}: {took:?}");
         match comes {
             Stopped(wanted, part) => {
                 let error = match outcome.result() {
@@ -119,6 +124,7 @@ fn what_harms_is_stopped_and_harms_nobody_else() {
                 );
             }
             Ends(wanted, part) => {
+                assert!(outcome.is_ok(), "{code}: {}", outcome.text());
                 let left = left(&outcome);
                 let shown = format!(
                     "{}{}",

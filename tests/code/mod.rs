@@ -82,8 +82,8 @@ impl Backend for Runs {
             let result = ran.result.map(|finished| Output {
                 content: vec![Content::text(
                     json!({
-                        "stdout": String::from_utf8_lossy(&finished.stdout.bytes),
-                        "stderr": String::from_utf8_lossy(&finished.stderr.bytes),
+                        "stdout": ends(&finished.stdout.bytes),
+                        "stderr": ends(&finished.stderr.bytes),
                         "code": finished.exit_code,
                         "missing": finished.stdout.missing,
                     })
@@ -98,6 +98,18 @@ impl Backend for Runs {
                 truncated: false,
             }
         })
+    }
+}
+
+/// Output as text: of more than a result may have, less.
+fn ends(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if text.len() < 20_000 {
+        return text.into_owned();
+    }
+    match text.find("bytes are missing") {
+        Some(at) => text[at..at + 17].to_owned(),
+        None => text.chars().take(1_000).collect(),
     }
 }
 
@@ -118,6 +130,7 @@ fn tool(engines: Arc<CodeEngines>, access: Access) -> Tool {
             group: Group::Runtime,
             input_schema: Schema::parse(r#"{"type": "object"}"#).unwrap(),
             output_schema: None,
+            silent: false,
             approval: Decision::Allow,
             risk: Risk::Low,
             hints: Hints::default(),

@@ -14,8 +14,8 @@ mod compile;
 mod definition;
 mod folder;
 mod needs;
-mod tool;
 mod run_code;
+mod tool;
 mod trace;
 mod words;
 

@@ -89,6 +89,7 @@ fn definition() -> Result<Definition, BadName> {
         group: Group::Runtime,
         input_schema: schema::<Request>(),
         output_schema: Some(schema::<Report>()),
+        silent: false,
         // What no engine runs is a command, and judged as that.
         approval: Decision::Allow,
         silent: false,

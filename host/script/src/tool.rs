@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use mimir_core::backend::Raw;
-use mimir_core::command::{Command, Finished, Program as Words};
+use mimir_core::command::{Command, Finished, Place, Program as Words};
 use mimir_core::outcome::{Content, Output};
 use mimir_core::{Approved, Code, ToolError, text};
 use mimir_wasm::program::{Done, Program};
@@ -142,6 +142,7 @@ async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<Output, ToolEr
         environment: Vec::new(),
         stdin: program.into_bytes(),
         timeout: None,
+        place: Place::Machine,
     };
     let finished = call.effects().run(command).await?;
     let stdout = String::from_utf8_lossy(&finished.stdout.bytes).into_owned();

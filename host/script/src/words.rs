@@ -9,23 +9,19 @@ use crate::compile::{Mentions, Words};
 const PYTHON_FILES: [&str; 7] = ["open", "os", "pathlib", "Path", "shutil", "glob", "sqlite3"];
 
 /// What changes them, beside what scripts say.
-const PYTHON_WRITES: [&str; 15] = [
-    "w",
-    "wb",
-    "a",
-    "ab",
-    "x",
-    "w+",
-    "r+",
+const PYTHON_WRITES: [&str; 8] = [
     "write_text",
     "write_bytes",
     "makedirs",
     "rename",
-    "replace_file",
     "rmtree",
     "copy",
     "connect",
+    "symlink",
 ];
+
+/// A mode of `open` that writes.
+const PYTHON_MODES: &str = r#",\s*(?:mode\s*=\s*)?["']([wax][bt]?\+?|r[bt]?\+)["']"#;
 
 /// What Python sends requests by.
 const PYTHON_NET: [&str; 3] = ["requests", "httpx", "urllib"];
@@ -62,7 +58,8 @@ pub(crate) fn of_python(code: &str) -> Mentions {
     if has(&words, &PYTHON_FILES) {
         words.insert("fs".to_owned());
     }
-    if has(&words, &PYTHON_WRITES) || words.contains("write_file") {
+    let opens = !called(code, PYTHON_MODES).is_empty();
+    if opens || has(&words, &PYTHON_WRITES) || words.contains("write_file") {
         words.insert("writeFile".to_owned());
     }
     if has(&words, &PYTHON_NET) {

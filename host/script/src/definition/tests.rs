@@ -102,7 +102,6 @@ fn faults_name_their_line() {
             "a.yml:4:1: ",
         ),
         ("code: |", "runtime: perl\ncode: |", "a.yml:4:10: "),
-        ("code: |", "runtime: bash\ncode: |", "a.yml:4: "),
         (
             "code: |",
             "permissions:\n  allowlist: ['g*t status']\ncode: |",
