@@ -38,8 +38,13 @@ const MOST_COUNTED: usize = 1_000;
 /// The longest part of an instance that a message repeats.
 const SHOWN: usize = 200;
 
-/// The compiled form of one pattern, in bytes: it is kept as long as the schema.
+/// The compiled forms of all patterns, in bytes: they are kept as long as the schema, and a few characters can be
+/// megabytes.
+const PATTERNS_MOST: usize = 16 << 20;
+
+/// What one of them may have of that, and has where there are many.
 const PATTERN_MOST: usize = 2 << 20;
+const PATTERN_LEAST: usize = 64 << 10;
 
 impl Schema {
     /// Takes a schema's text without looking at it. For text that was checked before.
@@ -93,9 +98,10 @@ impl Schema {
                 let value: Value = serde_json::from_str(&self.text).map_err(|e| e.to_string())?;
                 // First: what unfolds to too much may take as long to compile.
                 let shape = Shape::of(&value).map_err(|e| e.0)?;
+                let each = PATTERNS_MOST / shape.patterns.max(1);
                 let patterns = PatternOptions::fancy_regex()
                     .backtrack_limit(shape::BACKTRACK)
-                    .size_limit(PATTERN_MOST);
+                    .size_limit(each.clamp(PATTERN_LEAST, PATTERN_MOST));
                 let validator = jsonschema::draft202012::options()
                     .with_pattern_options(patterns)
                     .build(&value)

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use jsonschema::{Draft, Registry, uri};
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 use super::BadSchema;
@@ -37,6 +37,8 @@ const HERE: &str = "json-schema:///";
 pub(super) struct Part {
     /// Steps for its own keywords.
     pub(super) own: u64,
+    /// How many patterns it has.
+    patterns: usize,
     /// Steps for each member's name, or for a text, by its length.
     pub(super) search: u64,
     /// Whether a keyword of its own looks at all of a value, as `const` does.
@@ -89,6 +91,8 @@ pub(super) struct Shape {
     pub(super) parts: Vec<Part>,
     /// Steps for one value inside of another, at most, where no part loops.
     pub(super) unfolded: Option<u64>,
+    /// How many patterns it has.
+    pub(super) patterns: usize,
     /// Whether any part asks what others have looked at.
     pub(super) unevaluated: bool,
 }
@@ -116,6 +120,7 @@ impl Shape {
         }
         Ok(Self {
             unfolded: order::unfolded(&parts),
+            patterns: parts.iter().map(|part| part.patterns).sum(),
             unevaluated: parts.iter().any(|part| part.unevaluated),
             parts,
         })
@@ -197,7 +202,8 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
                 ("patternProperties", Value::Object(map)) => {
                     for (pattern, value) in map {
                         part.search += search(pattern);
-                        part.matched.push((Regex::new(pattern).ok(), sub(value)));
+                        part.patterns += 1;
+                        part.matched.push((small(pattern), sub(value)));
                     }
                 }
                 ("additionalProperties", value) => part.others.push(sub(value)),
@@ -214,7 +220,10 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
                     part.unevaluated = true;
                     part.items.push(sub(value));
                 }
-                ("pattern", Value::String(pattern)) => part.search += search(pattern),
+                ("pattern", Value::String(pattern)) => {
+                    part.search += search(pattern);
+                    part.patterns += 1;
+                }
                 ("enum", Value::Array(values)) => {
                     // Each is compared until it differs.
                     part.own += values.iter().map(super::cost::size).sum::<u64>();
@@ -228,6 +237,12 @@ fn take_apart(schema: &Value) -> Result<Vec<Part>, BadSchema> {
         parts[at] = part;
     }
     Ok(parts)
+}
+
+/// A pattern that can be tried cheaply; every name may match any other.
+fn small(pattern: &str) -> Option<Regex> {
+    let mut builder = RegexBuilder::new(pattern);
+    builder.size_limit(super::PATTERN_LEAST).build().ok()
 }
 
 /// What looking for a pattern counts as. Most take time in proportion to the text, and some look back and forth.

@@ -127,6 +127,19 @@ fn patterns_that_look_back_and_forth_end() {
     }
 }
 
+#[test]
+fn patterns_that_are_megabytes_are_refused() {
+    let schema = |pattern: &str, count: usize| {
+        let member = |n: usize| (format!("k{n}"), json!({"pattern": format!("{pattern}{n}")}));
+        let members: serde_json::Map<_, _> = (0..count).map(member).collect();
+        Schema::parse(&json!({"type": "object", "properties": members}).to_string())
+    };
+    assert!(schema("^[\\p{L}\\p{N} _-]{1,20}$", 1).is_ok());
+    assert!(schema("^[a-z0-9-]{1,63}(\\.[a-z]+)?$", 1_000).is_ok());
+    let error = quick("large", || schema("(\\p{L}{50}){50}", 1_000)).unwrap_err();
+    assert!(error.to_string().contains("not a usable"), "{error}");
+}
+
 /// As deep as anything may be, on the stack of a thread of a runtime.
 #[test]
 fn what_is_checked_fits_on_the_stack() {
