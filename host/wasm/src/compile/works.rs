@@ -3,7 +3,7 @@
 //!
 //! Nobody waits for ever. What takes too long is left alone for a while, and gives its place to others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ struct State {
     under_way: HashMap<Hash, watch::Receiver<Compiled>>,
     /// What has a place. It loses it when it is done, or when it takes too long.
     places: Vec<Hash>,
+    /// What has had a place, and is not done.
+    begun: HashSet<Hash>,
 }
 
 impl Works {
@@ -77,10 +79,10 @@ impl Works {
             },
             Ok(Err(_)) => Err(lost()),
             Err(_) => {
-                let had_a_place = self.0.leave(&digest);
+                let begun = self.0.leave(&digest);
                 let seconds = wait.as_secs();
                 let reason = format!("{place} was not compiled within {seconds} s");
-                if !had_a_place {
+                if !begun {
                     // Others were slow, not this one.
                     return Err(HostError::Component(
                         format!("{reason}, because others are being compiled; try again later"),
@@ -111,9 +113,8 @@ impl Works {
             .spawn(move || {
                 let place = Place::take(shared, digest);
                 // What panics is told to nobody else: who waits sees that the sender has gone.
-                let compiled = work();
+                tell.send_replace(Some(work()));
                 drop(place);
-                tell.send_replace(Some(compiled));
             });
         started.map_err(|error| HostError::Engine(format!("no thread can be had: {error}")))?;
         state.under_way.insert(digest, done.clone());
@@ -130,13 +131,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes its place from what is too slow; says whether it had one.
+    /// Takes its place from what is too slow; says whether it ever had one.
     fn leave(&self, digest: &Hash) -> bool {
         let mut state = self.lock();
-        let before = state.places.len();
         state.places.retain(|other| other != digest);
         self.free.notify_all();
-        state.places.len() < before
+        state.begun.contains(digest)
     }
 }
 
@@ -153,6 +153,7 @@ impl Place {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.places.push(digest);
+        state.begun.insert(digest);
         drop(state);
         Self(shared, digest)
     }
@@ -160,8 +161,10 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.lock().under_way.remove(&self.1);
         self.0.leave(&self.1);
+        let mut state = self.0.lock();
+        state.begun.remove(&self.1);
+        state.under_way.remove(&self.1);
     }
 }
 
