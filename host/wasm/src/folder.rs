@@ -100,7 +100,7 @@ fn names(folder: &Path) -> io::Result<Names> {
         let name = entry.file_name().into_string();
         let exact = name.is_ok();
         let name = name.unwrap_or_else(|odd| odd.to_string_lossy().into_owned());
-        if !(name.ends_with(".wasm") || is_script(&name)) || name.starts_with('.') {
+        if !(stem(&name).is_some() || is_script(&name)) || name.starts_with('.') {
             continue;
         }
         if exact {
@@ -110,6 +110,12 @@ fn names(folder: &Path) -> io::Result<Names> {
         }
     }
     Ok(found)
+}
+
+/// The name of a component's file without its ending, which some systems write in capitals.
+pub(crate) fn stem(name: &str) -> Option<&str> {
+    let (stem, ending) = name.rsplit_once('.')?;
+    ending.eq_ignore_ascii_case("wasm").then_some(stem)
 }
 
 /// Whether a file of this name is a script.
@@ -358,6 +364,19 @@ mod tests {
         assert_eq!(digest, Hash::of("ä\nb.wasm".as_bytes()));
         assert_eq!(described.unwrap_err().1, "it is bad:\nä\nb.wasm");
         assert!(again.get("b.wasm").is_none());
+    }
+
+    #[test]
+    fn an_ending_in_capitals_is_one_too() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.wasm", "Tool.WASM", "b.Wasm.txt", "wasm"] {
+            std::fs::write(folder.path().join(name), "x").unwrap();
+        }
+        let found = names(folder.path()).unwrap().entries;
+        let mut found: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["Tool.WASM", "a.wasm"]);
+        assert_eq!(stem("Tool.WASM"), Some("Tool"));
     }
 
     #[test]

@@ -220,7 +220,7 @@ impl Toolbox {
                 }
             };
             let found = Found {
-                stem: name.strip_suffix(".wasm").unwrap_or(&name),
+                stem: folder::stem(&name).unwrap_or(&name),
                 source: Source::Custom,
                 bundled: None,
                 place,
