@@ -92,7 +92,6 @@ fn definition() -> Result<Definition, BadName> {
         silent: false,
         // What no engine runs is a command, and judged as that.
         approval: Decision::Allow,
-        silent: false,
         risk: Risk::Medium,
         hints: Hints {
             destructive: true,

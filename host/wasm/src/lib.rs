@@ -35,8 +35,8 @@ mod logs;
 mod pace;
 mod pipes;
 mod plugin;
-mod rest;
 pub mod program;
+mod rest;
 pub mod script;
 mod toolbox;
 
