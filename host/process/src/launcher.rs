@@ -12,7 +12,7 @@ use mimir_core::{Code, ToolError};
 
 use crate::run::guard::{Breach, Guard, Made};
 use crate::runner::Ready;
-use crate::sandbox::{Fault, Handle, choose};
+use crate::sandbox::{Fault, Handle};
 
 /// How often what may not be made is looked for. A program that goes on for hours is looked at less often than a
 /// command.
@@ -32,7 +32,7 @@ impl Programs {
     }
 
     async fn start(&self, launch: Launch) -> Result<Launched, Fault> {
-        let ready = Ready::new(&self.workspace, choose(&launch.sandbox)?)?;
+        let ready = Ready::choose(&self.workspace, launch.sandbox).await?;
         let spec = ready.of_command(&Command {
             program: Program::Vector(launch.words),
             directory: launch.directory,

@@ -1,8 +1,8 @@
 //! The port to commands: what was permitted is run in a sandbox, in the foreground or in the background.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
@@ -33,11 +33,25 @@ pub struct Commands {
     /// The workspace as text.
     root: OnceLock<Option<String>>,
     /// By the place that commands have asked for.
-    ready: Mutex<Vec<(Place, Arc<Ready>)>>,
-    /// Held by whoever chooses one.
-    choosing: tokio::sync::Mutex<()>,
+    slots: Mutex<Vec<(Place, Arc<Slot>)>>,
     jobs: Jobs,
 }
+
+/// What is known of a place. Held by whoever chooses for it: two at once would make two sandboxes of one kind, each with
+/// control groups or containers of its own.
+type Slot = tokio::sync::Mutex<Known>;
+
+#[derive(Default)]
+struct Known {
+    ready: Option<Arc<Ready>>,
+    /// Why there was none, and until when nobody asks again.
+    failed: Option<(Instant, ToolError)>,
+}
+
+/// How long it may take to find out that there is no sandbox, before that is remembered, and how long then: whoever calls
+/// meanwhile would wait for the same engine that does not answer.
+const SLOW: Duration = Duration::from_secs(1);
+const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// What all commands have in common.
 pub(crate) struct Ready {
@@ -53,49 +67,60 @@ impl Commands {
             workspace: workspace.into(),
             settings,
             root: OnceLock::new(),
-            ready: Mutex::default(),
-            choosing: tokio::sync::Mutex::default(),
+            slots: Mutex::default(),
             jobs: Jobs::default(),
         }
     }
 
-    /// Only one that is to be had is kept: what was in the way, as an image that was not there, may be gone by the next
-    /// command.
-    async fn ready(&self, place: Place) -> Result<Arc<Ready>, Fault> {
-        if let Some(ready) = self.known(place) {
-            return Ok(ready);
+    /// One that is to be had is kept. What was in the way of another, as an image that was not there, may be gone by the
+    /// next command; that is remembered only where it took long to find out.
+    async fn ready(&self, place: Place) -> Result<Arc<Ready>, ToolError> {
+        let slot = self.slot(place);
+        let mut known = slot.lock().await;
+        if let Some(ready) = &known.ready {
+            return Ok(Arc::clone(ready));
         }
-        // Two at once would make two sandboxes of one kind, each with control groups or containers of its own.
-        let _turn = self.choosing.lock().await;
-        if let Some(ready) = self.known(place) {
-            return Ok(ready);
+        let begun = Instant::now();
+        if let Some((until, error)) = &known.failed
+            && begun < *until
+        {
+            return Err(error.clone());
         }
         let settings = place::settings(&self.settings, place)?;
-        let workspace = self.workspace.clone();
-        // A command is tried out, or engines are waited for: others go on meanwhile.
-        let choosing = move || Ready::new(&workspace, choose(&settings)?);
-        let chosen = tokio::task::spawn_blocking(choosing).await;
-        let ready = Arc::new(chosen.map_err(|error| Fault::Io {
-            doing: "a sandbox could not be chosen",
-            error: error.into(),
-        })??);
-        self.lock().push((place, Arc::clone(&ready)));
-        Ok(ready)
+        match Ready::choose(&self.workspace, settings).await {
+            Ok(ready) => Ok(Arc::clone(known.ready.insert(Arc::new(ready)))),
+            Err(fault) => {
+                let error = ToolError::from(fault);
+                let slow = begun.elapsed() > SLOW;
+                known.failed = slow.then(|| (Instant::now() + REMEMBERED, error.clone()));
+                Err(error)
+            }
+        }
     }
 
-    /// The one that was chosen before for this place.
-    fn known(&self, place: Place) -> Option<Arc<Ready>> {
-        let known = self.lock();
-        let (_, ready) = known.iter().find(|(at, _)| *at == place)?;
-        Some(Arc::clone(ready))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(Place, Arc<Ready>)>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slot(&self, place: Place) -> Arc<Slot> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, slot)) = slots.iter().find(|(at, _)| *at == place) {
+            return Arc::clone(slot);
+        }
+        let slot = Arc::<Slot>::default();
+        slots.push((place, Arc::clone(&slot)));
+        slot
     }
 }
 
 impl Ready {
+    /// What the settings name. A command is tried out, or engines are waited for: others go on meanwhile.
+    pub(crate) async fn choose(workspace: &Path, settings: SandboxSettings) -> Result<Self, Fault> {
+        let workspace = workspace.to_owned();
+        let choosing = move || Self::new(&workspace, choose(&settings)?);
+        let chosen = tokio::task::spawn_blocking(choosing).await;
+        chosen.map_err(|error| Fault::Io {
+            doing: "a sandbox could not be chosen",
+            error: error.into(),
+        })?
+    }
+
     /// The workspace must be there.
     pub(crate) fn new(workspace: &Path, chosen: Chosen) -> Result<Self, Fault> {
         let missing = |_| Fault::NoDirectory(workspace.display().to_string());
@@ -290,5 +315,76 @@ mod tests {
     fn a_workspace_that_is_not_there_is_refused() {
         let error = ready(Path::new("/nowhere/at/all")).err().unwrap();
         assert_eq!(error.code(), Code::FileNotFound);
+    }
+
+    /// An engine that takes connections, and closes each after a while without a word.
+    #[cfg(unix)]
+    fn silent(at: &Path) -> Arc<std::sync::atomic::AtomicUsize> {
+        let listener = std::os::unix::net::UnixListener::bind(at).unwrap();
+        let count = Arc::<std::sync::atomic::AtomicUsize>::default();
+        let counted = Arc::clone(&count);
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                std::thread::sleep(SLOW + SLOW / 2);
+                drop(connection);
+            }
+        });
+        count
+    }
+
+    #[cfg(unix)]
+    fn contained(socket: &Path) -> SandboxSettings {
+        SandboxSettings {
+            mode: Some(SandboxMode::Container),
+            image: Some("x".into()),
+            socket: Some(socket.to_str().unwrap().to_owned()),
+            ..SandboxSettings::default()
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn an_engine_that_does_not_answer_is_waited_for_once_and_stops_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        let asked = silent(&socket);
+        let commands = Commands::new(folder.path(), contained(&socket));
+        let begun = Instant::now();
+        let machine = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            // Another place is chosen meanwhile.
+            assert!(commands.ready(Place::Machine).await.is_err());
+            begun.elapsed()
+        };
+        let usual = || commands.ready(Place::Usual);
+        let (one, other, another, meanwhile) = tokio::join!(usual(), usual(), usual(), machine);
+        assert!(meanwhile < SLOW, "{meanwhile:?}");
+        for error in [one, other, another, usual().await] {
+            assert_eq!(error.err().unwrap().code, Code::Unavailable);
+        }
+        assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 1);
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_program_that_waits_for_an_engine_stops_nobody_else() {
+        use mimir_core::launch::{Launch, Launcher as _};
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        let _asked = silent(&socket);
+        let programs = crate::Programs::new(folder.path());
+        let launch = Launch {
+            words: vec!["true".into()],
+            directory: None,
+            environment: Vec::new(),
+            sandbox: contained(&socket),
+        };
+        let begun = Instant::now();
+        tokio::select! {
+            _ = programs.launch(launch) => panic!("it has an answer"),
+            () = tokio::time::sleep(Duration::from_millis(50)) => {}
+        }
+        assert!(begun.elapsed() < SLOW, "{:?}", begun.elapsed());
     }
 }

@@ -16,6 +16,7 @@ use bollard::query_parameters::{
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::future::join_all;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::timeout;
 
 use super::owner::{LABEL, Owner};
@@ -275,7 +276,14 @@ impl Drop for Engine {
             .unwrap_or_else(PoisonError::into_inner);
         if let Some((to_do, thread)) = cleaner.take() {
             drop(to_do);
-            let _ = thread.join();
+            let join = move || {
+                let _ = thread.join();
+            };
+            // Where others share this thread, they go on elsewhere.
+            match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+                Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(join),
+                _ => join(),
+            }
         }
     }
 }
@@ -409,5 +417,59 @@ mod tests {
             ..rootless
         };
         assert_eq!(podman.user(), own);
+    }
+
+    /// An engine that says what it is, and then answers nothing for three seconds.
+    fn hung(at: &Path) {
+        use std::io::{Read as _, Write as _};
+        let listener = std::os::unix::net::UnixListener::bind(at).unwrap();
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                let mut connection = connection.unwrap();
+                std::thread::spawn(move || {
+                    let mut bytes = [0; 8192];
+                    while let Ok(count @ 1..) = connection.read(&mut bytes) {
+                        let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                        if text.starts_with("DELETE") {
+                            std::thread::sleep(Duration::from_secs(3));
+                            break;
+                        }
+                        let said = r#"{"ApiVersion": "1.41"}"#;
+                        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json";
+                        let answer =
+                            format!("{head}\r\nContent-Length: {}\r\n\r\n{said}", said.len());
+                        connection.write_all(answer.as_bytes()).unwrap();
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn who_shares_a_thread_with_one_that_waits_for_a_removal_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        hung(&socket);
+        let shared = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (took, waited) = shared.block_on(async {
+            let engine = Engine::connect(&socket, FIRST).await.unwrap();
+            engine.discard("x".to_owned());
+            let begun = std::time::Instant::now();
+            let waits = tokio::spawn(async move { drop(engine) });
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let other = tokio::spawn(async { std::time::Instant::now() });
+            let took = other.await.unwrap().duration_since(begun);
+            waits.await.unwrap();
+            (took, begun.elapsed())
+        });
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert!(
+            waited > Duration::from_secs(2),
+            "nothing was waited for: {waited:?}"
+        );
     }
 }
