@@ -15,6 +15,7 @@ mod blueprint;
 mod engine;
 mod enter;
 mod handle;
+mod mounted;
 mod outside;
 mod owner;
 mod pool;
@@ -29,7 +30,7 @@ use mimir_core::config::SandboxSettings;
 use super::person::Person;
 use super::{Child, Fault, Network, Sandbox, Spec};
 use blueprint::Blueprint;
-use engine::{Engine, Facts, blocking};
+use engine::{Facts, blocking};
 use pool::Pool;
 
 const NAME: &str = "container";
@@ -46,7 +47,7 @@ pub struct ContainerSandbox {
     socket: Option<String>,
     image: Option<String>,
     /// What answers there, looked for once.
-    found: OnceLock<Result<Found, String>>,
+    found: Arc<OnceLock<Result<Found, String>>>,
 }
 
 /// An engine that answers, and the containers that wait in it.
@@ -61,23 +62,29 @@ impl ContainerSandbox {
         Self {
             socket: settings.socket.clone(),
             image: settings.image.clone(),
-            found: OnceLock::new(),
+            found: Arc::default(),
         }
     }
 
     fn found(&self) -> Result<&Found, Fault> {
-        let found = self.found.get_or_init(|| {
-            let engine = socket::find(self.socket.as_deref())?;
-            let home = std::env::home_dir().unwrap_or_default();
-            Ok(Found {
-                pool: Arc::new(Pool::new(engine)),
-                person: Person::of(&home),
-            })
-        });
+        let found = self.found.get_or_init(|| find(self.socket.as_deref()));
         found.as_ref().map_err(|why| Fault::Unavailable {
             sandbox: NAME,
             why: why.clone(),
         })
+    }
+
+    /// The same, while others go on: an engine may take its time.
+    async fn found_meanwhile(&self) -> Result<&Found, Fault> {
+        if self.found.get().is_none() {
+            let (socket, known) = (self.socket.clone(), Arc::clone(&self.found));
+            let looking = move || {
+                known.get_or_init(|| find(socket.as_deref()));
+            };
+            // That it failed is seen below.
+            let _ = tokio::task::spawn_blocking(looking).await;
+        }
+        self.found()
     }
 
     fn image(&self) -> Result<&str, Fault> {
@@ -86,10 +93,6 @@ impl ContainerSandbox {
             why: "no image is named; `sandbox: {mode: container, image: NAME}` in the settings names one"
                 .to_owned(),
         })
-    }
-
-    fn blueprint(&self, engine: &Engine, spec: &Spec) -> Result<Blueprint, Fault> {
-        Blueprint::new(self.image()?, &engine.facts, spec)
     }
 }
 
@@ -114,20 +117,25 @@ impl Sandbox for ContainerSandbox {
 
     fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {
         Box::pin(async move {
-            self.holds(spec)?;
-            let found = self.found()?;
-            let command = enter::Command::new(spec, &found.person)?;
-            let image = self.image()?.to_owned();
+            let found = self.found_meanwhile().await?;
             let engine = found.pool.engine();
-            let blueprint = self.blueprint(engine, spec)?;
-            // What is covered may be another when the next command comes, so it is looked up again for that.
-            let (facts, again) = (engine.facts.clone(), spec.clone());
-            let next = move || Blueprint::new(&image, &facts, &again).ok();
-            let covered = blueprint.covered();
-            let child = found.pool.run(blueprint, command, next).await?;
-            Ok(Child { covered, ..child })
+            self.holds(spec)?;
+            let command = enter::Command::new(spec, &found.person)?;
+            let (image, facts) = (self.image()?.to_owned(), engine.facts.clone());
+            let spec = spec.clone();
+            let plan = Arc::new(move || Blueprint::new(&image, &facts, &spec));
+            found.pool.run(plan, command).await
         })
     }
+}
+
+fn find(socket: Option<&str>) -> Result<Found, String> {
+    let engine = socket::find(socket)?;
+    let home = std::env::home_dir().unwrap_or_default();
+    Ok(Found {
+        pool: Arc::new(Pool::new(engine)),
+        person: Person::of(&home),
+    })
 }
 
 fn gives(facts: &Facts, image: &str) -> Vec<String> {

@@ -150,6 +150,9 @@ pub enum Fault {
         /// How far it came.
         stopped: Box<Stopped>,
     },
+    /// What a sandbox was to be made of was replaced while it was made.
+    #[error("the sandbox could not be made: `{0}` was replaced by another program meanwhile")]
+    Replaced(PathBuf),
     /// There are too many commands in the background.
     #[error(
         "{0} commands are running in the background, which is as many as a session may have; stop one first"
@@ -214,6 +217,7 @@ impl Fault {
             | Self::NoneNamed(_)
             | Self::ContainersAlone
             | Self::Uncovered { .. }
+            | Self::Replaced(_)
             | Self::BadImage { .. }
             | Self::Engine { .. } => Code::Unavailable,
             Self::Setup { .. } | Self::Io { .. } => Code::Internal,
@@ -245,6 +249,9 @@ impl Fault {
             Self::Uncovered { .. } => {
                 Some("run it again: what is there when a command starts is covered for it".into())
             }
+            Self::Replaced(_) => Some(
+                "run it again when nothing in the background moves that file or the folders that it is in".into(),
+            ),
             Self::BadImage { .. } => {
                 Some("`sandbox.image` in the settings names another one".into())
             }

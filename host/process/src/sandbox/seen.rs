@@ -3,6 +3,12 @@
 //! A mount is over what is there. If that is replaced by another program, as editors do when they save, the mount goes
 //! with the old file, and the new one is as open as all others.
 
+#[cfg(target_os = "linux")]
+use std::fs::File;
+#[cfg(unix)]
+use std::fs::Metadata;
+#[cfg(unix)]
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -20,14 +26,45 @@ impl Seen {
     /// What is there now; nothing if there is nothing.
     #[cfg(unix)]
     pub(crate) fn of(path: &Path) -> Option<Self> {
+        Some(Self::with(path, &path.metadata().ok()?))
+    }
+
+    /// What is there now, reached by a path that has no link in it.
+    #[cfg(target_os = "linux")]
+    pub(super) fn by_no_link(path: &Path) -> io::Result<Self> {
+        use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::NO_SYMLINKS;
+        let file = openat2(CWD, path, flags, Mode::empty(), resolve)?;
+        Ok(Self::with(path, &File::from(file).metadata()?))
+    }
+
+    /// What is there now, reached by a path that had no link in it a moment ago.
+    #[cfg(all(unix, not(target_os = "linux")))]
+    pub(super) fn by_no_link(path: &Path) -> io::Result<Self> {
+        if path.canonicalize()? != path {
+            return Err(io::Error::other("there is a link in its path"));
+        }
+        Ok(Self::with(path, &path.symlink_metadata()?))
+    }
+
+    #[cfg(unix)]
+    fn with(path: &Path, metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
 
-        let metadata = path.metadata().ok()?;
-        Some(Self {
+        Self {
             path: path.to_owned(),
             number: (metadata.dev(), metadata.ino()),
             born: metadata.created().ok(),
-        })
+        }
+    }
+
+    /// Whether it is what this file is, wherever that was found.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_in(&self, file: &File) -> io::Result<bool> {
+        let other = Self::with(&self.path, &file.metadata()?);
+        Ok(other == *self)
     }
 
     /// No sandbox of other systems covers anything.

@@ -99,7 +99,7 @@ impl Found<'_> {
     fn keep_empty(&self, path: &str) {
         if self.writes && self.rules.check(path).against_writing().is_some() {
             // It is there in nearly every case. Where it cannot be made, the command cannot make it either.
-            let _ = fs::create_dir(self.workspace.join(path));
+            let _ = make(&self.workspace.join(path));
         }
     }
 
@@ -207,6 +207,24 @@ impl Found<'_> {
     }
 }
 
+/// Makes a folder in one that no link leads to: a command that runs already can have put one in the way by now.
+#[cfg(target_os = "linux")]
+fn make(path: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2};
+
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let above = openat2(CWD, above, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    Ok(mkdirat(above, name, Mode::from_raw_mode(0o777))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn make(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)
+}
+
 /// Folders of which rules name single entries.
 fn named_by_rules(folder: &std::ffi::OsStr) -> bool {
     [".git", ".vscode", ".config", ".docker", ".kube", ".mimir"]
@@ -295,5 +313,18 @@ mod tests {
             ("secrets.txt".into(), Cover::Nothing { folder: false })
         );
         assert_eq!(covers.len(), 2, "{covers:?}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn nothing_is_made_where_a_link_leads_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        fs::create_dir(real.join("home")).unwrap();
+        std::os::unix::fs::symlink("home", real.join("link")).unwrap();
+        assert!(make(&real.join("link/hooks")).is_err());
+        assert!(!real.join("home/hooks").exists());
+        make(&real.join("home/hooks")).unwrap();
+        assert!(real.join("home/hooks").is_dir());
     }
 }

@@ -10,5 +10,6 @@ mod hungry;
 mod kit;
 mod lingering;
 mod ordinary;
+mod swapped;
 mod walls;
 mod warm;

@@ -2,7 +2,8 @@
 //!
 //! A mount is of what is there when it is made, and over what is there. If that is replaced later, as editors do when
 //! they save, the mount is of what was there before, or is gone. So what every mount is of, and over, is kept with it,
-//! and a container that waits is used only if nothing of that is another by now.
+//! and a container that waits is used only if nothing of that is another by now. Whether the engine has mounted just that
+//! is looked at before a command enters (see `mounted.rs`).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use bollard::models::{
 use rustix::process::Resource;
 
 use super::engine::Facts;
+use super::mounted::Mounted;
 use super::owner::{LABEL, Owner};
 use super::{HOME, NAME, TEMP, text};
 use crate::sandbox::shield::{Cover, covers};
@@ -51,23 +53,24 @@ const IMAGE: [&str; 7] = ["/bin", "/lib", "/lib64", "/opt", "/sbin", "/usr", "/v
 pub(super) struct Blueprint {
     pub(super) body: ContainerCreateBody,
     /// What its mounts are of, and over.
-    seen: Vec<Seen>,
-    /// Where the workspace is, below which are the covers.
+    mounted: Vec<Mounted>,
     workspace: PathBuf,
 }
 
 impl Blueprint {
     pub(super) fn new(image: &str, facts: &Facts, spec: &Spec) -> Result<Self, Fault> {
         let mounts = mounts(spec)?;
-        // What is covered is where the cover is, whatever that is of.
-        let covered = mounts.iter().filter_map(|mount| mount.target.as_deref());
-        let covered = covered.filter(|at| Path::new(at).starts_with(&spec.workspace));
-        let sources = mounts.iter().filter_map(|mount| mount.source.as_deref());
-        let seen = sources
-            .chain(covered)
-            .map(Path::new)
-            .filter_map(Seen::of)
-            .collect();
+        let parts = spec.parts();
+        let mounted = mounts.iter().map(|mount| {
+            let at = Path::new(mount.target.as_deref().unwrap_or_default());
+            let of = mount.source.as_deref().map(Path::new);
+            let over = |(part, _): &(PathBuf, bool)| at != part && at.starts_with(part);
+            // A folder from elsewhere may be where nothing is.
+            let covers = parts.iter().any(over) && spec.mounts.iter().all(|mount| mount.at != at);
+            let writable = mount.read_only == Some(false);
+            Mounted::new(at, of, covers, writable)
+        });
+        let mounted = mounted.collect::<Result<_, _>>()?;
         let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect());
         let body = ContainerCreateBody {
             image: Some(image.to_owned()),
@@ -91,20 +94,32 @@ impl Blueprint {
         };
         Ok(Self {
             body,
-            seen,
+            mounted,
             workspace: spec.workspace.clone(),
         })
     }
 
-    /// What is covered in the workspace, and what it is made of.
+    pub(super) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// What it is to have mounted.
+    pub(super) fn mounted(&self) -> &[Mounted] {
+        &self.mounted
+    }
+
+    /// What is covered in the workspace.
     pub(super) fn covered(&self) -> Vec<Seen> {
-        let below = |seen: &&Seen| seen.path().starts_with(&self.workspace);
-        self.seen.iter().filter(below).cloned().collect()
+        let covered = self.mounted.iter().filter_map(Mounted::covers);
+        covered.cloned().collect()
     }
 
     /// Whether it can be told if what its mounts are of and over is still there.
     pub(super) fn keeps(&self) -> bool {
-        self.seen.iter().all(Seen::is_sure)
+        self.mounted
+            .iter()
+            .flat_map(Mounted::seen)
+            .all(Seen::is_sure)
     }
 }
 

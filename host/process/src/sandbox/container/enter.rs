@@ -11,8 +11,10 @@ use mimir_core::text::prefix;
 use std::pin::Pin;
 use tokio::io::AsyncWrite;
 
+use super::blueprint::Blueprint;
 use super::engine::{Engine, fault, status};
 use super::handle;
+use super::mounted;
 use super::pool::Container;
 use super::{HOME, TEMP, text};
 use crate::sandbox::environment::{add, usual};
@@ -74,8 +76,13 @@ impl Command {
         })
     }
 
-    /// Tells the engine what is to run. That fails if the container is gone.
-    pub(super) async fn prepare(&self, container: Container) -> Result<Prepared, Fault> {
+    /// Tells the engine what is to run. That fails if the container is gone, or is not what it was to be.
+    pub(super) async fn prepare(
+        &self,
+        container: Container,
+        blueprint: &Blueprint,
+    ) -> Result<Prepared, Fault> {
+        compare(&container, blueprint).await?;
         let yes = Some(true);
         let options = CreateExecOptions {
             attach_stdin: yes,
@@ -97,6 +104,33 @@ impl Command {
             Err(error) if matches!(status(&error), Some(404 | 409)) => Err(ended(&container).await),
             Err(error) => Err(fault("to enter a container")(error)),
         }
+    }
+}
+
+/// Looks at what a container has mounted, from outside.
+async fn compare(container: &Container, blueprint: &Blueprint) -> Result<(), Fault> {
+    let process = process(container).await?;
+    let compared = mounted::compare(process, blueprint.workspace(), blueprint.mounted()).await;
+    if compared.is_err() {
+        // One that has ended is no longer to be seen.
+        self::process(container).await?;
+    }
+    compared
+}
+
+/// The first process of a container that runs.
+async fn process(container: &Container) -> Result<i32, Fault> {
+    let docker = &container.engine.docker;
+    let found = match docker.inspect_container(&container.id, None).await {
+        Ok(found) => found,
+        Err(error) if status(&error) == Some(404) => return Err(ended(container).await),
+        Err(error) => return Err(fault("to say whether a container runs")(error)),
+    };
+    let state = found.state.filter(|state| state.running != Some(false));
+    let process = state.and_then(|state| i32::try_from(state.pid?).ok());
+    match process.filter(|process| *process > 0) {
+        Some(process) => Ok(process),
+        None => Err(ended(container).await),
     }
 }
 

@@ -18,8 +18,8 @@ use tokio::sync::OnceCell;
 
 use super::blueprint::Blueprint;
 use super::engine::{Engine, fault, status};
-use super::enter::Command;
-use crate::sandbox::{Child, Fault};
+use super::enter::{Command, Prepared};
+use crate::sandbox::{Child, Fault, Seen};
 
 /// How long one waits before it is let go. An agent that has not run anything for so long thinks about something else.
 const IDLE: Duration = Duration::from_secs(300);
@@ -29,6 +29,13 @@ const SWEEP: Duration = Duration::from_secs(5);
 
 /// Commands after which it is worth while to make a container before it is asked for.
 const ENOUGH: u32 = 2;
+
+/// How often a container is made for a command where something of what it has is replaced meanwhile.
+const TRIES: u32 = 3;
+
+/// What a container for a command is to be like now. What is covered may be another when the next command comes, so it
+/// is looked up again for that.
+pub(super) type Plan = Arc<dyn Fn() -> Result<Blueprint, Fault> + Send + Sync>;
 
 /// A container that runs, and in which nothing does but what waits. Dropping it removes it with all that is in it.
 pub(super) struct Container {
@@ -141,33 +148,56 @@ impl Pool {
         &self.engine
     }
 
-    /// Runs a command in a container like this. `next` says what the one after it is to be like, when this has ended.
+    /// Runs a command in a container as `plan` says. It says the same of the one for the next command, when this has
+    /// ended.
     pub(super) async fn run(
         self: &Arc<Self>,
-        blueprint: Blueprint,
+        plan: Plan,
         command: Command,
-        next: impl FnOnce() -> Option<Blueprint> + Send + 'static,
     ) -> Result<Child, Fault> {
         let sweep = || async {
             let _ = tokio::time::timeout(SWEEP, self.engine.sweep()).await;
         };
         self.swept.get_or_init(sweep).await;
         let count = self.begun.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let mut tries = 0;
+        let (prepared, covered) = loop {
+            tries += 1;
+            match self.prepare(&plan, &command).await {
+                // Something that moves files may be done with it by now.
+                Err(Fault::Replaced(path)) if tries < TRIES => {
+                    tracing::debug!(path = %path.display(), "another container is made");
+                }
+                prepared => break prepared?,
+            }
+        };
         let pool = Arc::downgrade(self);
         let after = move || {
             if count >= ENOUGH {
-                tokio::spawn(refill(pool, next));
+                tokio::spawn(refill(pool, plan));
             }
         };
+        let child = prepared.begin(after).await?;
+        Ok(Child { covered, ..child })
+    }
+
+    /// A command at the door of a container, and what is covered there.
+    async fn prepare(
+        &self,
+        plan: &Plan,
+        command: &Command,
+    ) -> Result<(Prepared, Vec<Seen>), Fault> {
+        let blueprint = draw(plan).await?;
+        let covered = blueprint.covered();
         if let Some(container) = self.take(&blueprint) {
-            match command.prepare(container).await {
-                Ok(prepared) => return prepared.begin(after).await,
+            match command.prepare(container, &blueprint).await {
+                Ok(prepared) => return Ok((prepared, covered)),
                 // It is gone, as when the engine was started again meanwhile. A new one says if there is more to it.
                 Err(fault) => tracing::debug!(%fault, "a container that waited is of no use"),
             }
         }
-        let container = Container::make(Arc::clone(&self.engine), blueprint).await?;
-        command.prepare(container).await?.begin(after).await
+        let container = Container::make(Arc::clone(&self.engine), blueprint.clone()).await?;
+        Ok((command.prepare(container, &blueprint).await?, covered))
     }
 
     /// The one that waits, if it is like this. If not, it is of no use to anybody.
@@ -181,9 +211,19 @@ impl Pool {
     }
 }
 
+/// Looks through the workspace, while others go on.
+async fn draw(plan: &Plan) -> Result<Blueprint, Fault> {
+    let plan = Arc::clone(plan);
+    let drawn = tokio::task::spawn_blocking(move || plan()).await;
+    drawn.map_err(|error| Fault::Io {
+        doing: "the workspace could not be looked through",
+        error: error.into(),
+    })?
+}
+
 /// Makes the container for the next command, unless one waits already.
-async fn refill(pool: Weak<Pool>, next: impl FnOnce() -> Option<Blueprint> + Send + 'static) {
-    let Ok(Some(blueprint)) = tokio::task::spawn_blocking(next).await else {
+async fn refill(pool: Weak<Pool>, plan: Plan) {
+    let Ok(blueprint) = draw(&plan).await else {
         return;
     };
     let Some(strong) = pool.upgrade() else {

@@ -1,0 +1,173 @@
+//! What is to be mounted is replaced between the time when it is looked up by us and when the engine looks it up.
+//!
+//! A command in the background does that by trying often. Here it is done at the right moment: by a relay to the engine.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mimir_process::sandbox::Fault;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+use crate::kit::{IMAGE, World, run_in, socket, with};
+
+/// Prints what is in the folder, tries to change that, and prints what is mounted.
+const LOOK: &str =
+    "cat d/.docker/* d/.ssh/*; echo x > d/.docker/made; cat /proc/self/mountinfo; echo end";
+
+/// A workspace of which `d` is swapped, and a home beside it that has the same names.
+fn world() -> World {
+    let world = World::new()
+        .with("d/.docker/config.json", "{}")
+        .with("d/.ssh/id_rsa", "KEY")
+        .with("../victim/.docker/config.json", "SECRET")
+        .with("../victim/.ssh/id_rsa", "SECRET");
+    assert!(world.beside().join("victim/.docker").is_dir());
+    world
+}
+
+/// Passes on what is said to the engine. While it starts a container, `d` is a link to the home, or another folder where
+/// `link` says so; as often as `times` says.
+fn relay(
+    at: &Path,
+    world: &World,
+    times: &Arc<AtomicUsize>,
+    link: bool,
+) -> tokio::task::JoinHandle<()> {
+    let listener = UnixListener::bind(at).unwrap();
+    let (work, home) = (world.path(), world.beside().join("victim"));
+    let times = Arc::clone(times);
+    tokio::spawn(async move {
+        let mut all = JoinSet::new();
+        while let Ok((one, _)) = listener.accept().await {
+            let (work, home, times) = (work.clone(), home.clone(), Arc::clone(&times));
+            all.spawn(async move {
+                let other = UnixStream::connect(socket()).await.unwrap();
+                let ((mut asked, mut answers), (mut answered, mut engine)) =
+                    (one.into_split(), other.into_split());
+                let back = Arc::new(tokio::sync::Mutex::new(false));
+                let mut bytes = vec![0; 64 * 1024];
+                let swapped = Arc::clone(&back);
+                let (swap, undo) = (work.clone(), work);
+                let ask = async move {
+                    while let Ok(count @ 1..) = asked.read(&mut bytes).await {
+                        let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                        let first = text.lines().next().unwrap_or_default();
+                        let starts = first.contains("/containers/") && first.contains("/start");
+                        let left = |left: usize| left.checked_sub(1);
+                        let now = starts
+                            && times
+                                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
+                                .is_ok();
+                        let mut turn = swapped.lock().await;
+                        if now {
+                            *turn = true;
+                            std::fs::rename(swap.join("d"), swap.join("away")).unwrap();
+                            match link {
+                                true => std::os::unix::fs::symlink(&home, swap.join("d")).unwrap(),
+                                false => {
+                                    std::fs::create_dir_all(swap.join("d/.docker")).unwrap();
+                                    std::fs::create_dir_all(swap.join("d/.ssh")).unwrap();
+                                    std::fs::write(swap.join("d/.docker/config.json"), "").unwrap();
+                                }
+                            }
+                        }
+                        if engine.write_all(&bytes[..count]).await.is_err() {
+                            break;
+                        }
+                    }
+                    let _ = engine.shutdown().await;
+                };
+                let tell = async move {
+                    let mut bytes = vec![0; 64 * 1024];
+                    while let Ok(count @ 1..) = answered.read(&mut bytes).await {
+                        let mut turn = back.lock().await;
+                        if std::mem::take(&mut *turn) {
+                            match link {
+                                true => std::fs::remove_file(undo.join("d")).unwrap(),
+                                false => std::fs::remove_dir_all(undo.join("d")).unwrap(),
+                            }
+                            std::fs::rename(undo.join("away"), undo.join("d")).unwrap();
+                        }
+                        drop(turn);
+                        if answers.write_all(&bytes[..count]).await.is_err() {
+                            break;
+                        }
+                    }
+                    let _ = copy(&mut answered, &mut answers).await;
+                    let _ = answers.shutdown().await;
+                };
+                tokio::join!(ask, tell);
+            });
+        }
+    })
+}
+
+/// That a command sees its own folders, covered, and nothing of the home.
+fn is_clean(out: &str) {
+    assert!(out.ends_with("end\n"), "{out}");
+    for word in ["SECRET", "KEY", "victim", "away"] {
+        assert!(!out.contains(word), "{word}: {out}");
+    }
+}
+
+async fn runs_clean_after(link: bool, before: usize, swaps: usize) -> Result<(), Fault> {
+    let world = world();
+    let at = world.beside().join("relay.sock");
+    let times = Arc::new(AtomicUsize::new(0));
+    let relay = relay(&at, &world, &times, link);
+    let sandbox = with(IMAGE, Some(&at));
+    for _ in 0..before {
+        run_in(&sandbox, &world.script("true")).await.unwrap();
+    }
+    times.store(swaps, Ordering::SeqCst);
+    if before > 0 {
+        // The one that waits is made now, and has begun a second later.
+        for _ in 0..500 {
+            if times.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(times.load(Ordering::SeqCst), 0, "none is made");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let ended = run_in(&sandbox, &world.script(LOOK)).await;
+    let made = world.beside().join("victim/.docker/made");
+    assert!(!made.exists(), "a command has written to the home");
+    let left = times.load(Ordering::SeqCst);
+    assert_eq!(left, 0, "not swapped: {ended:?}");
+    if let Ok(finished) = &ended {
+        is_clean(&String::from_utf8_lossy(&finished.stdout.bytes));
+    }
+    drop(sandbox);
+    relay.abort();
+    ended.map(|_| ())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a container engine"]
+async fn a_folder_that_becomes_a_link_to_the_home_is_never_entered() {
+    // Once: another container is made. Always: the command is refused.
+    runs_clean_after(true, 0, 1).await.unwrap();
+    let fault = runs_clean_after(true, 0, 3).await.unwrap_err();
+    assert!(matches!(fault, Fault::Replaced(_)), "{fault}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a container engine"]
+async fn nor_is_a_container_that_waits_and_was_made_so() {
+    // The second command is the one after which a container waits.
+    runs_clean_after(true, 2, 1).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a container engine"]
+async fn covers_over_another_folder_are_none() {
+    runs_clean_after(false, 0, 1).await.unwrap();
+    let fault = runs_clean_after(false, 0, 3).await.unwrap_err();
+    assert!(matches!(fault, Fault::Replaced(_)), "{fault}");
+}
