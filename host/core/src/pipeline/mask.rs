@@ -130,13 +130,18 @@ impl Client for Masked {
     }
 }
 
-/// Masks a result; how many marks were written. Bytes of pictures and sounds stay as they are; of a file's bytes only
-/// known values are masked.
+/// Masks a result; how many marks were written. Of bytes, whatever they are, only known values are masked: a picture
+/// that holds one is none any more, and was a way to hand it out.
 pub(super) fn output(redactor: &Redactor, output: &mut Output) -> u32 {
     let mut marks = 0_u32;
     for part in &mut output.content {
-        if let Content::File { data, .. } = part {
-            marks = marks.saturating_add(redactor.bytes(data));
+        match part {
+            Content::File { data, .. }
+            | Content::Image { data, .. }
+            | Content::Audio { data, .. } => {
+                marks = marks.saturating_add(redactor.bytes(data));
+            }
+            Content::Text { .. } => {}
         }
     }
     let texts = output.content.iter_mut().filter_map(|part| match part {
@@ -150,4 +155,35 @@ pub(super) fn output(redactor: &Redactor, output: &mut Output) -> u32 {
 /// Masks the words of a failure; how many marks were written.
 pub(super) fn error(redactor: &Redactor, error: &mut ToolError) -> u32 {
     redactor.parts_and_value([&mut error.message], error.details.as_mut())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_and_sounds_hand_out_no_value() {
+        let redactor = Redactor::new().with_values([("HOARD", "my-own-hoard-of-gold")]);
+        let data = b"\x89PNG my-own-hoard-of-gold".to_vec();
+        let mime_type = "image/png".to_owned();
+        let content = vec![
+            Content::Image {
+                data: data.clone(),
+                mime_type: mime_type.clone(),
+            },
+            Content::Audio { data, mime_type },
+        ];
+        let mut masked = Output {
+            content,
+            structured: None,
+            exit_code: None,
+        };
+        assert_eq!(output(&redactor, &mut masked), 2);
+        for part in masked.content {
+            let (Content::Image { data, .. } | Content::Audio { data, .. }) = part else {
+                panic!("{part:?}")
+            };
+            assert_eq!(data, b"\x89PNG [REDACTED:secret:HOARD]");
+        }
+    }
 }
