@@ -47,6 +47,6 @@ pub use outcome::{Content, Label, Outcome, Receipt};
 pub use pipeline::{Approved, Pipeline};
 pub use policy::Policy;
 pub use redact::Redactor;
-pub use registry::{Quarantined, Registry};
+pub use registry::{Quarantined, Registry, Reserved};
 pub use schema::Schema;
 pub use tool::{Definition, Group, Hints, Origin, Risk, Source, Tool, ToolName};

@@ -7,7 +7,11 @@ use serde::Serialize;
 
 use crate::error::{Code, ToolError};
 use crate::names::did_you_mean;
-use crate::tool::Tool;
+use crate::tool::{Source, Tool, Trust};
+
+mod reserved;
+
+pub use reserved::Reserved;
 
 /// A file, or one of its tools, that is left out, and why. The rest goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,14 +34,22 @@ pub struct Registry {
 
 impl Registry {
     /// Takes tools in order of precedence: a later tool whose name or alias is taken is left out,
-    /// and the reason names both sources.
+    /// and the reason names both sources. Where one of them is a server's, none of them is before the other: what
+    /// rules say of that name was said of one, and nobody knows which.
     pub fn new(tools: impl IntoIterator<Item = Tool>, quarantined: Vec<Quarantined>) -> Self {
         let mut registry = Self {
             quarantined,
             ..Self::default()
         };
+        let tools: Vec<Tool> = tools.into_iter().collect();
+        let contested = contested(&tools);
         for tool in tools {
-            registry.add(tool);
+            match contested.get(tool.name().as_str()) {
+                Some(holder) if holder.as_deref() != Some(&*tool.origin.location) => {
+                    registry.leave_out(&tool, holder.as_deref());
+                }
+                _ => registry.add(tool),
+            }
         }
         registry.tools.sort_by(|a, b| a.name().cmp(b.name()));
         registry.names.clear();
@@ -51,6 +63,25 @@ impl Registry {
             }
         }
         registry
+    }
+
+    /// Leaves a tool out whose name another source has too; `holder` is the one that a person has granted.
+    fn leave_out(&mut self, tool: &Tool, holder: Option<&str>) {
+        let name = tool.name();
+        let reason = match holder {
+            Some(holder) => format!(
+                "the name `{name}` belongs to {holder}, which was granted; rename the tool, or give the server another `prefix`"
+            ),
+            None => format!(
+                "more than one source has a tool `{name}`, and none of them was granted: none counts; remove one, or give \
+                 the server another `prefix`"
+            ),
+        };
+        self.quarantined.push(Quarantined {
+            location: format!("{} ({name})", tool.origin.location),
+            code: Code::AlreadyExists,
+            reason,
+        });
     }
 
     fn add(&mut self, tool: Tool) {
@@ -112,6 +143,32 @@ impl Registry {
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
     }
+}
+
+/// The names that a server and another source have, each with the source that it belongs to: the only one that a
+/// person has granted. What comes with mimir is not contested.
+fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
+    let mut by_name: HashMap<&str, Vec<&Tool>> = HashMap::new();
+    for tool in tools {
+        by_name.entry(tool.name().as_str()).or_default().push(tool);
+    }
+    let contested = by_name.into_iter().filter_map(|(name, tools)| {
+        let first = tools.first()?;
+        let several = tools
+            .iter()
+            .any(|tool| tool.origin.location != first.origin.location);
+        let has = |source: Source| tools.iter().any(|tool| tool.source == source);
+        if !several || !has(Source::Mcp) || has(Source::BuiltIn) {
+            return None;
+        }
+        let mut granted = tools.iter().filter(|tool| tool.trust == Trust::Trusted);
+        let holder = match (granted.next(), granted.next()) {
+            (Some(one), None) => Some(one.origin.location.clone()),
+            _ => None,
+        };
+        Some((name.to_owned(), holder))
+    });
+    contested.collect()
 }
 
 #[cfg(test)]

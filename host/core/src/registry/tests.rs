@@ -45,3 +45,69 @@ fn an_unknown_name_finds_its_neighbours() {
     assert_eq!(error.code, Code::NotFound);
     assert!(error.message.contains("`read_file`"), "{error}");
 }
+
+fn from(location: &str, source: Source, name: &str) -> Tool {
+    let mut tool = tool(name);
+    Arc::make_mut(&mut tool.origin).location = location.into();
+    tool.source = source;
+    tool.trust = Trust::Untrusted;
+    tool
+}
+
+#[test]
+fn of_two_sources_with_a_name_of_a_server_none_counts_that_nobody_granted() {
+    let script = || from("mcp_x_go.yml", Source::Custom, "mcp_x_go");
+    let server = || from("mcp:x", Source::Mcp, "mcp_x_go");
+    let registry = Registry::new([script(), server()], vec![]);
+    assert!(registry.get("mcp_x_go").is_none(), "{registry:?}");
+    assert_eq!(registry.quarantined().len(), 2);
+    let mut granted = server();
+    granted.trust = Trust::Trusted;
+    let registry = Registry::new([script(), granted.clone()], vec![]);
+    let found = registry.get("mcp_x_go").unwrap();
+    assert_eq!(found.origin.location, "mcp:x");
+    let mut both = script();
+    both.trust = Trust::Trusted;
+    let registry = Registry::new([both, granted], vec![]);
+    assert!(registry.get("mcp_x_go").is_none(), "{registry:?}");
+    // `a` with `b_c` and `a_b` with `c`.
+    let one = from("mcp:a", Source::Mcp, "mcp_a_b_c");
+    let two = from("mcp:a_b", Source::Mcp, "mcp_a_b_c");
+    assert!(Registry::new([one, two], vec![]).tools().is_empty());
+}
+
+#[test]
+fn names_of_a_server_are_kept_for_it_whether_it_is_there_or_not() {
+    let pair = |server: &str, prefix: &str| (server.to_owned(), prefix.to_owned());
+    let reserved = Reserved::new([
+        pair("mcp:a", "mcp_a_"),
+        pair("mcp:a_b", "mcp_a_b_"),
+        pair("mcp:f-s", "mcp_f_s_"),
+        pair("mcp:f_s", "mcp_f_s_"),
+        pair("mcp:bare", ""),
+    ]);
+    let mut granted = from("mcp:f-s", Source::Mcp, "mcp_f_s_go");
+    granted.trust = Trust::Trusted;
+    let mut script = from("x.yml", Source::Custom, "mcp_a_go");
+    script.trust = Trust::Trusted;
+    let mut tools = vec![
+        script,
+        from("mcp:a", Source::Mcp, "mcp_a_go"),
+        from("mcp:a", Source::Mcp, "mcp_a_b_c"),
+        from("mcp:a_b", Source::Mcp, "mcp_a_b_d"),
+        from("mcp:f_s", Source::Mcp, "mcp_f_s_stay"),
+        from("mcp:bare", Source::Mcp, "go"),
+        from("y.yml", Source::Custom, "mine"),
+        granted,
+    ];
+    let mut quarantined = Vec::new();
+    reserved.keep(&mut tools, &mut quarantined);
+    let left: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
+    assert_eq!(
+        left,
+        ["mcp_a_go", "mcp_a_b_d", "go", "mine", "mcp_f_s_go"],
+        "{quarantined:?}"
+    );
+    assert_eq!(quarantined.len(), 3);
+    assert!(quarantined[0].location.contains("x.yml"));
+}
