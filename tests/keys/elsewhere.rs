@@ -28,6 +28,11 @@ const SHOWN: &[(&str, &str, &str)] = &[
         "a_server_gets_what_the_settings_say",
     ),
     (
+        "mcp.servers.*.workspaceCode",
+        "host/cli/tests/mcp.rs",
+        "a_server_that_is_trusted_runs_nothing_that_a_model_wrote",
+    ),
+    (
         "mcp.servers.*.sandbox",
         "host/mcp/tests/behind/life.rs",
         "a_server_gets_what_the_settings_say",

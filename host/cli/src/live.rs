@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mimir_core::pipeline::World;
-use mimir_core::{Policy, Registry, ToolError};
+use mimir_core::{Policy, ToolError};
 use mimir_script::Scripts;
 use mimir_wasm::{Loaded, Toolbox, WasmHost};
 
@@ -81,8 +81,7 @@ impl Live {
         let found = self.setup.servers.all().known();
         tools.extend(found.tools);
         quarantined.extend(found.quarantined);
-        self.setup.grant(&mut tools);
-        let registry = Registry::new(tools, quarantined);
+        let registry = self.setup.join(tools, quarantined);
         self.setup.joined(self.policy.clone(), registry)
     }
 

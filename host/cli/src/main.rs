@@ -60,6 +60,8 @@ fn run(invocation: Invocation) -> Result<Exit, Failure> {
     };
     let runtime = builder.enable_all().build()?;
     let result = runtime.block_on(commands::run(invocation));
+    // Other people's servers end before we do, with all that they started.
+    runtime.block_on(mimir_mcp::client::leave());
     // Nobody waits for a compiler or an unanswered question after the result is there.
     runtime.shutdown_background();
     result

@@ -21,8 +21,11 @@ use crate::workspace::Workspace;
 /// A server may take a day over an answer, or send events for as long: calls have limits of their own.
 const LONG: Duration = Duration::from_secs(86_400);
 
-/// What one answer may carry: the result of a call, and a third more as base64.
+/// What one answer may carry, in all its events.
 const BODY: u64 = 24 << 20;
+
+/// Bytes of what one server said that are kept: all that is read of it, and what JSON adds to that.
+const KEPT_MOST: usize = 12 << 20;
 
 /// The servers of one workspace.
 pub struct OwnServers {
@@ -38,8 +41,13 @@ impl OwnServers {
         let root = workspace.root().to_owned();
         let vault = UserVault::new(Secrets::new(places), settings.config.secrets.clone());
         let folder = places.cache.as_ref().map(|cache| cache.join("mcp"));
+        // Nobody but mimir writes there, and a model does not reach it.
+        let empty = match &places.cache {
+            Some(cache) => cache.join("mcp").join("started"),
+            None => std::env::temp_dir().join(format!("mimir-{}", std::process::id())),
+        };
         let servers = Servers::new(Deps {
-            launcher: Arc::new(Programs::new(&root)),
+            launcher: Arc::new(Programs::new(&root, empty)),
             vault: Arc::new(vault),
             store: Arc::new(Kept { folder }),
             root: Arc::from(root.as_path()),
@@ -139,7 +147,7 @@ impl Store for Kept {
     fn read(&self, key: &str) -> Option<String> {
         let path = self.folder.as_ref()?.join(format!("{key}.json"));
         match private::read(&path, Closed::Writing) {
-            Ok(text) => text,
+            Ok(text) => text.filter(|text| text.len() <= KEPT_MOST),
             Err(error) => {
                 tracing::debug!(%error, "what a server said is not read");
                 None
@@ -149,6 +157,10 @@ impl Store for Kept {
 
     fn write(&self, key: &str, text: &str) {
         let Some(folder) = &self.folder else { return };
+        if text.len() > KEPT_MOST {
+            tracing::debug!("what a server said is too long to be kept");
+            return;
+        }
         let path = folder.join(format!("{key}.json"));
         let written = private::private_folder(folder)
             .and_then(|()| private::replace(&path, text.as_bytes(), Readers::Owner));

@@ -10,7 +10,7 @@ use mimir_core::audit::{AuditSink as _, Event, FileAudit, Kind};
 use mimir_core::grants;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::tool::{Source, Trust};
-use mimir_core::{Approver, Clock, Code, Pipeline, Policy, Registry, Tool, ToolError};
+use mimir_core::{Approver, Clock, Code, Pipeline, Policy, Quarantined, Registry, Tool, ToolError};
 use mimir_mcp::client::Found;
 use mimir_process::Commands;
 use mimir_script::{Engines, Scripts};
@@ -98,8 +98,16 @@ impl Setup {
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
         self.scripts(host).join(&mut loaded);
         add(&mut loaded, self.servers.all().load().await);
-        self.grant(&mut loaded.tools);
-        Registry::new(loaded.tools, loaded.quarantined)
+        self.join(loaded.tools, loaded.quarantined)
+    }
+
+    /// The tools of all sources as one set: with what was granted to them, and without those that have names which are
+    /// kept for others.
+    pub fn join(&self, mut tools: Vec<Tool>, mut quarantined: Vec<Quarantined>) -> Registry {
+        self.grant(&mut tools);
+        let reserved = self.servers.all().reserved();
+        reserved.keep(&mut tools, &mut quarantined);
+        Registry::new(tools, quarantined)
     }
 
     /// The tools that a call of this name needs, and whether they are all. One of the binary needs no other: what was
@@ -119,11 +127,7 @@ impl Setup {
         let theirs = |tool: &Tool| tool.source == Source::Mcp && tool.name().as_str() == name;
         let there = |tool: &Tool| own(tool) || theirs(tool);
         if known.unseen == 0 || known.tools.iter().any(there) {
-            self.grant(&mut known.tools);
-            return (
-                Registry::new(known.tools, known.quarantined),
-                known.unseen == 0,
-            );
+            return (self.join(known.tools, known.quarantined), known.unseen == 0);
         }
         (self.registry().await, true)
     }

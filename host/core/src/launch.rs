@@ -13,8 +13,12 @@ use crate::error::{Code, ToolError};
 pub struct Launch {
     /// The program and its arguments. No shell is involved.
     pub words: Vec<String>,
-    /// Where, from the workspace root; the root itself where none is named.
+    /// Where, from the workspace root; an empty folder that nobody else writes to where none is named.
     pub directory: Option<String>,
+    /// Whether it may run what lies in the workspace although it is in no sandbox, or has secrets.
+    pub workspace_code: bool,
+    /// Whether there are secrets among its variables.
+    pub secrets: bool,
     /// Variables beside the few that every command gets.
     pub environment: Vec<(String, String)>,
     /// The sandbox that it runs in.

@@ -33,6 +33,7 @@ pub use desk::Gates;
 pub(crate) use ears::Updated;
 pub(crate) use library::Library;
 pub(crate) use lookup::Place;
+pub use program::leave;
 pub(crate) use readers::whole;
 pub use server::{Clients, Deps};
 pub use servers::{Found, Servers, Tried};

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
 use mimir_core::command::{Command, Place, Program};
+use mimir_core::config::SandboxMode;
 use mimir_core::launch::{Hold, Launch, Launched, Launcher};
 use mimir_core::{Code, ToolError};
 
+use crate::ground::{Empty, leads_into};
 use crate::run::guard::{Breach, Guard, Made};
 use crate::runner::Ready;
-use crate::sandbox::{Fault, Handle};
+use crate::sandbox::{Fault, Handle, Mount};
 
 /// How often what may not be made is looked for. A program that goes on for hours is looked at less often than a
 /// command.
@@ -21,27 +23,51 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Starts programs in the sandbox that each asks for.
 pub struct Programs {
     workspace: PathBuf,
+    /// Where those start that are to start nowhere in particular, each in an empty folder.
+    empty: PathBuf,
 }
 
 impl Programs {
-    /// For programs that work in this folder.
-    pub fn new(workspace: impl Into<PathBuf>) -> Self {
+    /// For programs that see this folder. Those that name no folder in it start in an empty one below `empty`, where
+    /// nothing lies that they could take for a part of themselves.
+    pub fn new(workspace: impl Into<PathBuf>, empty: impl Into<PathBuf>) -> Self {
         Self {
             workspace: workspace.into(),
+            empty: empty.into(),
         }
     }
 
     async fn start(&self, launch: Launch) -> Result<Launched, Fault> {
-        let ready = Ready::choose(&self.workspace, launch.sandbox).await?;
-        let spec = ready.of_command(&Command {
-            program: Program::Vector(launch.words),
-            directory: launch.directory,
-            environment: launch.environment,
+        let open = launch.secrets || launch.sandbox.mode == Some(SandboxMode::None);
+        let ready = Ready::choose(&self.workspace, launch.sandbox.clone()).await?;
+        let mut spec = ready.of_command(&Command {
+            program: Program::Vector(launch.words.clone()),
+            directory: launch.directory.clone(),
+            environment: launch.environment.clone(),
             stdin: Vec::new(),
             timeout: None,
             place: Place::Usual,
         })?;
         let sandbox = ready.sandbox();
+        let empty = match launch.directory {
+            Some(_) => None,
+            None => Some(Empty::below(&self.empty, &spec.workspace)?),
+        };
+        if let Some(empty) = &empty {
+            spec.directory = empty.path().to_owned();
+            if sandbox.shields() {
+                spec.mounts.push(Mount {
+                    writable: true,
+                    ..Mount::here(empty.path())
+                });
+            }
+        }
+        if open
+            && !launch.workspace_code
+            && let Some(what) = leads_into(&spec.workspace, &spec.directory, &launch)
+        {
+            return Err(Fault::WorkspaceCode(what));
+        }
         let mut guard = match sandbox.shields() {
             true => Guard::new(&spec.workspace, &spec.shield),
             false => Guard::idle(),
@@ -56,6 +82,7 @@ impl Programs {
                 handle: child.handle,
                 guard,
                 breach: None,
+                _empty: empty,
             }),
         })
     }
@@ -72,6 +99,8 @@ struct Watched {
     handle: Box<dyn Handle>,
     guard: Guard,
     breach: Option<Breach>,
+    /// Where it was started; gone with it.
+    _empty: Option<Empty>,
 }
 
 impl Hold for Watched {

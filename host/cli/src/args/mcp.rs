@@ -24,7 +24,8 @@ pub(super) enum RawMcp {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Take over servers from the settings of agents on this machine
+    /// Take over servers from the settings of agents on this machine, after each was shown. Where two places have one
+    /// of a name, neither is taken unless it is named: then your own goes before the project's
     Import {
         /// Only from this agent
         #[arg(long, value_enum, value_name = "AGENT")]
@@ -35,7 +36,7 @@ pub(super) enum RawMcp {
         /// Into your own settings, not the project's
         #[arg(long)]
         user: bool,
-        /// Without a question
+        /// Without a question; from files of the project only where `--from` names the agent
         #[arg(short, long)]
         yes: bool,
     },
@@ -53,7 +54,7 @@ pub(super) struct RawServer {
     #[arg(value_name = "NAME")]
     name: String,
     /// Where it is reached over HTTP
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd", "sandbox", "network"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd", "workspace_code", "sandbox", "network"])]
     url: Option<String>,
     /// A header of each request; ${NAME} is the secret of that name
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
@@ -61,9 +62,13 @@ pub(super) struct RawServer {
     /// A variable of the program; ${NAME} is the secret of that name
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     env: Vec<(String, String)>,
-    /// The folder that it starts in, from the workspace
+    /// The folder that it starts in, from the workspace; an empty one of its own where none is named
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
+    /// Let it start with what leads into the workspace although it has no sandbox, or has secrets. If it runs what lies
+    /// there, whoever may write a file there, as a model may, then runs code as you
+    #[arg(long)]
+    workspace_code: bool,
     /// What stands before the names of its tools, in place of mcp_NAME_
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
@@ -217,6 +222,9 @@ impl RawServer {
             };
             let mode = serde_json::to_value(mode).unwrap_or_default();
             block.insert("sandbox".into(), mode);
+        }
+        if self.workspace_code {
+            block.insert("workspaceCode".into(), true.into());
         }
         if self.network {
             block.insert("networkAccess".into(), true.into());

@@ -14,6 +14,7 @@ use crate::setup::Setup;
 use crate::terminal;
 
 mod agents;
+mod card;
 mod edit;
 mod import;
 
@@ -212,13 +213,18 @@ fn unknown(setup: &Setup, name: &str) -> ToolError {
 
 fn add_one(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
+    let mut block = add.block.clone();
+    card::root(&mut block, setup.workspace.root());
     let file = settings::change(&setup, add.user, |text| {
-        edit::add(text, &[(add.name.clone(), add.block.clone())])
+        edit::add(text, &[(add.name.clone(), block.clone())])
     })?;
     if printer.is_json() {
         printer.value(&json!({ "added": add.name, "file": file }))?;
     } else {
         let name = visible(&add.name);
+        for line in card::lines(&block) {
+            note(format_args!("    {line}"));
+        }
         note(format_args!(
             "{name} is in {file}; `mimir mcp test {name}` shows what its tools say"
         ));
@@ -247,33 +253,54 @@ fn import_all(
 ) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
     let known = &setup.settings.config.mcp.servers;
-    let wanted = |name: &String| names.is_empty() || names.contains(name);
+    let asked = |name: &String| names.contains(name);
+    let mut all = import::find(setup.workspace.root(), from);
+    all.retain(|found| names.is_empty() || asked(&found.name));
+    let count = |name: &String| {
+        let same = all.iter().filter(|one| one.name == *name);
+        same.filter(|one| one.fault.is_none()).count()
+    };
+    let several: Vec<bool> = all.iter().map(|found| count(&found.name) > 1).collect();
     let mut servers: Vec<(String, Value)> = Vec::new();
     let mut rows = Vec::new();
-    for found in import::find(setup.workspace.root(), from) {
+    for (found, several) in all.into_iter().zip(several) {
         let name = &found.name;
-        if !wanted(name) {
-            continue;
-        }
         let taken = known.contains_key(name) || servers.iter().any(|(other, _)| other == name);
+        let fault = found.fault.clone().or_else(|| {
+            // What came with a checkout takes no name of the person's own, and no silence for a yes.
+            if several && !asked(name) {
+                let way = "name it after `mimir mcp import` to take your own before the project's";
+                return Some(format!(
+                    "several places have a server of this name, so none is taken: {way}"
+                ));
+            }
+            (yes && !found.own && from.is_none()).then(|| {
+                "it is in a file of the project: `--yes` takes it with `--from AGENT` alone"
+                    .to_owned()
+            })
+        });
+        let card = card::lines(&found.block);
         rows.push(
-            json!({ "name": name, "from": found.place, "taken": taken, "fault": found.fault }),
+            json!({ "name": name, "from": found.place, "taken": taken, "fault": fault, "card": card }),
         );
         let line = format!(
             "{:<16} {}",
             visible(name),
             styled(FAINT, visible(&found.place))
         );
-        match (&found.fault, taken) {
+        match (&fault, taken) {
+            (_, true) => note(format_args!("{line} {}", styled(FAINT, "is there already"))),
             (Some(fault), _) => note(format_args!("{line} {}", styled(BAD, visible(fault)))),
-            (None, true) => note(format_args!("{line} {}", styled(FAINT, "is there already"))),
-            (None, false) => {
-                note(line);
-                for hint in &found.hints {
-                    note(styled(WARN, format_args!("    {}", visible(hint))));
-                }
-                servers.push((name.clone(), found.block));
+            (None, false) => note(line),
+        }
+        for line in &card {
+            note(format_args!("    {line}"));
+        }
+        if fault.is_none() && !taken {
+            for hint in &found.hints {
+                note(styled(WARN, format_args!("    {}", visible(hint))));
             }
+            servers.push((name.clone(), found.block));
         }
     }
     if !servers.is_empty() {

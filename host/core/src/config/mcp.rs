@@ -25,8 +25,11 @@ pub struct McpServer {
     pub args: Vec<String>,
     /// Its variables; `${NAME}` is the secret of that name.
     pub env: BTreeMap<String, String>,
-    /// The folder that it starts in, from the workspace.
+    /// The folder that it starts in, from the workspace; an empty one of its own where none is named.
     pub cwd: Option<String>,
+    /// Lets a server that is in no sandbox, or is given secrets, start with what leads into the workspace. Risky: if it
+    /// runs what lies there, whoever may write a file there, as a model may, runs code as you, or reads those secrets.
+    pub workspace_code: Option<bool>,
     /// Where a server is reached over HTTP.
     pub url: Option<String>,
     /// Headers of each request to it; `${NAME}` is the secret of that name.
@@ -123,7 +126,7 @@ impl McpServer {
             }
             (None, Some(_)) if self.has_program_keys() => {
                 return fault(
-                    "`args`, `env`, `cwd`, `sandbox`, `networkAccess` and `bindMounts` go with a `command`",
+                    "`args`, `env`, `cwd`, `workspaceCode`, `sandbox`, `networkAccess` and `bindMounts` go with a `command`",
                 );
             }
             _ => {}
@@ -141,6 +144,7 @@ impl McpServer {
         !self.args.is_empty()
             || !self.env.is_empty()
             || self.cwd.is_some()
+            || self.workspace_code.is_some()
             || self.sandbox.is_some()
             || self.network_access.is_some()
             || !self.bind_mounts.is_empty()

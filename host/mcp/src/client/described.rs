@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mimir_core::backend::Backend;
 use mimir_core::needs::Needs;
+use mimir_core::redact::Redactor;
 use mimir_core::registry::Quarantined;
 use mimir_core::text;
 use mimir_core::tool::{Origin, Source, Trust};
@@ -14,6 +15,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::flags::{flags, show_value, shown};
+use super::link::ITEMS_MOST;
 use super::names;
 use super::readers::Reads;
 use super::spec::ServerSpec;
@@ -36,6 +38,8 @@ pub struct Described {
     pub templates: Vec<Value>,
     /// What it can do beside tools.
     pub can: Can,
+    /// Whether it has more tools than were read.
+    pub more: bool,
 }
 
 /// What a server can do beside tools.
@@ -53,7 +57,7 @@ pub struct Can {
 }
 
 /// The form that this version writes and reads.
-const FORM: u32 = 2;
+const FORM: u32 = 3;
 
 /// Where it is kept what servers have said. What is lost is asked for again.
 pub trait Store: Send + Sync {
@@ -100,8 +104,9 @@ fn seconds() -> u64 {
     now.map_or(0, |now| now.as_secs())
 }
 
-/// Tools of one server that are looked at. No model chooses among more.
-const TOOLS_MOST: usize = 1_000;
+/// Bytes of all that a server says that it has: of what is longer no model reads the rest, and it is kept in memory and
+/// on the disk.
+pub(super) const ALL_MOST: usize = 8 << 20;
 
 /// Bytes of a name of theirs, of a description and of a schema. Longer ones are no help to a model.
 const NAME_MOST: usize = 256;
@@ -127,6 +132,7 @@ impl Described {
             resources: Vec::new(),
             templates: Vec::new(),
             can: Can::default(),
+            more: false,
         }
     }
 
@@ -159,7 +165,7 @@ impl Described {
             });
         };
         let mut named: Vec<(&str, &Value)> = Vec::new();
-        for tool in self.tools.iter().take(TOOLS_MOST) {
+        for tool in self.tools.iter().take(ITEMS_MOST) {
             match tool["name"].as_str() {
                 Some(name) if name.is_empty() || name.len() > NAME_MOST => {
                     let reason = format!("a tool's name has 1 to {NAME_MOST} bytes");
@@ -174,10 +180,11 @@ impl Described {
                 None => quarantine("?", Code::InvalidInput, "a tool has no name".to_owned()),
             }
         }
-        if self.tools.len() > TOOLS_MOST {
-            let more = self.tools.len() - TOOLS_MOST;
-            let reason =
-                format!("{more} more tools are left out: {TOOLS_MOST} of a server are looked at");
+        if self.more {
+            let most = text::bytes(ALL_MOST as u64);
+            let reason = format!(
+                "the rest of its tools is left out: {ITEMS_MOST} of a server, or {most}, are looked at"
+            );
             quarantine("…", Code::LimitExceeded, reason);
         }
         let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
@@ -250,6 +257,31 @@ impl Described {
                 assessed: false,
             });
         (tools.collect(), left_out)
+    }
+}
+
+/// Masks values that are known to be secret in all that a server says of itself: models read it, and it is kept. What
+/// only looks like a secret stays, since `password` is the name of many a parameter.
+pub(super) fn mask_known(redactor: &Redactor, value: &mut Value) {
+    let mask = |text: &mut String| {
+        let mut bytes = std::mem::take(text).into_bytes();
+        redactor.bytes(&mut bytes);
+        *text = String::from_utf8_lossy(&bytes).into_owned();
+    };
+    match value {
+        Value::String(text) => mask(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| mask_known(redactor, item)),
+        Value::Object(map) => {
+            let all = std::mem::take(map).into_iter();
+            *map = all
+                .map(|(mut key, mut value)| {
+                    mask(&mut key);
+                    mask_known(redactor, &mut value);
+                    (key, value)
+                })
+                .collect();
+        }
+        _ => {}
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mimir_core::call::{LogLevel, LogLine, Progress};
+use mimir_core::redact::{REACH, Redactor};
 use mimir_core::text::{prefix, visible};
 use mimir_core::wish::Want;
 use rmcp::model::{
@@ -57,6 +58,7 @@ pub(super) struct Ears {
     server: String,
     gates: Gates,
     updates: Updates,
+    redactor: Redactor,
     watching: Mutex<HashMap<ProgressToken, Watcher>>,
     logged: Mutex<u32>,
     /// Whether its tools may be others than when it was asked last.
@@ -66,11 +68,12 @@ pub(super) struct Ears {
 }
 
 impl Ears {
-    pub(super) fn new(spec: &ServerSpec, updates: &Updates) -> Arc<Self> {
+    pub(super) fn new(spec: &ServerSpec, updates: &Updates, redactor: Redactor) -> Arc<Self> {
         Arc::new(Self {
             server: spec.name.clone(),
             gates: spec.gates.clone(),
             updates: updates.clone(),
+            redactor,
             watching: Mutex::default(),
             logged: Mutex::default(),
             stale: AtomicBool::new(false),
@@ -258,7 +261,10 @@ impl ClientHandler for Hearing {
             Some(words) => words.to_owned(),
             None => line.data.to_string(),
         };
-        let words = visible(prefix(&words, LINE_MOST));
+        // Masked before it is cut.
+        let mut words = visible(prefix(&words, LINE_MOST + REACH));
+        self.0.redactor.text(&mut words);
+        let words = prefix(&words, LINE_MOST).to_owned();
         tracing::info!(server = self.0.server, level = ?line.level, "{words}");
         // The client hears what its own call has to do with.
         if let Some(desk) = self.0.desk() {

@@ -14,8 +14,11 @@ use tokio::time::Instant;
 
 use super::link::End;
 
-/// The longest line. What a call may hand back is 16 MiB, and a third more as base64.
-const LINE_MOST: usize = 24 << 20;
+/// The longest line. A model reads a small part of that, and a picture of 12 MiB fits as base64.
+const LINE_MOST: usize = 16 << 20;
+
+/// Values in one message. Each takes a hundred times the memory of the two bytes that it may be written in.
+const VALUES_MOST: usize = 250_000;
 
 /// Notifications of a second that are read; the rest is dropped unread.
 const NOTIFICATIONS_MOST: u32 = 1_000;
@@ -29,6 +32,11 @@ pub(super) struct Lines {
     writer: Arc<Mutex<Option<Writer>>>,
     line: Vec<u8>,
     end: Arc<End>,
+    pace: Pace,
+}
+
+/// How much is heard of what nobody asked for.
+pub(super) struct Pace {
     second: Instant,
     heard: u32,
 }
@@ -40,8 +48,7 @@ impl Lines {
             writer: Arc::new(Mutex::new(Some(writer))),
             line: Vec::new(),
             end,
-            second: Instant::now(),
-            heard: 0,
+            pace: Pace::default(),
         }
     }
 
@@ -67,15 +74,26 @@ impl Lines {
             }
         }
     }
+}
 
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            second: Instant::now(),
+            heard: 0,
+        }
+    }
+}
+
+impl Pace {
     /// Whether one more notification is heard in this second.
-    fn hears(&mut self) -> bool {
+    pub(super) fn hears(&mut self, end: &End) -> bool {
         if self.second.elapsed() > Duration::from_secs(1) {
             (self.second, self.heard) = (Instant::now(), 0);
         }
         self.heard += 1;
         if self.heard == NOTIFICATIONS_MOST + 1 {
-            self.end.flooded();
+            end.flooded();
         }
         self.heard <= NOTIFICATIONS_MOST
     }
@@ -111,8 +129,12 @@ impl Transport<RoleClient> for Lines {
                 continue;
             }
             // A flood is recognised before it is read: a notification has no id.
-            if is_notification(&line) && !self.hears() {
+            if is_notification(&line) && !self.pace.hears(&self.end) {
                 continue;
+            }
+            if is_dense(&line) {
+                self.end.because_too_dense();
+                return None;
             }
             match serde_json::from_slice::<ServerJsonRpcMessage>(&line) {
                 Ok(message) => return Some(message),
@@ -129,8 +151,23 @@ impl Transport<RoleClient> for Lines {
     }
 }
 
+/// Whether a message has more values than are read.
+pub(super) fn is_dense(message: &[u8]) -> bool {
+    let (mut values, mut quoted, mut escaped) = (0_usize, false, false);
+    for byte in message {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' | b',' if !quoted => values += 1,
+            _ => {}
+        }
+    }
+    values > VALUES_MOST
+}
+
 /// Whether a line looks like a notification from its beginning, where every library writes the method.
-fn is_notification(line: &[u8]) -> bool {
+pub(super) fn is_notification(line: &[u8]) -> bool {
     const LOOKED_AT: usize = 128;
     let head = &line[..line.len().min(LOOKED_AT)];
     let words = String::from_utf8_lossy(head);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mimir_core::redact::{REACH, Redactor};
 use mimir_core::text::{self, prefix, visible};
 use mimir_core::{Code, ToolError};
 use rmcp::model::{
@@ -21,6 +22,7 @@ use rmcp::{Peer, RoleClient};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
+use super::described::mask_known;
 use super::desk::Desk;
 use super::ears::{Ears, Hearing};
 use super::news::{self, About};
@@ -28,6 +30,9 @@ use super::wanted::{Kind, Round, Wanted, watching};
 
 /// Pages of tools that are read. A server that has ever one more is not listed to its end.
 const PAGES_MOST: usize = 50;
+
+/// Items of a kind that are read. No model chooses among more tools.
+pub(super) const ITEMS_MOST: usize = 1_000;
 
 /// Rounds of a call in which a server answers with what it wants to know.
 const ROUNDS_MOST: usize = 10;
@@ -41,7 +46,9 @@ const WORDS_MOST: usize = 500;
 /// Why a connection ended, as far as anybody found out.
 #[derive(Default)]
 pub(super) struct End {
-    server: String,
+    pub(super) server: String,
+    /// Knows the secrets: what a server says beside results goes to logs, to messages and onto the disk.
+    pub(super) redactor: Redactor,
     why: Mutex<Option<ToolError>>,
     words: Mutex<Vec<String>>,
     strange: AtomicBool,
@@ -49,11 +56,19 @@ pub(super) struct End {
 }
 
 impl End {
-    pub(super) fn new(server: &str) -> Arc<Self> {
+    pub(super) fn new(server: &str, redactor: Redactor) -> Arc<Self> {
         Arc::new(Self {
             server: server.to_owned(),
+            redactor,
             ..Self::default()
         })
+    }
+
+    /// Words of theirs that can be shown: masked before they are cut, and not read far behind the cut.
+    pub(super) fn words(&self, theirs: &str, most: usize) -> String {
+        let mut words = visible(prefix(theirs, most + REACH));
+        self.redactor.text(&mut words);
+        prefix(&words, most).to_owned()
     }
 
     /// The first reason is the one.
@@ -70,6 +85,13 @@ impl End {
         self.because(ToolError::new(Code::LimitExceeded, message));
     }
 
+    pub(super) fn because_too_dense(&self) {
+        let server = &self.server;
+        let message =
+            format!("the server `{server}` sent a message of too many parts and was stopped");
+        self.because(ToolError::new(Code::LimitExceeded, message));
+    }
+
     /// More notifications came than are heard. Among them may have been that its tools have changed.
     pub(super) fn flooded(&self) {
         if !self.flood.swap(true, Ordering::AcqRel) {
@@ -83,12 +105,15 @@ impl End {
     /// A line that is no message. One such line is told.
     pub(super) fn strange(&self, line: &[u8], error: &serde_json::Error) {
         if !self.strange.swap(true, Ordering::AcqRel) {
-            let line = visible(prefix(&String::from_utf8_lossy(line), WORDS_MOST));
+            // What is not looked at is not made a text of, however long it is.
+            let head = &line[..line.len().min(WORDS_MOST * 4 + REACH)];
+            let line = self.words(&String::from_utf8_lossy(head), WORDS_MOST);
+            let error = self.words(&error.to_string(), WORDS_MOST);
             tracing::warn!(server = self.server, %error, "the server writes what is no message: {line}");
         }
     }
 
-    /// A line of its stderr.
+    /// A line of its stderr, masked.
     pub(super) fn said(&self, line: &str) {
         tracing::info!(server = self.server, "{line}");
         let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,6 +159,8 @@ pub(super) struct Link {
     era: Era,
     /// What is heard on subscriptions, by the URI of a resource, or nothing for all lists.
     heard: Mutex<HashMap<String, AbortHandle>>,
+    /// Held by whoever asks what its tools are: whoever calls one meanwhile waits for the answer.
+    pub(super) following: tokio::sync::Mutex<()>,
     _held: Held,
 }
 
@@ -191,7 +218,7 @@ impl Link {
                 ClientInitializeError::ConnectionClosed(_) => era == Era::Discovery,
                 _ => false,
             };
-            let words = visible(prefix(&error.to_string(), WORDS_MOST));
+            let words = end.words(&error.to_string(), WORDS_MOST);
             let error = end.error(&format!("did not begin as the protocol has it: {words}"));
             match refused {
                 true => Unbegun::Refused(error),
@@ -205,6 +232,7 @@ impl Link {
             end,
             era,
             heard: Mutex::default(),
+            following: tokio::sync::Mutex::default(),
             _held: held,
         };
         // It ends when it is told to, and not when nobody looks at it.
@@ -268,16 +296,18 @@ impl Link {
     pub(super) fn server(&self) -> (String, String) {
         let info = self.peer.peer_info();
         let info = info.as_ref().and_then(|info| info.server_info.as_ref());
-        info.map(|info| (info.name.clone(), info.version.clone()))
+        let words = |theirs: &str| self.end.words(theirs, WORDS_MOST);
+        info.map(|info| (words(&info.name), words(&info.version)))
             .unwrap_or_default()
     }
 
-    /// What it has of a kind, as it writes it.
+    /// What it has of a kind, as it writes it but for secrets, as far as there is `room` for it; whether there is more.
     pub(super) async fn list(
         &self,
         kind: Kind,
         patience: Duration,
-    ) -> Result<Vec<Value>, ToolError> {
+        room: &mut usize,
+    ) -> Result<(Vec<Value>, bool), ToolError> {
         let mut all = Vec::new();
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES_MOST {
@@ -285,19 +315,28 @@ impl Link {
             params.cursor = cursor.take();
             let result = self.ask(kind.request(params), patience).await?;
             // One tool that is none makes the whole list another thing to rmcp, and not to us.
-            let page = serde_json::to_value(&result).unwrap_or_default();
+            let mut page = serde_json::to_value(&result).unwrap_or_default();
+            drop(result);
             let key = kind.key();
-            let Some(items) = page[key].as_array() else {
+            let Value::Array(items) = page[key].take() else {
                 let message = format!("the server does not say what its {key} are");
                 return Err(ToolError::new(Code::ExecutionError, message));
             };
-            all.extend(items.iter().cloned());
+            for mut item in items {
+                let length = item.to_string().len();
+                if all.len() == ITEMS_MOST || length > *room {
+                    return Ok((all, true));
+                }
+                *room -= length;
+                mask_known(&self.end.redactor, &mut item);
+                all.push(item);
+            }
             cursor = page["nextCursor"].as_str().map(str::to_owned);
             if cursor.is_none() {
                 break;
             }
         }
-        Ok(all)
+        Ok((all, cursor.is_some()))
     }
 
     /// Asks for the result of a call. What the server wants to know meanwhile goes over the desk. Dropping the future
@@ -381,7 +420,7 @@ impl Link {
         let server = &self.end.server;
         match error {
             ServiceError::McpError(error) => {
-                let words = prefix(&error.message, WORDS_MOST);
+                let words = self.end.words(&error.message, WORDS_MOST);
                 let code = error.code.0;
                 let message = format!("the server `{server}` refused: {words} ({code})");
                 let kind = match error.code {
@@ -391,8 +430,9 @@ impl Link {
                 let mut details = json!({ "protocolCode": code });
                 // What of the client a server cannot do without is for the client to read.
                 if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
-                    && let Some(data) = error.data
+                    && let Some(mut data) = error.data
                 {
+                    self.end.redactor.value(&mut data);
                     details["data"] = data;
                 }
                 ToolError::new(kind, message).with_details(details)
@@ -406,7 +446,7 @@ impl Link {
                 self.end.error("ended before it answered")
             }
             other => {
-                let words = visible(prefix(&other.to_string(), WORDS_MOST));
+                let words = self.end.words(&other.to_string(), WORDS_MOST);
                 let message = format!("the server `{server}` broke the protocol: {words}");
                 ToolError::new(Code::ExecutionError, message)
             }

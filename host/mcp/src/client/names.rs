@@ -39,14 +39,27 @@ pub(super) fn fit(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName>> {
     for name in &plain {
         *count.entry(name).or_default() += 1;
     }
+    let is_own = |plain: &String, theirs: &str| *plain == format!("{prefix}{theirs}");
     let each = plain.iter().zip(theirs).map(|(plain, theirs)| {
-        let own = *plain == format!("{prefix}{theirs}");
+        let own = is_own(plain, theirs);
         let shared = count.get(plain.as_str()).is_some_and(|count| *count > 1);
-        let name = match plain.len() > MOST || (shared && !own) {
+        match plain.len() > MOST || (shared && !own) {
             true => marked(plain, theirs),
             false => plain.clone(),
-        };
-        ToolName::new(&name).ok()
+        }
+    });
+    let fitted: Vec<String> = each.collect();
+    // A name may be spelled as another was marked.
+    let mut count: HashMap<&str, usize> = HashMap::new();
+    for name in &fitted {
+        *count.entry(name).or_default() += 1;
+    }
+    let each = fitted.iter().zip(theirs).map(|(name, theirs)| {
+        let shared = count.get(name.as_str()).is_some_and(|count| *count > 1);
+        match shared && !is_own(name, theirs) {
+            true => None,
+            false => ToolName::new(name).ok(),
+        }
     });
     each.collect()
 }
@@ -84,6 +97,17 @@ mod tests {
         let long = ["x".repeat(100), format!("{}y", "x".repeat(99))];
         let long = names("mcp_server_", &[&long[0], &long[1]]);
         assert!(long.iter().all(|name| name.len() == 64) && long[0] != long[1]);
+    }
+
+    #[test]
+    fn a_name_that_is_spelled_as_another_was_marked_is_not_that_one() {
+        let marked = &names("", &["a_b", "a-b"])[1];
+        let fitted = fit("", &["a_b", "a-b", marked]);
+        assert_eq!(fitted[1], None);
+        assert_eq!(
+            fitted[2].as_ref().map(ToolName::as_str),
+            Some(marked.as_str())
+        );
     }
 
     #[test]

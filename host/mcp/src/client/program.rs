@@ -1,15 +1,16 @@
 //! A server that is a program: started in the sandbox, heard on its stderr, and ended with all that it started.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use mimir_core::launch::{Hold, Launch, Launched, Launcher};
-use mimir_core::redact::Vault;
+use mimir_core::redact::{Lines as Masked, REACH, Vault};
 use mimir_core::text::{prefix, visible};
 use mimir_core::{Code, ToolError};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
-use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep};
 
 use super::ears::Ears;
 use super::lines::Lines;
@@ -19,17 +20,30 @@ use super::spec::filled;
 /// How long a server may take to end when its input has ended, and again when it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Lines of stderr that are heard, and bytes of each: the rest is read and dropped, so that the server is not stopped
+/// The same while this process waits for it to be able to end, and how long it waits for all.
+const LAST: Duration = Duration::from_millis(500);
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// Programs that run, or are being ended.
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this process is about to end.
+static LEAVING: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
+
+/// Lines of stderr that are heard, and characters of each: the rest is read and dropped, so that the server is not stopped
 /// by a pipe that is full.
 const LINES_MOST: usize = 1_000;
 const LINE_MOST: usize = 4_096;
 
+/// Bytes of a line that are looked at: a secret that begins in what is shown may end behind it.
+const LINE_READ: usize = LINE_MOST + REACH;
+
 /// Starts a server and begins to speak with it.
 pub(super) async fn begin(
-    server: &str,
     launch: &Launch,
     era: Era,
     ears: Arc<Ears>,
+    end: Arc<End>,
     launcher: &dyn Launcher,
     vault: &dyn Vault,
 ) -> Result<Link, Unbegun> {
@@ -37,6 +51,7 @@ pub(super) async fn begin(
         environment: filled(&launch.environment, vault).map_err(Unbegun::Failed)?,
         ..launch.clone()
     };
+    let server = &end.server;
     let launched = launcher.launch(launch).await.map_err(|mut error| {
         error.message = format!("the server `{server}` cannot be started: {}", error.message);
         Unbegun::Failed(error)
@@ -47,7 +62,6 @@ pub(super) async fn begin(
         stderr,
         hold,
     } = launched;
-    let end = End::new(server);
     let lines = Lines::new(stdout, stdin, Arc::clone(&end));
     tokio::spawn(hear(stderr, Arc::clone(&end)));
     let (held, dropped) = oneshot::channel::<()>();
@@ -57,9 +71,15 @@ pub(super) async fn begin(
 
 /// Waits for the end of the program, or ends it when nobody holds it any more.
 async fn keep(mut hold: Box<dyn Hold>, dropped: oneshot::Receiver<()>, end: Arc<End>) {
+    let _alive = Alive::new();
     let ended = tokio::select! {
         ended = hold.wait() => Some(ended),
-        _ = dropped => None,
+        dropped = dropped => { drop(dropped); None }
+        () = leaving() => {
+            // Its input may be open for as long as we are there.
+            hold.terminate().await;
+            None
+        }
     };
     match ended {
         Some(Ok(code)) => {
@@ -71,15 +91,63 @@ async fn keep(mut hold: Box<dyn Hold>, dropped: oneshot::Receiver<()>, end: Arc<
         None => {}
     }
     // Its input has ended: a good server ends by itself.
-    if timeout(GRACE, hold.wait()).await.is_ok() {
+    if ends(&mut *hold).await {
         return;
     }
     hold.terminate().await;
-    if timeout(GRACE, hold.wait()).await.is_ok() {
+    if ends(&mut *hold).await {
         return;
     }
     hold.kill().await;
-    let _ = timeout(GRACE, hold.wait()).await;
+    ends(&mut *hold).await;
+}
+
+/// Whether it ends within the time that it has for that.
+async fn ends(hold: &mut dyn Hold) -> bool {
+    let patience = async {
+        tokio::select! {
+            () = sleep(GRACE) => {}
+            () = async { leaving().await; sleep(LAST).await } => {}
+        }
+    };
+    tokio::select! {
+        _ = hold.wait() => true,
+        () = patience => false,
+    }
+}
+
+/// Completes when this process is about to end.
+async fn leaving() {
+    let mut told = LEAVING.subscribe();
+    if told.wait_for(|leaving| *leaving).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Ends all programs, for a process that is about to end itself: what a runtime drops while it shuts down is not waited
+/// for, and what such a program had started would stay.
+pub async fn leave() {
+    LEAVING.send_replace(true);
+    let until = Instant::now() + LEAVE;
+    while ALIVE.load(Ordering::Acquire) > 0 && Instant::now() < until {
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A program that is looked after.
+struct Alive;
+
+impl Alive {
+    fn new() -> Self {
+        ALIVE.fetch_add(1, Ordering::AcqRel);
+        Self
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// Hears what a server says beside the protocol.
@@ -87,6 +155,8 @@ async fn hear(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<End>) {
     let mut reader = BufReader::new(stderr);
     let mut line: Vec<u8> = Vec::new();
     let mut heard = 0;
+    // A secret may go on in the next line, as keys do.
+    let mut masked = end.redactor.lines();
     loop {
         let bytes = match reader.fill_buf().await {
             Ok([]) | Err(_) => break,
@@ -96,26 +166,33 @@ async fn hear(stderr: Box<dyn AsyncRead + Send + Sync + Unpin>, end: Arc<End>) {
             Some(at) => (at + 1, true),
             None => (bytes.len(), false),
         };
-        let room = LINE_MOST.saturating_sub(line.len());
+        let room = LINE_READ.saturating_sub(line.len());
         line.extend(bytes[..taken].iter().take(room));
         reader.consume(taken);
         if whole {
             if heard < LINES_MOST {
-                say(&line, &end);
+                push(&mut masked, &line, &end);
                 heard += 1;
             }
             line.clear();
         }
     }
     if heard < LINES_MOST {
-        say(&line, &end);
+        push(&mut masked, &line, &end);
     }
+    say(masked.finish().0, &end);
 }
 
-fn say(line: &[u8], end: &End) {
+fn push(masked: &mut Masked<()>, line: &[u8], end: &End) {
     let line = String::from_utf8_lossy(line);
     let line = line.trim_end();
     if !line.is_empty() {
-        end.said(&visible(prefix(line, LINE_MOST)));
+        say(masked.push((), visible(line)).0, end);
+    }
+}
+
+fn say(lines: Vec<((), String)>, end: &End) {
+    for ((), line) in lines {
+        end.said(prefix(&line, LINE_MOST));
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::described::{Described, Failed, Store};
 use super::desk::Desk;
 use super::ears::{Ears, Updates};
-use super::link::{Era, Link, Unbegun};
+use super::link::{End, Era, Link, Unbegun};
 use super::spec::{ServerSpec, Way};
 use super::wanted::Wanted;
 use super::{program, web};
@@ -299,20 +299,27 @@ impl Server {
         let Deps {
             launcher, vault, ..
         } = &self.deps;
-        let ears = Ears::new(&self.spec, &self.updates);
+        // Who cannot be kept from telling secrets is not started.
+        let redactor = vault.redactor().map_err(|error| {
+            Unbegun::Failed(ToolError::new(Code::Unavailable, error.to_string()))
+        })?;
+        let ears = Ears::new(&self.spec, &self.updates, redactor.clone());
+        let end = End::new(&self.spec.name, redactor);
         match &self.spec.way {
             Way::Program(launch) => {
-                program::begin(&self.spec.name, launch, era, ears, &**launcher, &**vault).await
+                program::begin(launch, era, ears, end, &**launcher, &**vault).await
             }
             Way::Web { url, headers } => {
                 let client = (self.deps.client)(url).map_err(Unbegun::Failed)?;
-                web::begin(&self.spec.name, url, headers, era, ears, client, &**vault).await
+                web::begin(url, headers, era, ears, end, client, &**vault).await
             }
         }
     }
 
-    /// Asks again what its tools are, if it has said that they have changed.
+    /// Asks again what its tools are, if it has said that they have changed. Where that is being asked already, the
+    /// answer is waited for: a call is judged by what its tool is now.
     pub(super) async fn follow(&self, link: &Link) -> Result<(), ToolError> {
+        let _turn = link.following.lock().await;
         if !link.take_stale() {
             return Ok(());
         }

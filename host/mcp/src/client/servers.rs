@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mimir_core::backend::Backend;
 use mimir_core::config::Config;
 use mimir_core::registry::Quarantined;
-use mimir_core::{Tool, ToolError};
+use mimir_core::{Reserved, Tool, ToolError};
 use tokio::sync::Notify;
 
 use super::backend::{Reader, ServerTool};
@@ -85,6 +85,13 @@ impl Servers {
             next.insert(name.clone(), server);
         }
         *all = next;
+    }
+
+    /// The beginnings of names that are theirs.
+    pub fn reserved(&self) -> Reserved {
+        let all = self.sorted();
+        let specs = all.iter().map(|server| &server.spec);
+        Reserved::new(specs.map(|spec| (spec.location(), spec.prefix.clone())))
     }
 
     /// Whether there is any.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mimir_core::config::{McpServer, SandboxSettings};
 use mimir_core::launch::Launch;
-use mimir_core::redact::Vault;
+use mimir_core::redact::{Redactor, Vault};
 use mimir_core::text::visible;
 use mimir_core::{Code, ToolError};
 use sha2::{Digest as _, Sha256};
@@ -74,6 +74,8 @@ impl ServerSpec {
                     .cloned()
                     .collect(),
                 directory: settings.cwd.clone(),
+                workspace_code: settings.workspace_code == Some(true),
+                secrets: settings.env.iter().any(is_secret),
                 environment: pairs(&settings.env),
                 sandbox: settings.sandbox_over(sandbox),
             }),
@@ -134,17 +136,24 @@ impl ServerSpec {
                         names(&launch.environment)
                     ));
                 }
+                if launch.workspace_code {
+                    lines.push("let run what lies in the workspace".to_owned());
+                }
                 if launch.sandbox.network_access == Some(true) {
                     lines.push("given the network".to_owned());
                 }
                 if launch.sandbox.mode == Some(mimir_core::config::SandboxMode::None) {
                     lines.push("in no sandbox".to_owned());
                 }
+                let sandbox = &launch.sandbox;
+                let places = (&sandbox.bind_mounts, &sandbox.image, &sandbox.socket);
+                lines.push(very(&(&launch.words, &launch.environment, places)));
             }
             Way::Web { url, headers } => {
                 lines.push(format!("reached at {url}"));
                 if !headers.is_empty() {
                     lines.push(format!("sent the headers {}", names(headers)));
+                    lines.push(very(headers));
                 }
             }
         }
@@ -161,6 +170,20 @@ impl ServerSpec {
         }
         format!("{:x}", hash.finalize())
     }
+}
+
+/// What a grant is bound to and is not for all to read: words as they are, values, and what a sandbox is made of.
+fn very(what: &(impl std::fmt::Debug + ?Sized)) -> String {
+    let hash = format!("{:x}", Sha256::digest(format!("{what:?}")));
+    format!("with the very words and values of sha256 {hash}")
+}
+
+/// Whether a variable has a secret in it: one that is kept here, or one in plain text.
+fn is_secret((name, value): (&String, &String)) -> bool {
+    value.contains("${")
+        || !Redactor::new()
+            .find(format!("{name}={value}").as_bytes())
+            .is_empty()
 }
 
 /// The pairs with `${NAME}` replaced by the secret of that name.

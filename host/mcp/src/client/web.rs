@@ -4,9 +4,10 @@
 //! redirects are not followed.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -23,6 +24,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 
 use super::ears::Ears;
+use super::lines::{Pace, is_dense, is_notification};
 use super::link::{End, Era, Link, Unbegun};
 use super::spec::filled;
 
@@ -34,8 +36,8 @@ const JSON: &str = "application/json";
 const SESSION: &str = "mcp-session-id";
 const LAST_EVENT: &str = "last-event-id";
 
-/// Bytes of an answer that is one message: what a call may hand back is 16 MiB, and a third more as base64.
-const MESSAGE_MOST: usize = 24 << 20;
+/// Bytes of an answer that is one message: as many as of a program's.
+const MESSAGE_MOST: usize = 16 << 20;
 
 /// Bytes of an answer that says what is wrong.
 const FAULT_MOST: usize = 64 << 10;
@@ -48,19 +50,22 @@ type Events = futures::stream::BoxStream<'static, Result<Sse, SseError>>;
 
 /// Reaches a server and begins to speak with it.
 pub(super) async fn begin(
-    server: &str,
     url: &str,
     headers: &[(String, String)],
     era: Era,
     ears: Arc<Ears>,
+    end: Arc<End>,
     client: Client,
     vault: &dyn Vault,
 ) -> Result<Link, Unbegun> {
-    let headers = custom(server, &filled(headers, vault).map_err(Unbegun::Failed)?);
+    let headers = custom(
+        &end.server,
+        &filled(headers, vault).map_err(Unbegun::Failed)?,
+    );
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers.map_err(Unbegun::Failed)?);
-    let transport = StreamableHttpClientTransport::with_client(Guarded(client), config);
-    let end = End::new(server);
+    let transport =
+        StreamableHttpClientTransport::with_client(Guarded::new(client, Arc::clone(&end)), config);
     Link::begin(transport, era, ears, end, Box::new(())).await
 }
 
@@ -85,9 +90,39 @@ fn custom(
 
 /// The guarded client, as rmcp wants one.
 #[derive(Clone)]
-struct Guarded(Client);
+struct Guarded {
+    client: Client,
+    end: Arc<End>,
+    pace: Arc<Mutex<Pace>>,
+}
 
 impl Guarded {
+    fn new(client: Client, end: Arc<End>) -> Self {
+        Self {
+            client,
+            end,
+            pace: Arc::default(),
+        }
+    }
+
+    /// The events of an answer, as far as they are heard.
+    fn events(&self, response: Response<Body>) -> Events {
+        let (end, pace) = (Arc::clone(&self.end), Arc::clone(&self.pace));
+        let heard = move |event: Result<Sse, SseError>| {
+            let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
+            let data = data.unwrap_or_default().as_bytes();
+            if is_dense(data) {
+                end.because_too_dense();
+                return Some(Err(SseError::Body("a message of too many parts".into())));
+            }
+            let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
+            let hears = !is_notification(data) || pace.hears(&end);
+            hears.then_some(event)
+        };
+        let events = SseStream::new(response.into_body());
+        Box::pin(events.filter_map(move |event| std::future::ready(heard(event))))
+    }
+
     async fn send(
         &self,
         method: Method,
@@ -99,7 +134,7 @@ impl Guarded {
         *request.method_mut() = method;
         *request.uri_mut() = mimir_net::uri(uri).map_err(StreamableHttpError::Client)?;
         *request.headers_mut() = headers.0;
-        self.0
+        self.client
             .send(request)
             .await
             .map_err(StreamableHttpError::Client)
@@ -152,10 +187,6 @@ async fn text(response: Response<Body>, most: usize) -> Result<Bytes, Fault> {
     let body = Limited::new(response.into_body(), most).collect().await;
     let body = body.map_err(|_| StreamableHttpError::ResponseBodyTooLarge { max_size: most })?;
     Ok(body.to_bytes())
-}
-
-fn events(response: Response<Body>) -> Events {
-    Box::pin(SseStream::new(response.into_body()))
 }
 
 /// The answer to a server that does not know how a conversation of the newer era begins, so that it can be begun in
@@ -225,12 +256,17 @@ impl StreamableHttpClient for Guarded {
         let id = response.headers().get(SESSION);
         let id = id.and_then(|id| id.to_str().ok()).map(str::to_owned);
         match kind(&response).as_str() {
-            EVENTS => Ok(StreamableHttpPostResponse::Sse(events(response), id)),
+            EVENTS => Ok(StreamableHttpPostResponse::Sse(self.events(response), id)),
             JSON => {
                 let body = text(response, MESSAGE_MOST).await?;
                 // A notification needs no answer, whatever a server sends for one.
                 if body.trim_ascii().is_empty() {
                     return Ok(StreamableHttpPostResponse::Accepted);
+                }
+                if is_dense(&body) {
+                    self.end.because_too_dense();
+                    let fault = "a message of too many parts";
+                    return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
                 }
                 let message = serde_json::from_slice(&body)?;
                 Ok(StreamableHttpPostResponse::Json(message, id))
@@ -281,7 +317,7 @@ impl StreamableHttpClient for Guarded {
                 let fault = format!("HTTP {status}");
                 Err(StreamableHttpError::UnexpectedServerResponse(fault.into()))
             }
-            _ if kind(&response) == EVENTS => Ok(events(response)),
+            _ if kind(&response) == EVENTS => Ok(self.events(response)),
             _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
         }
     }

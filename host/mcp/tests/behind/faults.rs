@@ -230,3 +230,78 @@ async fn a_result_that_is_not_what_was_promised_is_a_failure() {
     assert_eq!(error.code, Code::ExecutionError);
     assert!(error.message.contains("/sum"), "{error}");
 }
+
+#[tokio::test]
+async fn a_server_that_says_a_secret_is_heard_without_it() {
+    const VALUE: &str = "s3cr3t-value-of-the-key";
+    let script = Script::new(Does::Answers(text("hello")));
+    script
+        .stillborn
+        .store(true, std::sync::atomic::Ordering::SeqCst);
+    *script.last_words.lock().unwrap() = format!("bad token {VALUE}\n");
+    let shelf = std::sync::Arc::<super::Shelf>::default();
+    let servers = json!({"s": {"command": "s"}});
+    let behind = Behind::on(shelf.clone(), servers.clone(), &[("s", &script)]);
+    let found = behind.servers.load().await;
+    let reason = &found.quarantined[0].reason;
+    assert!(
+        reason.contains("bad token [REDACTED:secret:KEY]"),
+        "{reason}"
+    );
+    let error = behind.servers.test("s").await.unwrap().unwrap_err();
+    assert!(!error.message.contains(VALUE), "{error}");
+    assert!(!shelf.all().contains(VALUE), "{}", shelf.all());
+
+    script
+        .stillborn
+        .store(false, std::sync::atomic::Ordering::SeqCst);
+    script.tools.lock().unwrap()[0]["description"] = json!(format!("uses {VALUE}"));
+    script.tools.lock().unwrap()[0]["inputSchema"] =
+        json!({"type": "object", "properties": {"password": {"type": "string", "default": VALUE}}});
+    let shelf = std::sync::Arc::<super::Shelf>::default();
+    let behind = Behind::on(shelf.clone(), servers, &[("s", &script)]);
+    let found = behind.servers.load().await;
+    let definition = &found.tools[0].definition;
+    assert_eq!(definition.description, "uses [REDACTED:secret:KEY]");
+    let schema = definition.input_schema.as_str();
+    assert!(
+        schema.contains("password") && !schema.contains(VALUE),
+        "{schema}"
+    );
+    assert!(!shelf.all().contains(VALUE), "{}", shelf.all());
+}
+
+#[tokio::test]
+async fn pages_without_end_are_read_and_kept_up_to_a_bound() {
+    let script = Script {
+        pages: 3 << 20,
+        ..Script::new(Does::Answers(text("hello")))
+    };
+    let shelf = std::sync::Arc::<super::Shelf>::default();
+    let servers = json!({"s": {"command": "s"}});
+    let behind = Behind::on(shelf.clone(), servers, &[("s", &script)]);
+    let found = behind.servers.load().await;
+    assert_eq!(found.tools.len(), 2, "{:?}", found.quarantined);
+    let reason = &found.quarantined[0].reason;
+    assert!(reason.contains("the rest of its tools"), "{reason}");
+    assert_eq!(script.heard("tools/list").len(), 3);
+    assert!(shelf.all().len() < 9 << 20);
+}
+
+#[tokio::test]
+async fn a_message_of_nothing_but_brackets_is_not_read() {
+    let many = vec![json!([]); 300_000];
+    let script = Script::new(Does::Answers(json!({
+        "content": [], "structuredContent": {"many": many},
+    })));
+    let behind = Behind::one(&script).open().await;
+    let outcome = behind.call("mcp_s_go", json!({})).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    // Brackets in a text are none.
+    let words = "[],".repeat(300_000);
+    let behind = Behind::one(&Script::new(Does::Answers(text(&words))))
+        .open()
+        .await;
+    assert!(behind.call("mcp_s_go", json!({})).await.result().is_ok());
+}

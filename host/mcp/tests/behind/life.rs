@@ -95,7 +95,7 @@ async fn a_server_gets_what_the_settings_say() {
     let script = Script::new(Does::Answers(text("hello")));
     let servers = json!({"s": {
         "command": "s", "args": ["-a", "b"], "cwd": "sub", "env": {"PLAIN": "x", "TOKEN": "a${KEY}b"},
-        "sandbox": "none", "networkAccess": true, "bindMounts": ["/data"], "prefix": "mine_",
+        "sandbox": "none", "workspaceCode": true, "networkAccess": true, "bindMounts": ["/data"], "prefix": "mine_",
     }});
     let behind = Behind::on(Arc::default(), servers, &[("s", &script)]);
     let found = behind.servers.load().await;
@@ -105,6 +105,7 @@ async fn a_server_gets_what_the_settings_say() {
     assert_eq!(launch.directory.as_deref(), Some("sub"));
     let token = ("TOKEN".to_owned(), "as3cr3t-value-of-the-keyb".to_owned());
     assert!(launch.environment.contains(&token), "{launch:?}");
+    assert!(launch.secrets && launch.workspace_code, "{launch:?}");
     assert_eq!(launch.sandbox.mode, Some(SandboxMode::None));
     assert_eq!(launch.sandbox.network_access, Some(true));
     assert_eq!(launch.sandbox.bind_mounts[0].at, "/data");

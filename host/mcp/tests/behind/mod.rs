@@ -60,6 +60,12 @@ pub struct Script {
     pub does: Does,
     /// Ends before it has said anything.
     pub stillborn: Arc<AtomicBool>,
+    /// What it writes beside the protocol before it ends so.
+    pub last_words: Arc<Mutex<String>>,
+    /// Does not say before this what its tools are.
+    pub slow_list: Arc<Mutex<Duration>>,
+    /// Has ever one more page of tools, each of so many bytes.
+    pub pages: usize,
     /// Does not answer before this.
     pub slow_start: Duration,
     /// Goes on when its input has ended, and when it is asked to end.
@@ -98,6 +104,9 @@ impl Script {
             tools: Arc::new(Mutex::new(vec![tool("go")])),
             does,
             stillborn: Arc::default(),
+            last_words: Arc::new(Mutex::new("no such module: \x1b[31mleft-pad\n".to_owned())),
+            slow_list: Arc::default(),
+            pages: 0,
             slow_start: Duration::ZERO,
             stubborn: false,
             heard: Arc::default(),
@@ -126,7 +135,8 @@ impl Script {
 
     async fn serve(self, from: DuplexStream, mut to: DuplexStream, mut err: DuplexStream) {
         if self.stillborn.load(Ordering::SeqCst) {
-            let _ = err.write_all(b"no such module: \x1b[31mleft-pad\n").await;
+            let words = self.last_words.lock().unwrap().clone();
+            let _ = err.write_all(words.as_bytes()).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
             return;
         }
@@ -169,8 +179,17 @@ impl Script {
                     say(&mut to, &answer(result)).await;
                 }
                 Some("tools/list") => {
+                    let slow = *self.slow_list.lock().unwrap();
+                    tokio::time::sleep(slow).await;
                     let tools = self.tools.lock().unwrap().clone();
-                    say(&mut to, &answer(json!({ "tools": tools }))).await;
+                    let mut result = json!({ "tools": tools });
+                    if self.pages > 0 {
+                        let at = self.heard("tools/list").len();
+                        result["tools"][0]["name"] = json!(format!("go{at}"));
+                        result["tools"][0]["_meta"] = json!("x".repeat(self.pages));
+                        result["nextCursor"] = json!("on");
+                    }
+                    say(&mut to, &answer(result)).await;
                 }
                 Some("tools/call") => {
                     let ended = self.call(&message, &mut to, &mut lines).await;
@@ -353,6 +372,14 @@ impl Store for Shelf {
     }
 }
 
+impl Shelf {
+    /// All that is on it.
+    pub fn all(&self) -> String {
+        let all = self.0.lock().unwrap();
+        all.values().cloned().collect::<Vec<_>>().join("\n")
+    }
+}
+
 /// Servers, and the pipeline before them.
 pub struct Behind {
     pub servers: Arc<Servers>,
@@ -429,7 +456,7 @@ struct Keeps([(String, String); 1]);
 
 impl mimir_core::redact::Vault for Keeps {
     fn redactor(&self) -> Result<Redactor, mimir_core::redact::VaultError> {
-        Ok(Redactor::new())
+        Ok(Redactor::new().with_values(self.0.clone()))
     }
     fn secret(&self, name: &str) -> Result<Option<String>, mimir_core::redact::VaultError> {
         let mut known = self.0.iter();

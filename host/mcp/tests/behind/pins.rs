@@ -168,3 +168,51 @@ async fn words_that_hide_are_written_out_and_flagged() {
     assert_eq!(tool.flags.len(), 2, "{:?}", tool.flags);
     assert_eq!(tool.definition.risk, mimir_core::Risk::High);
 }
+
+#[tokio::test]
+async fn calls_wait_while_it_is_asked_what_has_changed() {
+    let script = Script::new(Does::Answers(text("hello")));
+    let behind = Behind::one(&script).open().await;
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "hello");
+    *script.slow_list.lock().unwrap() = Duration::from_millis(500);
+    script.tools.lock().unwrap()[0]["description"] = json!("something else");
+    script.news.notify_one();
+    // The question is on its way, and not answered.
+    while script.heard("tools/list").len() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let calls = (0..4).map(|_| behind.call("mcp_s_go", json!({})));
+    for outcome in futures::future::join_all(calls).await {
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::PermissionDenied, "{error}");
+    }
+    assert_eq!(script.heard("tools/call").len(), 1, "none of them ran");
+}
+
+#[tokio::test]
+async fn a_grant_is_bound_to_values_and_mounts_and_not_to_names_alone() {
+    let script = Script::new(Does::Answers(text("hello")));
+    let identity = async |settings: serde_json::Value| {
+        let servers = json!({ "s": settings });
+        let behind = Behind::on(Default::default(), servers, &[("s", &script)]);
+        let tools = behind.servers.load().await.tools;
+        (
+            tools[0].origin.digest.clone(),
+            tools[0].origin.imports.join("\n"),
+        )
+    };
+    let one = identity(json!({"command": "s", "env": {"MODE": "safe-value"}})).await;
+    assert!(!one.1.contains("safe-value"), "{}", one.1);
+    for other in [
+        json!({"command": "s", "env": {"MODE": "other"}}),
+        json!({"command": "s", "env": {"MODE": "safe-value"}, "bindMounts": ["/data"]}),
+    ] {
+        assert_ne!(identity(other).await.0, one.0);
+    }
+    let spaced = identity(json!({"command": "s", "args": ["'a b'"]})).await;
+    let quoted = identity(json!({"command": "s", "args": ["a b"]})).await;
+    assert_ne!(
+        spaced.0, quoted.0,
+        "words are told apart however they are shown"
+    );
+}

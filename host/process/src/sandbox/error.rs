@@ -50,6 +50,12 @@ pub enum Fault {
     /// The folder to start in is not in the workspace.
     #[error("`{0}` is not in the workspace")]
     Outside(String),
+    /// A program that is in no sandbox, or has secrets, would run what anybody may write who may write the workspace.
+    #[error(
+        "{0} leads into the workspace, and whoever writes a file there would have it run without a sandbox, or with \
+         the secrets that it is given"
+    )]
+    WorkspaceCode(String),
     /// A workspace that no sandbox can make writable without giving itself up.
     #[error(
         "`{0}` cannot be the workspace of a sandboxed command: it holds what the sandbox is made of"
@@ -202,7 +208,9 @@ impl Fault {
         match self {
             Self::NoProgram | Self::Unfit { .. } => Code::InvalidInput,
             Self::NotFound { .. } | Self::NoJob(_) => Code::NotFound,
-            Self::NotExecutable { .. } | Self::Shielded { .. } => Code::PermissionDenied,
+            Self::NotExecutable { .. } | Self::Shielded { .. } | Self::WorkspaceCode(_) => {
+                Code::PermissionDenied
+            }
             Self::NoDirectory(_) => Code::FileNotFound,
             Self::Outside(_) => Code::InvalidPath,
             Self::Timeout(_) => Code::Timeout,
@@ -251,6 +259,11 @@ impl Fault {
             }
             Self::Replaced(_) => Some(
                 "run it again when nothing in the background moves that file or the folders that it is in".into(),
+            ),
+            Self::WorkspaceCode(_) => Some(
+                "keep it outside of the workspace, or in a sandbox and without secrets; `workspaceCode: true` in its \
+                 block of the settings takes the risk"
+                    .into(),
             ),
             Self::BadImage { .. } => {
                 Some("`sandbox.image` in the settings names another one".into())

@@ -14,7 +14,9 @@ use crate::kit::{World, gone, marker, runs, sandbox};
 fn launch(script: &str) -> Launch {
     Launch {
         words: ["sh", "-c", script].map(str::to_owned).to_vec(),
-        directory: None,
+        directory: Some(".".to_owned()),
+        workspace_code: false,
+        secrets: false,
         environment: vec![("WHO".to_owned(), "me".to_owned())],
         sandbox: SandboxSettings::default(),
     }
@@ -24,7 +26,9 @@ async fn start(world: &World, launch: Launch) -> Result<Launched, mimir_core::To
     // These tests need namespaces, and say so.
     sandbox();
     std::fs::create_dir_all(world.path()).unwrap();
-    Programs::new(world.path()).launch(launch).await
+    Programs::new(world.path(), world.outside().join("started"))
+        .launch(launch)
+        .await
 }
 
 #[tokio::test]
@@ -86,4 +90,74 @@ async fn what_cannot_be_held_starts_nothing() {
     network.sandbox.network_access = Some(true);
     let error = start(&world, network).await.err().unwrap();
     assert!(error.message.contains("network"), "{error}");
+}
+
+#[tokio::test]
+async fn a_program_that_names_no_folder_starts_in_an_empty_one() {
+    let world = World::new().with("threading.py", "x");
+    let mut nowhere =
+        launch("ls -A; touch mine && stat -c %a .; test -r \"$OLD/threading.py\" && echo seen");
+    nowhere.directory = None;
+    let at = ("OLD".to_owned(), world.path().display().to_string());
+    nowhere.environment = vec![at];
+    for mode in ["process", "none"] {
+        let mut nowhere = nowhere.clone();
+        nowhere.sandbox = serde_json::from_value(mode.into()).unwrap();
+        nowhere.workspace_code = mode == "none";
+        let mut program = start(&world, nowhere).await.unwrap();
+        let mut out = String::new();
+        program.stdout.read_to_string(&mut out).await.unwrap();
+        assert_eq!(out, "700\nseen\n", "{mode}");
+        assert_eq!(program.hold.wait().await, Ok(0));
+        drop(program.hold);
+        let left = std::fs::read_dir(world.outside().join("started")).unwrap();
+        assert_eq!(left.count(), 0, "it is gone with the program");
+    }
+}
+
+#[tokio::test]
+async fn a_program_without_a_sandbox_or_with_secrets_takes_nothing_from_the_workspace() {
+    let world = World::new().with("server.py", "x");
+    let file = world.path().join("server.py").display().to_string();
+    let words = |words: &[&str]| Launch {
+        words: words.iter().map(|word| (*word).to_owned()).collect(),
+        directory: None,
+        ..launch("")
+    };
+    let late = world.path().join("late.py").display().to_string();
+    let (option, script) = (format!("--config={file}"), format!("exec python3 {file}"));
+    let mut variable = words(&["true"]);
+    variable.environment = vec![(
+        "PYTHONPATH".to_owned(),
+        format!("/usr/lib:{}", world.path().display()),
+    )];
+    let all = [
+        Launch {
+            directory: Some(".".to_owned()),
+            ..words(&["true"])
+        },
+        words(&[&file]),
+        words(&["true", &file]),
+        words(&["true", &late]),
+        words(&["true", &option]),
+        words(&["sh", "-c", &script]),
+        variable,
+    ];
+    for launch in all {
+        for secrets in [false, true] {
+            let mut launch = launch.clone();
+            launch.secrets = secrets;
+            let mode = if secrets { "process" } else { "none" };
+            launch.sandbox = serde_json::from_value(mode.into()).unwrap();
+            let error = start(&world, launch.clone()).await.err();
+            let error = error.unwrap_or_else(|| panic!("{launch:?}"));
+            assert_eq!(error.code, Code::PermissionDenied, "{launch:?} {error}");
+            assert!(error.way_out[0].contains("workspaceCode"), "{error:?}");
+        }
+    }
+    // What is elsewhere is none of that, and a sandbox without secrets has nothing to lose.
+    let mut fine = words(&["true", "/usr/lib"]);
+    fine.sandbox = serde_json::from_value("none".into()).unwrap();
+    assert!(start(&world, fine).await.is_ok());
+    assert!(start(&world, words(&["true", &file])).await.is_ok());
 }

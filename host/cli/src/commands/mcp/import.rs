@@ -9,6 +9,7 @@ use mimir_core::config::McpServer;
 use mimir_core::files::{self, Links};
 use serde_json::{Map, Value, json};
 
+use super::card;
 use crate::args::Agent;
 
 /// A server in the settings of an agent.
@@ -17,6 +18,8 @@ pub struct Imported {
     pub name: String,
     /// The file.
     pub place: String,
+    /// Whether it is the person's own, and did not come with the project.
+    pub own: bool,
     /// As it would stand in our settings.
     pub block: Value,
     /// Why it cannot be taken over.
@@ -38,7 +41,7 @@ pub fn find(workspace: &Path, from: Option<Agent>) -> Vec<Imported> {
         .filter(|agent| from.is_none_or(|from| from == *agent));
     let mut found = Vec::new();
     for agent in agents {
-        for path in places(agent, workspace, home.as_deref()) {
+        for (path, own) in places(agent, workspace, home.as_deref()) {
             let Ok(text) = files::read_text(&path, Links::Followed, LONGEST) else {
                 continue;
             };
@@ -47,33 +50,37 @@ pub fn find(workspace: &Path, from: Option<Agent>) -> Vec<Imported> {
                 true => of_toml(&text),
                 false => of_json(&text, workspace),
             };
-            found.extend(
-                blocks
-                    .into_iter()
-                    .map(|(name, block)| imported(&name, &place, &block)),
-            );
+            found.extend(blocks.into_iter().map(|(name, block)| Imported {
+                own,
+                ..imported(&name, &place, &block, workspace)
+            }));
         }
     }
     found
 }
 
-/// Where an agent keeps its servers, the project's own place first.
-fn places(agent: Agent, workspace: &Path, home: Option<&Path>) -> Vec<PathBuf> {
-    let own = |rest: &str| Some(workspace.join(rest));
-    let user = |rest: &str| home.map(|home| home.join(rest));
+/// Where an agent keeps its servers, and whether that is the person's own place: those go before the project's.
+fn places(agent: Agent, workspace: &Path, home: Option<&Path>) -> Vec<(PathBuf, bool)> {
+    let project = |rest: &str| Some((workspace.join(rest), false));
+    // What is in the workspace is the project's, wherever the home is.
+    let user = |rest: &str| {
+        let path = home?.join(rest);
+        let own = !path.starts_with(workspace);
+        Some((path, own))
+    };
     let all = match agent {
         Agent::Claude => vec![
-            own(".mcp.json"),
             user(".claude.json"),
             user(".config/Claude/claude_desktop_config.json"),
             user("Library/Application Support/Claude/claude_desktop_config.json"),
+            project(".mcp.json"),
         ],
-        Agent::Codex => vec![own(".codex/config.toml"), user(".codex/config.toml")],
-        Agent::Cursor => vec![own(".cursor/mcp.json"), user(".cursor/mcp.json")],
+        Agent::Codex => vec![user(".codex/config.toml"), project(".codex/config.toml")],
+        Agent::Cursor => vec![user(".cursor/mcp.json"), project(".cursor/mcp.json")],
         Agent::Vscode => vec![
-            own(".vscode/mcp.json"),
             user(".config/Code/User/mcp.json"),
             user("Library/Application Support/Code/User/mcp.json"),
+            project(".vscode/mcp.json"),
         ],
         Agent::Opencode | Agent::Zed => Vec::new(),
     };
@@ -145,7 +152,7 @@ fn of_toml(text: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
-fn imported(theirs: &str, place: &str, block: &Value) -> Imported {
+fn imported(theirs: &str, place: &str, block: &Value, workspace: &Path) -> Imported {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name: String = theirs
         .chars()
@@ -153,7 +160,8 @@ fn imported(theirs: &str, place: &str, block: &Value) -> Imported {
         .take(40)
         .collect();
     let mut hints = Vec::new();
-    let (ours, mut fault) = ours(block, &mut hints);
+    let (mut ours, mut fault) = ours(block, &mut hints);
+    card::root(&mut ours, workspace);
     let checked =
         serde_json::from_value::<McpServer>(ours.clone()).map_err(|error| error.to_string());
     let checked = checked.and_then(|server| server.check(&name).map_err(|error| error.to_string()));
@@ -163,6 +171,7 @@ fn imported(theirs: &str, place: &str, block: &Value) -> Imported {
     Imported {
         name,
         place: place.to_owned(),
+        own: false,
         block: ours,
         fault,
         hints,
@@ -289,7 +298,8 @@ mod tests {
             .into_iter()
             .flat_map(|agent| {
                 let places = places(agent, root, None);
-                places.into_iter().flat_map(|path| {
+                places.into_iter().flat_map(|(path, own)| {
+                    assert!(!own, "it came with the project");
                     let text = std::fs::read_to_string(&path).unwrap();
                     let toml = path.extension().unwrap() == "toml";
                     let blocks = if toml {
@@ -299,7 +309,7 @@ mod tests {
                     };
                     blocks
                         .into_iter()
-                        .map(|(name, block)| imported(&name, "x", &block))
+                        .map(|(name, block)| imported(&name, "x", &block, root))
                 })
             })
             .collect();

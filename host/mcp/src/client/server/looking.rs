@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use mimir_core::ToolError;
 
 use super::{Link, Said, Server};
-use crate::client::described::{Can, Described, print};
+use crate::client::described::{ALL_MOST, Can, Described, print};
 use crate::client::wanted::Kind;
 
 impl Server {
@@ -22,13 +22,14 @@ impl Server {
             prompts: abilities.prompts.is_some() && self.spec.prompts,
             complete: abilities.completions.is_some(),
         };
+        let mut room = ALL_MOST;
         // Who says that it has something else, and no tools, is believed.
-        let tools = match abilities.tools.is_none() && (can.resources || can.prompts) {
-            true => Vec::new(),
-            false => link.list(Kind::Tools, self.spec.start).await?,
+        let (tools, more) = match abilities.tools.is_none() && (can.resources || can.prompts) {
+            true => (Vec::new(), false),
+            false => link.list(Kind::Tools, self.spec.start, &mut room).await?,
         };
         let mut described = Described::new(link.server(), tools);
-        described.can = can;
+        (described.can, described.more) = (can, more);
         for (there, kind, list) in [
             (can.prompts, Kind::Prompts, &mut described.prompts),
             (can.resources, Kind::Resources, &mut described.resources),
@@ -38,8 +39,8 @@ impl Server {
                 continue;
             }
             // Its tools are there whatever it says of the rest; some have no templates, and say so by an error.
-            match link.list(kind, self.spec.start).await {
-                Ok(items) => *list = items,
+            match link.list(kind, self.spec.start, &mut room).await {
+                Ok((items, _)) => *list = items,
                 Err(error) => {
                     tracing::info!(server = self.spec.name, %error, "it does not list its {}", kind.key());
                 }

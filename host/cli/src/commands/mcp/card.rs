@@ -1,0 +1,176 @@
+//! What a server is, in lines for whoever is to say yes to it: what runs and where, what it is given, where it is
+//! reached, and which secrets go there.
+//!
+//! Never here: whether it is taken.
+
+use std::path::Path;
+
+use mimir_core::config::{McpServer, SandboxMode};
+use mimir_core::redact::Redactor;
+use mimir_core::text::{prefix, visible};
+use serde_json::Value;
+
+/// Characters of a line. What is longer says so.
+const LINE_MOST: usize = 400;
+
+/// A block, in lines. One that describes no server has none.
+pub fn lines(block: &Value) -> Vec<String> {
+    let Ok(server) = serde_json::from_value::<McpServer>(block.clone()) else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    if let Some(command) = &server.command {
+        let words = std::iter::once(command).chain(&server.args);
+        let words: Vec<String> = words.map(|word| quoted(word)).collect();
+        lines.push(format!("runs {}", words.join(" ")));
+        lines.push(match &server.cwd {
+            Some(cwd) => format!("in {} of the workspace", quoted(cwd)),
+            None => "in an empty folder of its own".to_owned(),
+        });
+        if server.sandbox == Some(SandboxMode::None) {
+            lines.push("in no sandbox: with all that you may do".to_owned());
+        }
+        let given = server
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        lines.extend(given.map(|pair| format!("given {pair}")));
+        for (name, value) in &server.env {
+            lines.extend(secrets(value).map(|it| format!("your secret {it} goes to it as {name}")));
+        }
+        let open = server.sandbox == Some(SandboxMode::None)
+            || server.env.values().any(|value| value.contains("${"));
+        match server.workspace_code {
+            Some(true) => lines.push(
+                "may run what lies in the workspace: whoever writes a file there runs code as it"
+                    .to_owned(),
+            ),
+            _ if open && server.cwd.is_some() => lines.push(
+                "will not start so: without a sandbox, or with secrets, it may not start in the workspace; \
+                 `workspaceCode: true` in its block takes the risk"
+                    .to_owned(),
+            ),
+            _ => {}
+        }
+    }
+    if let Some(url) = &server.url {
+        lines.push(format!("reached at {url}"));
+        let host = host(url);
+        for (name, value) in &server.headers {
+            lines.push(format!("sent the header {name}: {value}"));
+            lines.extend(secrets(value).map(|it| format!("your secret {it} goes to {host}")));
+        }
+    }
+    if !server.is_enabled() {
+        lines.push("switched off".to_owned());
+    }
+    lines.into_iter().map(|line| shown(&line)).collect()
+}
+
+/// A block whose words name what lies in the workspace starts there, as it does with agents.
+pub fn root(block: &mut Value, workspace: &Path) {
+    if block["cwd"] != Value::Null || block["command"] == Value::Null {
+        return;
+    }
+    let args = block["args"].as_array().into_iter().flatten();
+    let words = std::iter::once(&block["command"]).chain(args);
+    let mut words = words.filter_map(Value::as_str);
+    // A plain word that happens to be the name of a file is none.
+    let is_path = |word: &str| word.contains(['.', '/']) && !Path::new(word).is_absolute();
+    if words.any(|word| is_path(word) && workspace.join(word).exists()) {
+        block["cwd"] = ".".into();
+    }
+}
+
+/// A line that can be shown: secrets in plain text are masked, and what is cut says so.
+fn shown(line: &str) -> String {
+    let mut line = visible(line);
+    Redactor::new().text(&mut line);
+    let head = prefix(&line, LINE_MOST);
+    match head.len() < line.len() {
+        true => format!(
+            "{head}… and {} characters more",
+            line[head.len()..].chars().count()
+        ),
+        false => line,
+    }
+}
+
+fn quoted(word: &str) -> String {
+    match word.is_empty() || word.contains(char::is_whitespace) {
+        true => format!("'{word}'"),
+        false => word.to_owned(),
+    }
+}
+
+/// The names of secrets in a value.
+fn secrets(value: &str) -> impl Iterator<Item = &str> {
+    let parts = value.split("${").skip(1);
+    parts.filter_map(|part| part.split_once('}').map(|(name, _)| name))
+}
+
+fn host(url: &str) -> String {
+    let target = mimir_core::network::Target::parse(url);
+    target.map_or_else(
+        |_| "no host".to_owned(),
+        |target| target.origin().to_string(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_card_says_what_runs_and_where_secrets_go() {
+        let card = lines(&json!({
+            "url": "https://evil.example/mcp", "headers": {"Authorization": "Bearer ${GITHUB_TOKEN}"},
+        }));
+        let card = card.join("\n");
+        assert!(card.contains("https://evil.example/mcp"), "{card}");
+        assert!(
+            card.contains("your secret GITHUB_TOKEN goes to https://evil.example"),
+            "{card}"
+        );
+        let card = lines(&json!({
+            "command": "npx", "args": ["-y", "a b\u{1b}[2J"], "sandbox": "none",
+            "env": {"NODE_OPTIONS": "--require /x", "TOKEN": "${T}"},
+        }));
+        let card = card.join("\n");
+        assert!(
+            card.contains("runs npx -y 'a b") && !card.contains('\u{1b}'),
+            "{card}"
+        );
+        assert!(
+            card.contains("in an empty folder") && card.contains("in no sandbox"),
+            "{card}"
+        );
+        assert!(card.contains("NODE_OPTIONS=--require /x"), "{card}");
+        assert!(card.contains("your secret T goes to it as TOKEN"), "{card}");
+        let long = lines(&json!({"command": "sh", "args": ["-c", "x".repeat(1_000)]}));
+        assert!(long[0].contains("characters more"), "{long:?}");
+    }
+
+    #[test]
+    fn words_that_name_what_is_in_the_workspace_are_meant_from_there() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("server.py"), "").unwrap();
+        std::fs::write(folder.path().join("run"), "").unwrap();
+        let cwd = |mut block: Value| {
+            root(&mut block, folder.path());
+            block["cwd"].clone()
+        };
+        assert_eq!(
+            cwd(json!({"command": "python3", "args": ["server.py"]})),
+            "."
+        );
+        assert_eq!(cwd(json!({"command": "./server.py"})), ".");
+        assert_eq!(cwd(json!({"command": "uv", "args": ["run"]})), Value::Null);
+        assert_eq!(
+            cwd(json!({"command": "x", "args": ["server.py"], "cwd": "sub"})),
+            "sub"
+        );
+        assert_eq!(cwd(json!({"url": "https://h"})), Value::Null);
+    }
+}

@@ -1,0 +1,137 @@
+//! The ground that a program stands on: an empty folder of its own, and whether anything that it is started with leads
+//! into the workspace.
+//!
+//! A model may write a new file in the workspace. A program that looks for its parts where it starts, as Python, Node
+//! and npx do, or that is told to look there, would run it.
+//!
+//! Never here: which programs that matters for.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mimir_core::launch::Launch;
+
+use crate::sandbox::Fault;
+
+/// An empty folder that only this user can look into, gone when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Empty(PathBuf);
+
+/// Tells the folders of this process apart.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Names that are tried. A process that had our number may have left its folders.
+const TRIES: usize = 1_000;
+
+impl Empty {
+    /// A new one below `base`, which may not be in the workspace.
+    pub(crate) fn below(base: &Path, workspace: &Path) -> Result<Self, Fault> {
+        let fault = || Fault::io("an empty folder to start in cannot be made");
+        folder(base, true).map_err(fault())?;
+        let base = base.canonicalize().map_err(fault())?;
+        if base.starts_with(workspace) {
+            let kind = std::io::ErrorKind::InvalidInput;
+            let error = std::io::Error::new(kind, "it would be in the workspace");
+            return Err(fault()(error));
+        }
+        for _ in 0..TRIES {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = base.join(format!("{}-{number}", std::process::id()));
+            match folder(&path, false) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(fault()(error)),
+            }
+        }
+        Err(fault()(std::io::ErrorKind::AlreadyExists.into()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Empty {
+    fn drop(&mut self) {
+        // What is left there is nobody's.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn folder(path: &Path, with_parents: bool) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(with_parents);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(path)
+}
+
+/// What of a launch leads into the workspace, in words: the folder that it starts in, its program, an argument, or a
+/// variable such as `PYTHONPATH`.
+pub(crate) fn leads_into(workspace: &Path, directory: &Path, launch: &Launch) -> Option<String> {
+    let inside = |path: &Path| {
+        // What is not there yet may be by the time that it is looked for.
+        let path = plain(&directory.join(path));
+        let real = path.canonicalize();
+        path.starts_with(workspace) || real.is_ok_and(|real| real.starts_with(workspace))
+    };
+    let shown = |text: &str| mimir_core::text::visible(mimir_core::text::prefix(text, 200));
+    if let Some(named) = &launch.directory {
+        return Some(format!("its `cwd`, `{}`,", shown(named)));
+    }
+    let (program, arguments) = launch.words.split_first()?;
+    if found(program).iter().any(|file| inside(file)) {
+        return Some(format!("its program, `{}`,", shown(program)));
+    }
+    if let Some(word) = arguments
+        .iter()
+        .find(|word| paths(word).iter().any(|path| inside(path)))
+    {
+        return Some(format!("its argument `{}`", shown(word)));
+    }
+    let mut variables = launch.environment.iter();
+    let (name, _) = variables.find(|(_, value)| paths(value).iter().any(|path| inside(path)))?;
+    Some(format!("its variable `{}`", shown(name)))
+}
+
+/// The files that a program may be: as it is named, or where the `PATH` has it first.
+fn found(program: &str) -> Vec<PathBuf> {
+    if program.contains(std::path::is_separator) {
+        return vec![program.into()];
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    let mut files = folders.map(|folder| folder.join(program));
+    files.find(|file| file.is_file()).into_iter().collect()
+}
+
+/// The paths that a word may name: `--config=a/b`, `file:///a/b`, `/a:/b`, `-I/a`, words of a script.
+fn paths(word: &str) -> Vec<PathBuf> {
+    let ends = |c: char| matches!(c, '=' | ':' | ';' | ',' | '"' | '\'') || c.is_whitespace();
+    let mut all = Vec::new();
+    for part in word.split(ends).chain([word]).filter(|it| !it.is_empty()) {
+        all.push(PathBuf::from(part));
+        if let Some((_, rest)) = part.split_once('/') {
+            all.push(Path::new("/").join(rest.trim_start_matches('/')));
+        }
+    }
+    all
+}
+
+/// A path without `.` and `..`, whatever is there.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
+}
