@@ -29,6 +29,7 @@ impl Empty {
         let fault = || Fault::io("an empty folder to start in cannot be made");
         folder(base, true).map_err(fault())?;
         let base = base.canonicalize().map_err(fault())?;
+        owned(&base).map_err(fault())?;
         if base.starts_with(workspace) {
             let kind = std::io::ErrorKind::InvalidInput;
             let error = std::io::Error::new(kind, "it would be in the workspace");
@@ -67,6 +68,43 @@ fn folder(path: &Path, with_parents: bool) -> std::io::Result<()> {
         builder.mode(0o700);
     }
     builder.create(path)
+}
+
+/// Whether a folder is this user's, and no other's to change.
+#[cfg(unix)]
+fn owned(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let meta = folder.metadata()?;
+    if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
+        let error = format!("others may change `{}`", folder.display());
+        return Err(std::io::Error::other(error));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn owned(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// The `PATH` without the folders of the workspace, if it has such: what a program starts in its turn is looked for
+/// there, too.
+pub(crate) fn path_outside(workspace: &Path) -> Option<String> {
+    let path = std::env::var_os("PATH")?;
+    outside(&path, workspace)
+}
+
+fn outside(path: &std::ffi::OsStr, workspace: &Path) -> Option<String> {
+    let all: Vec<PathBuf> = std::env::split_paths(path).collect();
+    let is_inside = |folder: &PathBuf| {
+        let real = folder.canonicalize();
+        plain(folder).starts_with(workspace) || real.is_ok_and(|real| real.starts_with(workspace))
+    };
+    let left: Vec<&PathBuf> = all.iter().filter(|folder| !is_inside(folder)).collect();
+    if left.len() == all.len() {
+        return None;
+    }
+    std::env::join_paths(left).ok()?.into_string().ok()
 }
 
 /// What of a launch leads into the workspace, in words: the folder that it starts in, its program, an argument, or a
@@ -134,4 +172,38 @@ fn plain(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_program_starts_is_not_looked_for_in_the_workspace() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().canonicalize().unwrap();
+        let bin = workspace.join("node_modules/.bin");
+        let path = std::env::join_paths([Path::new("/usr/bin"), &bin, Path::new("/bin")]).unwrap();
+        let left = outside(&path, &workspace);
+        assert_eq!(left.as_deref(), Some("/usr/bin:/bin"));
+        let plain = std::env::join_paths(["/usr/bin", "/bin"]).unwrap();
+        assert_eq!(outside(&plain, &workspace), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_empty_folder_is_made_where_nobody_else_writes() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Path::new("/nowhere");
+        let empty = Empty::below(&folder.path().join("a/b"), workspace).unwrap();
+        assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0);
+        let open = folder.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(Empty::below(&open, workspace).is_err());
+        let real = folder.path().canonicalize().unwrap();
+        assert!(Empty::below(&real.join("in"), &real).is_err());
+    }
 }

@@ -11,7 +11,7 @@ use mimir_core::config::SandboxMode;
 use mimir_core::launch::{Hold, Launch, Launched, Launcher};
 use mimir_core::{Code, ToolError};
 
-use crate::ground::{Empty, leads_into};
+use crate::ground::{Empty, leads_into, path_outside};
 use crate::run::guard::{Breach, Guard, Made};
 use crate::runner::Ready;
 use crate::sandbox::{Fault, Handle, Mount};
@@ -67,6 +67,15 @@ impl Programs {
             && let Some(what) = leads_into(&spec.workspace, &spec.directory, &launch)
         {
             return Err(Fault::WorkspaceCode(what));
+        }
+        let named = spec.environment.iter().any(|(name, _)| name == "PATH");
+        if open
+            && !launch.workspace_code
+            && !named
+            && sandbox.name() != "container"
+            && let Some(path) = path_outside(&spec.workspace)
+        {
+            spec.environment.push(("PATH".to_owned(), path));
         }
         let mut guard = match sandbox.shields() {
             true => Guard::new(&spec.workspace, &spec.shield),

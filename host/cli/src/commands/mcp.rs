@@ -256,23 +256,36 @@ fn import_all(
     let asked = |name: &String| names.contains(name);
     let mut all = import::find(setup.workspace.root(), from);
     all.retain(|found| names.is_empty() || asked(&found.name));
-    let count = |name: &String| {
-        let same = all.iter().filter(|one| one.name == *name);
-        same.filter(|one| one.fault.is_none()).count()
+    // Whatever agent it is of, the person's own goes first.
+    all.sort_by_key(|found| !found.own);
+    let others = |at: usize| {
+        all.iter()
+            .enumerate()
+            .filter(move |(other, _)| *other != at)
     };
-    let several: Vec<bool> = all.iter().map(|found| count(&found.name) > 1).collect();
+    let clashes = |at: usize, found: &import::Imported| {
+        let mut same = others(at).filter(|(_, other)| other.name == found.name);
+        let first = same.clone().all(|(other, _)| other > at);
+        same.next().is_some() && !(first && asked(&found.name))
+    };
+    let clashes: Vec<bool> = all
+        .iter()
+        .enumerate()
+        .map(|(at, found)| clashes(at, found))
+        .collect();
     let mut servers: Vec<(String, Value)> = Vec::new();
     let mut rows = Vec::new();
-    for (found, several) in all.into_iter().zip(several) {
+    for (found, clashes) in all.into_iter().zip(clashes) {
         let name = &found.name;
         let taken = known.contains_key(name) || servers.iter().any(|(other, _)| other == name);
         let fault = found.fault.clone().or_else(|| {
             // What came with a checkout takes no name of the person's own, and no silence for a yes.
-            if several && !asked(name) {
-                let way = "name it after `mimir mcp import` to take your own before the project's";
-                return Some(format!(
-                    "several places have a server of this name, so none is taken: {way}"
-                ));
+            if clashes {
+                let way = match asked(name) {
+                    true => "the one above goes before it",
+                    false => "none is taken before you name it, which takes your own before the project's",
+                };
+                return Some(format!("several places have a server of this name: {way}"));
             }
             (yes && !found.own && from.is_none()).then(|| {
                 "it is in a file of the project: `--yes` takes it with `--from AGENT` alone"
