@@ -103,9 +103,16 @@ impl Backend for Runs {
 
 /// Output as text: of more than a result may have, less.
 fn ends(bytes: &[u8]) -> String {
+    // Control characters are escaped in what a model reads, which no reader of JSON takes.
+    let plain = |c: char| match c {
+        '\n' => c,
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
+    };
     let text = String::from_utf8_lossy(bytes);
+    let text: String = text.chars().map(plain).collect();
     if text.len() < 20_000 {
-        return text.into_owned();
+        return text;
     }
     match text.find("bytes are missing") {
         Some(at) => text[at..at + 17].to_owned(),

@@ -150,7 +150,7 @@ mimir-fetch http://127.0.0.1:1/ 2>/dev/null || echo refused
     fs::create_dir_all(home.path().join(".git/hooks")).unwrap();
     fs::write(home.path().join(".env"), "SECRET=1").unwrap();
     let outcome = call(home.path(), &["in_bash", "name=Bob", "n=3"]);
-    let wanted = "Bob Bob 3\n.mimir is a directory\nxxx\nrefused\nrefused\nrefused";
+    let wanted = "Bob Bob \"3\"\n.mimir is a directory\nxxx\nrefused\nrefused\nrefused";
     assert_eq!(text(&outcome), wanted);
     assert!(!home.path().join(".git/hooks/x").exists());
     let home = workspace("fails", "bash", "echo out; echo why >&2; exit 3");
