@@ -2,13 +2,13 @@
 //!
 //! A command in the background does that by trying often. Here it is done at the right moment: by a relay to the engine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mimir_process::sandbox::Fault;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
@@ -29,81 +29,97 @@ fn world() -> World {
     world
 }
 
-/// Passes on what is said to the engine. While it starts a container, `d` is a link to the home, or another folder where
-/// `link` says so; as often as `times` says.
-fn relay(
-    at: &Path,
-    world: &World,
-    times: &Arc<AtomicUsize>,
-    link: bool,
-) -> tokio::task::JoinHandle<()> {
+/// The workspace, and what is put in the place of its `d`.
+struct Swap {
+    work: PathBuf,
+    /// The home that `d` becomes a link to; else it becomes another folder.
+    home: Option<PathBuf>,
+    /// How often it is still to be done.
+    times: AtomicUsize,
+    done: AtomicBool,
+}
+
+impl Swap {
+    fn begin(&self) {
+        let one_less = |left: usize| left.checked_sub(1);
+        let order = Ordering::SeqCst;
+        if self.times.fetch_update(order, order, one_less).is_err() {
+            return;
+        }
+        let d = self.work.join("d");
+        std::fs::rename(&d, self.work.join("away")).unwrap();
+        match &self.home {
+            Some(home) => std::os::unix::fs::symlink(home, d).unwrap(),
+            None => {
+                std::fs::create_dir_all(d.join(".docker")).unwrap();
+                std::fs::create_dir_all(d.join(".ssh")).unwrap();
+                std::fs::write(d.join(".docker/config.json"), "").unwrap();
+            }
+        }
+        self.done.store(true, order);
+    }
+
+    fn undo(&self) {
+        if !self.done.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        let d = self.work.join("d");
+        match &self.home {
+            Some(_) => std::fs::remove_file(&d).unwrap(),
+            None => std::fs::remove_dir_all(&d).unwrap(),
+        }
+        std::fs::rename(self.work.join("away"), d).unwrap();
+    }
+}
+
+/// Passes on what is said to the engine, and swaps from before a container is attached to, which is when Podman starts
+/// it, until it has started.
+fn relay(at: &Path, swap: &Arc<Swap>) -> tokio::task::JoinHandle<()> {
     let listener = UnixListener::bind(at).unwrap();
-    let (work, home) = (world.path(), world.beside().join("victim"));
-    let times = Arc::clone(times);
+    let swap = Arc::clone(swap);
     tokio::spawn(async move {
         let mut all = JoinSet::new();
         while let Ok((one, _)) = listener.accept().await {
-            let (work, home, times) = (work.clone(), home.clone(), Arc::clone(&times));
-            all.spawn(async move {
-                let other = UnixStream::connect(socket()).await.unwrap();
-                let ((mut asked, mut answers), (mut answered, mut engine)) =
-                    (one.into_split(), other.into_split());
-                let back = Arc::new(tokio::sync::Mutex::new(false));
-                let mut bytes = vec![0; 64 * 1024];
-                let swapped = Arc::clone(&back);
-                let (swap, undo) = (work.clone(), work);
-                let ask = async move {
-                    while let Ok(count @ 1..) = asked.read(&mut bytes).await {
-                        let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
-                        let first = text.lines().next().unwrap_or_default();
-                        let starts = first.contains("/containers/") && first.contains("/start");
-                        let left = |left: usize| left.checked_sub(1);
-                        let now = starts
-                            && times
-                                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
-                                .is_ok();
-                        let mut turn = swapped.lock().await;
-                        if now {
-                            *turn = true;
-                            std::fs::rename(swap.join("d"), swap.join("away")).unwrap();
-                            match link {
-                                true => std::os::unix::fs::symlink(&home, swap.join("d")).unwrap(),
-                                false => {
-                                    std::fs::create_dir_all(swap.join("d/.docker")).unwrap();
-                                    std::fs::create_dir_all(swap.join("d/.ssh")).unwrap();
-                                    std::fs::write(swap.join("d/.docker/config.json"), "").unwrap();
-                                }
-                            }
-                        }
-                        if engine.write_all(&bytes[..count]).await.is_err() {
-                            break;
-                        }
-                    }
-                    let _ = engine.shutdown().await;
-                };
-                let tell = async move {
-                    let mut bytes = vec![0; 64 * 1024];
-                    while let Ok(count @ 1..) = answered.read(&mut bytes).await {
-                        let mut turn = back.lock().await;
-                        if std::mem::take(&mut *turn) {
-                            match link {
-                                true => std::fs::remove_file(undo.join("d")).unwrap(),
-                                false => std::fs::remove_dir_all(undo.join("d")).unwrap(),
-                            }
-                            std::fs::rename(undo.join("away"), undo.join("d")).unwrap();
-                        }
-                        drop(turn);
-                        if answers.write_all(&bytes[..count]).await.is_err() {
-                            break;
-                        }
-                    }
-                    let _ = copy(&mut answered, &mut answers).await;
-                    let _ = answers.shutdown().await;
-                };
-                tokio::join!(ask, tell);
-            });
+            all.spawn(pass_on(one, Arc::clone(&swap)));
         }
     })
+}
+
+async fn pass_on(one: UnixStream, swap: Arc<Swap>) {
+    let other = UnixStream::connect(socket()).await.unwrap();
+    let ((mut asked, mut answers), (mut answered, mut engine)) =
+        (one.into_split(), other.into_split());
+    let starts = AtomicBool::new(false);
+    let ask = async {
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = asked.read(&mut bytes).await {
+            let text = String::from_utf8_lossy(&bytes[..count]);
+            let first = text.lines().next().unwrap_or_default();
+            if first.contains("/containers/") && first.contains("/attach") {
+                swap.begin();
+            }
+            if first.contains("/containers/") && first.contains("/start") {
+                starts.store(true, Ordering::SeqCst);
+            }
+            if engine.write_all(&bytes[..count]).await.is_err() {
+                break;
+            }
+        }
+        let _ = engine.shutdown().await;
+    };
+    let tell = async {
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = answered.read(&mut bytes).await {
+            if starts.swap(false, Ordering::SeqCst) {
+                swap.undo();
+            }
+            if answers.write_all(&bytes[..count]).await.is_err() {
+                break;
+            }
+        }
+        let _ = answers.shutdown().await;
+    };
+    tokio::join!(ask, tell);
 }
 
 /// That a command sees its own folders, covered, and nothing of the home.
@@ -117,8 +133,13 @@ fn is_clean(out: &str) {
 async fn runs_clean_after(link: bool, before: usize, swaps: usize) -> Result<(), Fault> {
     let world = world();
     let at = world.beside().join("relay.sock");
-    let times = Arc::new(AtomicUsize::new(0));
-    let relay = relay(&at, &world, &times, link);
+    let swap = Arc::new(Swap {
+        work: world.path(),
+        home: link.then(|| world.beside().join("victim")),
+        times: AtomicUsize::new(0),
+        done: AtomicBool::new(false),
+    });
+    let (relay, times) = (relay(&at, &swap), &swap.times);
     let sandbox = with(IMAGE, Some(&at));
     for _ in 0..before {
         run_in(&sandbox, &world.script("true")).await.unwrap();
