@@ -11,13 +11,14 @@ mod kit;
 #[expect(dead_code, reason = "an agent can do more than is tested here")]
 mod agent;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
+#[path = "kit/listener.rs"]
+mod listener;
+
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 use agent::Agent;
 use kit::{mimir, run};
+use listener::listen;
 use serde_json::{Value, json};
 
 /// A server in the shell's own words: it greets whom it is told to, and says what it was given.
@@ -414,83 +415,6 @@ fn servers_end_with_mimir_and_so_does_what_they_started() {
     agent.ended();
     // It is asked, and then killed, before mimir is gone.
     assert!(!runs(), "what a server started is still there");
-}
-
-/// A server on a port of this machine that answers each request by what it asks. What it was sent is kept.
-fn listen() -> (String, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let seen = Arc::<Mutex<Vec<String>>>::default();
-    let sees = Arc::clone(&seen);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let sees = Arc::clone(&sees);
-            std::thread::spawn(move || answer(stream, &sees));
-        }
-    });
-    (format!("http://{address}/mcp"), seen)
-}
-
-fn answer(mut stream: std::net::TcpStream, seen: &Mutex<Vec<String>>) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    loop {
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            let lower = line.to_ascii_lowercase();
-            if let Some(value) = lower.strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if line.trim().is_empty() {
-                break;
-            }
-            head.push_str(&lower);
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        seen.lock()
-            .unwrap()
-            .push(format!("{head}{}", String::from_utf8_lossy(&body)));
-        let message: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let result = match message["method"].as_str() {
-            Some("initialize") => json!({
-                "protocolVersion": message["params"]["protocolVersion"],
-                "capabilities": {"tools": {}}, "serverInfo": {"name": "web", "version": "1"},
-            }),
-            Some("tools/list") => {
-                json!({"tools": [{"name": "go", "inputSchema": {"type": "object"}}]})
-            }
-            Some("tools/call") => json!({"content": [{"type": "text", "text": "over http"}]}),
-            _ => Value::Null,
-        };
-        let called = message["method"] == "tools/call";
-        let (status, body) = match result {
-            Value::Null if head.starts_with("post") => ("202 Accepted", String::new()),
-            Value::Null => ("405 Method Not Allowed", String::new()),
-            result => {
-                let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
-                ("200 OK", body.to_string())
-            }
-        };
-        // Both forms of an answer: a call is answered by an event.
-        let (kind, body) = match called {
-            true => (
-                "text/event-stream",
-                format!("event: message\ndata: {body}\n\n"),
-            ),
-            false => ("application/json", body),
-        };
-        let answer = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nmcp-session-id: abc\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        if stream.write_all(answer.as_bytes()).is_err() {
-            return;
-        }
-    }
 }
 
 #[test]
