@@ -458,7 +458,8 @@ fn a_server_over_http_is_reached_and_no_other() {
     let blocked = "policy: {}\nnetwork: {mode: none}\n";
     let config = home.join(".mimir/config.yml");
     let before = std::fs::read_to_string(&config).unwrap();
-    assert!(before.contains("X-Key: of-mine"), "{before}");
+    let set = before.contains("headers:") && before.contains("X-Key: of-mine");
+    assert!(set, "{before}");
     std::fs::write(&config, format!("{before}\n{blocked}")).unwrap();
     run(home, &["policy", "accept", "--yes"]);
     let (code, refused) = json_of(home, &["mcp", "test", "web"]);

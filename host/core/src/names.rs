@@ -3,6 +3,9 @@
 /// Names further away than this share of their length are no help.
 const FAR: f64 = 0.6;
 
+/// A name that is so much further away than the nearest is not meant.
+const WORSE: f64 = 0.25;
+
 /// How many names a message can carry before it stops helping.
 const MOST: usize = 3;
 
@@ -27,6 +30,8 @@ pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     scored.dedup_by(|a, b| a.1 == b.1);
+    let best = scored.first().map_or(0.0, |(score, _)| *score);
+    scored.retain(|(score, _)| *score > best - WORSE);
     scored.truncate(MOST);
     scored.into_iter().map(|(_, name)| name).collect()
 }

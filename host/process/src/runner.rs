@@ -373,10 +373,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("s");
         let _asked = silent(&socket);
-        let programs = crate::Programs::new(folder.path());
+        let programs = crate::Programs::new(folder.path(), folder.path().join("empty"));
         let launch = Launch {
             words: vec!["true".into()],
             directory: None,
+            workspace_code: false,
+            secrets: false,
             environment: Vec::new(),
             sandbox: contained(&socket),
         };

@@ -3,11 +3,13 @@ use wasmtime_wasi::p2::{InputStream, OutputStream, StreamError};
 
 fn opened(world: &mut World, path: &str, how: OpenFlags, flags: DescriptorFlags) -> node::Node {
     let fd = world.open(path, how, flags).expect("a file");
-    world
+    let entry = world
         .table
-        .get(&Resource::<node::Node>::new_borrow(fd.rep()))
-        .expect("ours")
-        .clone()
+        .get(&Resource::<front::Entry>::new_borrow(fd.rep()));
+    match entry.expect("ours") {
+        front::Entry::Real(node) => node.clone(),
+        front::Entry::Front(front) => panic!("{front:?}"),
+    }
 }
 
 #[test]
