@@ -8,7 +8,7 @@ mod scripts;
 
 use std::fs;
 
-use kit::{config, run};
+use kit::{config, mimir, run};
 use scripts::{call, text, tool, workspace};
 use serde_json::Value;
 
