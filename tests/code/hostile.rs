@@ -90,7 +90,7 @@ const HOSTILE: &[(&str, &str, Comes)] = &[
     (
         "javascript",
         "console.log('x'.repeat(1e8))",
-        Ends(0, "bytes are missing"),
+        Ends(1, "out of memory"),
     ),
 ];
 
