@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use super::{Left, Place};
+use super::{Left, Place, plain};
 
 const PYTHON: &str = include_str!("python.txt");
 const BASH: &str = include_str!("bash.txt");
@@ -37,7 +37,7 @@ fn real(interpreter: &str, code: &str) -> Left {
     child.stdin.take().unwrap().write_all(b"a b\nc\n").ok();
     let output = child.wait_with_output().unwrap();
     Left {
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stdout: plain(&String::from_utf8_lossy(&output.stdout)),
         code: i64::from(output.status.code().unwrap_or(-1)),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }

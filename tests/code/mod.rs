@@ -101,16 +101,19 @@ impl Backend for Runs {
     }
 }
 
-/// Output as text: of more than a result may have, less.
-fn ends(bytes: &[u8]) -> String {
-    // Control characters are escaped in what a model reads, which no reader of JSON takes.
+/// Control characters are escaped in what a model reads, which no reader of JSON takes: here they are all the same.
+fn plain(text: &str) -> String {
     let plain = |c: char| match c {
-        '\n' => c,
+        '\n' | '\r' | '\t' => c,
         c if c.is_control() => char::REPLACEMENT_CHARACTER,
         c => c,
     };
-    let text = String::from_utf8_lossy(bytes);
-    let text: String = text.chars().map(plain).collect();
+    text.chars().map(plain).collect()
+}
+
+/// Output as text: of more than a result may have, less.
+fn ends(bytes: &[u8]) -> String {
+    let text = plain(&String::from_utf8_lossy(bytes));
     if text.len() < 20_000 {
         return text;
     }
