@@ -101,14 +101,9 @@ impl Backend for Runs {
     }
 }
 
-/// Control characters are escaped in what a model reads, which no reader of JSON takes: here they are all the same.
+/// Text as a model reads it: what would be escaped inside JSON, where no reader of JSON takes it, is so before.
 fn plain(text: &str) -> String {
-    let plain = |c: char| match c {
-        '\n' | '\r' | '\t' => c,
-        c if c.is_control() => char::REPLACEMENT_CHARACTER,
-        c => c,
-    };
-    text.chars().map(plain).collect()
+    mimir_core::text::sanitize(text.to_owned())
 }
 
 /// Output as text: of more than a result may have, less.

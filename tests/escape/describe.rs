@@ -103,7 +103,8 @@ fn a_name_that_is_a_path() {
 
 #[test]
 fn a_description_that_is_no_text() {
-    Arena::new(guests::DESCRIBE_BAD_UTF8).left_out(Code::ExecutionError);
+    let left = Arena::new(guests::DESCRIBE_BAD_UTF8).left_out(Code::ExecutionError);
+    assert!(left.reason.contains("not UTF-8"), "{}", left.reason);
 }
 
 #[test]

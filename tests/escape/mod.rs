@@ -11,6 +11,7 @@ mod isolation;
 mod logs;
 mod memory;
 mod output;
+mod pieces;
 mod race;
 mod secrets;
 mod time;

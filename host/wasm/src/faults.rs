@@ -1,5 +1,7 @@
 //! Why a guest stopped, in the caller's terms.
 
+use std::str::Utf8Error;
+
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::I32Exit;
 
@@ -76,6 +78,10 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
             "there is no memory for the tool at the moment ({what}); see `ulimit -v` and what else runs here"
         );
         return ToolError::new(Code::Unavailable, message);
+    }
+    if error.root_cause().downcast_ref::<Utf8Error>().is_some() {
+        let message = format!("the tool handed over text that is not UTF-8: {what}");
+        return ToolError::new(Code::ExecutionError, message);
     }
     let tail = guest.logs.tail();
     let message = match last_words(&tail) {

@@ -179,6 +179,8 @@ impl ReadFile {
         }
         let failed = |error| place.failed(&error);
         let mut file = File::open(place.path()).map_err(failed)?;
+        // Where the first wanted line begins.
+        let mut at = 0;
         let mut buffer = vec![0; CHUNK];
         let mut wanted = Vec::new();
         // The line that the next byte belongs to, and whether that line has begun.
@@ -204,6 +206,8 @@ impl ReadFile {
                         return Err(too_large(place, metadata, &wanted, start));
                     }
                     wanted.extend_from_slice(piece);
+                } else {
+                    at += piece.len() as u64;
                 }
                 begun = !whole;
                 line += u64::from(whole);
@@ -218,7 +222,8 @@ impl ReadFile {
                 "`{place}` has only {lines}"
             )));
         }
-        let mut content = self.content(place, metadata, text(wanted, place, metadata)?);
+        let wanted = key::masked(text(wanted, place, metadata)?, &mut file, at).map_err(failed)?;
+        let mut content = self.content(place, metadata, wanted);
         content.start_line = Some(start);
         content.end_line = Some(total.min(end));
         content.total_lines = ended.then_some(total);
@@ -272,5 +277,6 @@ fn text(bytes: Vec<u8>, place: &Place, metadata: &Metadata) -> Result<String> {
     })
 }
 
+mod key;
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use mimir_sdk::prelude::*;
-use mimir_sdk::text;
+use mimir_sdk::{pieces, text};
 
-/// Longest line in a result, in characters: enough to recognise it, whatever a minified file holds.
+/// Longest line in a result, in bytes: enough to recognise it, whatever a minified file holds.
 const LINE_MAX: usize = 400;
 
 /// Most characters of all lines together. Data and text twin each stay below what a host hands on.
@@ -51,26 +51,15 @@ pub struct Hit {
     pub after: Vec<String>,
 }
 
-/// A line as a result shows it: without its end, and not without end.
-pub fn line(bytes: &[u8]) -> String {
+/// A line as a result shows it: without its end, and of a long one the part that `at` is in. It is cut where no secret
+/// is, which the host could not mask.
+pub fn line(bytes: &[u8], at: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\n', '\r']);
-    match text.char_indices().nth(LINE_MAX) {
-        Some((cut, _)) => format!("{}…", &text[..cut]),
-        None => text.to_owned(),
-    }
-}
-
-/// A line that matches at `at`. Of a long one the part is shown that the match is in.
-pub fn hit(bytes: &[u8], at: usize) -> String {
-    let before = LINE_MAX / 4;
-    if bytes.len() <= LINE_MAX || at <= LINE_MAX - before {
-        return line(bytes);
-    }
-    // From the beginning of a character, if it is text.
-    let begins = |at: &usize| bytes[*at] & 0xc0 != 0x80;
-    let from = (at - before..at).find(begins).unwrap_or(at);
-    format!("…{}", line(&bytes[from..]))
+    let part = pieces::excerpt(text, at, LINE_MAX);
+    let before = if part.start > 0 { "…" } else { "" };
+    let after = if part.end < text.len() { "…" } else { "" };
+    format!("{before}{}{after}", &text[part])
 }
 
 impl Found {

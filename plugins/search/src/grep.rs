@@ -8,9 +8,9 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
 };
-use mimir_sdk::{Error, Result, text};
+use mimir_sdk::{Error, Result, pieces, text};
 
-use crate::found::{Found, Hit, hit, line};
+use crate::found::{Found, Hit, line};
 use crate::place::Start;
 use crate::tree::{Content, Folder};
 use crate::{FileSearch, Mode, walk};
@@ -37,7 +37,7 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
         found.files_searched += 1;
         let mut hits = Hits {
             matcher: &matcher,
-            path: file.path,
+            file: &file,
             most: search.max_results,
             before: Vec::new(),
             first: found.matches.len(),
@@ -115,11 +115,38 @@ fn one(
 /// Takes the matches of one file.
 struct Hits<'a> {
     matcher: &'a RegexMatcher,
-    path: &'a str,
+    file: &'a walk::Found<'a>,
     most: usize,
     before: Vec<String>,
     first: usize,
     found: &'a mut Found,
+}
+
+impl Hits<'_> {
+    /// A line as it is shown, with what was found at `at`. One from the inside of a private key is not: the host knows
+    /// a key by its first line.
+    fn shown(&self, bytes: &[u8], at: usize, offset: u64) -> String {
+        if pieces::in_key(bytes) && self.opens_key(offset).unwrap_or(true) {
+            return pieces::KEY_MARK.to_owned();
+        }
+        line(bytes, at)
+    }
+
+    /// Whether a private key is open at this byte of the file.
+    fn opens_key(&self, offset: u64) -> io::Result<bool> {
+        let from = offset.saturating_sub(pieces::KEY as u64);
+        let mut file = self.file.open()?;
+        file.go_to(from)?;
+        let mut before = Vec::new();
+        while (before.len() as u64) < offset - from {
+            let missing = (offset - from) as usize - before.len();
+            match file.piece(missing)? {
+                piece if piece.is_empty() => break,
+                piece => before.extend(piece),
+            }
+        }
+        Ok(pieces::opens_key(&before))
+    }
 }
 
 impl Sink for Hits<'_> {
@@ -136,8 +163,8 @@ impl Sink for Hits<'_> {
             .find(bytes)
             .map_err(io::Error::other)?
             .map_or(0, |at| at.start());
-        let path = self.path.to_owned();
-        let text = hit(bytes, at);
+        let path = self.file.path.to_owned();
+        let text = self.shown(bytes, at, found.absolute_byte_offset());
         if !self.found.has_room(path.len() + text.len()) {
             return Ok(false);
         }
@@ -156,7 +183,7 @@ impl Sink for Hits<'_> {
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        let text = line(context.bytes());
+        let text = self.shown(context.bytes(), 0, context.absolute_byte_offset());
         if !self.found.has_room(text.len()) {
             return Ok(false);
         }
@@ -170,7 +197,7 @@ impl Sink for Hits<'_> {
     fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
         // Text that turns out to be binary: what was found in it so far is noise.
         self.found.matches.truncate(self.first);
-        self.found.files.retain(|file| file != self.path);
+        self.found.files.retain(|file| file != self.file.path);
         Ok(false)
     }
 }

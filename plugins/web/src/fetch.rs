@@ -42,7 +42,7 @@ pub struct WebFetch {
     /// Where in the text to begin, in characters: `nextOffset` of an earlier call.
     #[serde(default)]
     pub offset: usize,
-    /// Most characters of the text. Default: 40000.
+    /// About how many characters of the text. Default: 40000.
     #[serde(default = "default_length")]
     #[schemars(range(min = 100, max = 90000))]
     pub max_length: usize,

@@ -58,7 +58,8 @@
 //! ```
 //!
 //! Names of files and other text from outside can forge a line of the text that a model reads:
-//! [`text::name`] writes them so that they can't.
+//! [`text::name`] writes them so that they can't. A tool that shows a part of a longer text cuts it with
+//! [`pieces::piece`], so that its caller can't read a secret in halves that no host knows.
 //!
 //! # Failures
 //!
@@ -120,6 +121,7 @@ mod export;
 mod host;
 mod needs;
 mod output;
+pub mod pieces;
 mod schema;
 pub mod text;
 mod tool;

@@ -220,3 +220,25 @@ fn who_has_set_the_time_is_named() {
     assert!(error.message.contains("limits.httpTimeMs"), "{error}");
     assert!(!error.message.contains("`timeout`"), "{error}");
 }
+
+#[test]
+fn no_offset_shows_a_secret_in_pieces() {
+    const TOKEN: &str = "ghp_8aZq2WvX7kL1sD9fGhB3nM5cR6tY0uE4iO2p";
+    let lines = "1aQ9zX8wS7eD6cR5fV4tG3bY2hN1uJ0mI9kO8lP7aQ6zX5wS4eD3cR2fV1tG0bY9\n".repeat(4);
+    let whole = format!(
+        "a\n-----BEGIN PRIVATE KEY-----\n{lines}-----END PRIVATE KEY-----\n{}\"token\": \"{TOKEN}\", {}",
+        "\"m\": 1, ".repeat(200),
+        "\"n\": 2, ".repeat(200)
+    );
+    let site = serves("text/plain", &whole);
+    let kit = kit(json!({})).approve(mimir_testkit::Approve::Always);
+    let at = whole.find(TOKEN).unwrap();
+    let offsets = (0..340).step_by(17).chain(at - 120..at + 60);
+    for offset in offsets {
+        let asked = json!({"url": named(&site, "site", "/"), "offset": offset, "maxLength": 100});
+        let shown = fetched(&kit.call("web_fetch", asked)).to_string();
+        for piece in [&TOKEN[4..12], &TOKEN[20..28], &TOKEN[32..40], "zX8wS7eD"] {
+            assert!(!shown.contains(piece), "{offset}: {shown}");
+        }
+    }
+}

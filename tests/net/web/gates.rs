@@ -62,6 +62,23 @@ fn an_answer_about_a_host_covers_redirects_there_with_the_same_method() {
 }
 
 #[test]
+fn the_next_part_of_a_page_is_no_other_request() {
+    let site = super::serves("text/plain", "a line of a long page\n".repeat(100));
+    let careful = json!({"tools": {"web_fetch": {"labels": {"acceptsUntrusted": null}}}});
+    let kit = kit(careful).approve(Approve::Session);
+    let part = |path: &str, offset| {
+        let url = named(&site, "site", path);
+        let part = json!({"url": url, "offset": offset, "maxLength": 200});
+        assert!(kit.call("web_fetch", part).is_ok());
+        kit.cards().len()
+    };
+    assert_eq!(part("/", 0), 0);
+    assert_eq!(part("/", 198), 1, "what was read could be behind it");
+    assert_eq!(part("/", 396), 1, "it was answered");
+    assert_eq!(part("/other", 0), 2, "that is another one");
+}
+
+#[test]
 fn other_methods_are_asked_about_wherever_they_go() {
     let site = Site::says("ok");
     for name in ["site", "other"] {

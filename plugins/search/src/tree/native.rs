@@ -1,7 +1,7 @@
 //! The same for tests on the machine that builds.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::Entries;
@@ -49,6 +49,11 @@ impl Folder {
 }
 
 impl File {
+    /// Goes on at this byte.
+    pub fn go_to(&mut self, offset: u64) -> io::Result<()> {
+        (&self.0).seek(SeekFrom::Start(offset)).map(drop)
+    }
+
     /// The next piece, of at most so many bytes; empty at the end.
     pub fn piece(&mut self, most: usize) -> io::Result<Vec<u8>> {
         let mut piece = Vec::new();

@@ -81,6 +81,12 @@ impl Folder {
 }
 
 impl File {
+    /// Goes on at this byte.
+    pub fn go_to(&mut self, offset: u64) -> io::Result<()> {
+        self.offset = offset;
+        Ok(())
+    }
+
     /// The next piece, of at most so many bytes; empty at the end.
     pub fn piece(&mut self, most: usize) -> io::Result<Vec<u8>> {
         let (piece, _) = self

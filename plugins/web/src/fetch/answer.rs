@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mimir_sdk::prelude::*;
-use mimir_sdk::{serde_json, text};
+use mimir_sdk::{pieces, serde_json, text};
 use serde_json::Value;
 use url::Url;
 
@@ -31,7 +31,7 @@ pub struct Fetched {
     pub form: Form,
     /// The text, or the part of it that was asked for.
     pub body: String,
-    /// Where `body` begins, in characters.
+    /// Where `body` begins, in characters: at a line or member, at or before what was asked for.
     pub offset: usize,
     /// Where the next part begins, if this is not the last.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,9 +84,6 @@ const TOLD: [&str; 6] = [
     "allow",
 ];
 
-/// A part ends at the end of a line, if that leaves at least so much of it: four fifths.
-const FILLED: (usize, usize) = (4, 5);
-
 /// Headers as a map; several of one name are one list, as HTTP reads them.
 pub(super) fn headers(all: &[(String, String)]) -> BTreeMap<String, String> {
     let mut map: BTreeMap<String, String> = BTreeMap::new();
@@ -110,21 +107,16 @@ pub(super) fn headers(all: &[(String, String)]) -> BTreeMap<String, String> {
 }
 
 impl Fetched {
-    /// Takes the part of the text that begins at `offset` and has at most `most` characters.
+    /// Takes the part of the text that begins at about `offset` and has about `most` characters.
     pub(super) fn show(&mut self, text: &str, offset: usize, most: usize) {
         self.length = text.chars().count();
-        self.offset = offset.min(self.length);
-        let start = place(text, self.offset);
-        let rest = &text[start..];
-        let mut end = place(rest, most);
-        if end < rest.len() {
-            let filled = place(rest, most * FILLED.0 / FILLED.1);
-            if let Some(line) = rest[..end].rfind('\n').filter(|line| *line >= filled) {
-                end = line + 1;
-            }
-            self.next_offset = Some(self.offset + rest[..end].chars().count());
+        let from = place(text, offset);
+        let part = pieces::piece(text, from, place(&text[from..], most));
+        self.offset = text[..part.start].chars().count();
+        self.body = text[part.clone()].to_owned();
+        if part.end < text.len() {
+            self.next_offset = Some(self.offset + self.body.chars().count());
         }
-        self.body = rest[..end].to_owned();
     }
 
     /// For the model: what came from where, and the text.

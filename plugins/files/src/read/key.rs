@@ -1,0 +1,35 @@
+//! Lines from the inside of a private key: the host knows a key by its first line, which they are shown without.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+use mimir_sdk::pieces::{self, KEY, KEY_MARK};
+
+/// Lines that are looked at for whether they are of a key: one that is encrypted has headers before the first.
+const LOOKED_AT: usize = 6;
+
+/// `text`, which begins at the byte `at` of `file`, with the lines of a key masked that began before it.
+pub(super) fn masked(text: String, file: &mut (impl Read + Seek), at: u64) -> io::Result<String> {
+    let of_key = |line: &str| pieces::in_key(line.as_bytes());
+    if at == 0 || !text.lines().take(LOOKED_AT).any(of_key) {
+        return Ok(text);
+    }
+    let from = at.saturating_sub(KEY as u64);
+    file.seek(SeekFrom::Start(from))?;
+    let mut before = Vec::new();
+    file.take(at - from).read_to_end(&mut before)?;
+    if !pieces::opens_key(&before) {
+        return Ok(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut inside = true;
+    for line in text.split_inclusive('\n') {
+        if !(inside && of_key(line)) {
+            out.push_str(line);
+            continue;
+        }
+        inside = !pieces::ends_key(line.as_bytes());
+        out.push_str(KEY_MARK);
+        out.push_str(&line[line.trim_end_matches(['\n', '\r']).len()..]);
+    }
+    Ok(out)
+}

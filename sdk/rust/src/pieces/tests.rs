@@ -1,0 +1,133 @@
+use super::*;
+
+const PEM: &str = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEpAIBAAKCAQEAn4mVZ0rJ8a1\nq0rZ7bYwqK3Vb5xYw8mX2pQ9sT1\nAB==\n-----END RSA PRIVATE KEY-----\n";
+
+/// All pieces, one after another.
+fn all(text: &str, most: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let part = piece(text, at, most);
+        assert_eq!(part.start, at, "a piece begins where the last ended");
+        assert!(part.end > at);
+        at = part.end;
+        pieces.push(&text[part]);
+    }
+    pieces
+}
+
+/// Every piece that a caller may get by choosing where it begins and how long it is.
+fn any(text: &str) -> impl Iterator<Item = &str> {
+    let places = (0..text.len()).filter(|at| text.is_char_boundary(*at));
+    let pairs = places.flat_map(|from| [0, 1, 7, 40, 1000].map(|most| (from, most)));
+    pairs.map(|(from, most)| &text[piece(text, from, most)])
+}
+
+#[test]
+fn pieces_are_whole_lines_and_together_the_whole() {
+    let text = "one\ntwo\n\nthree\r\nlast";
+    assert_eq!(all(text, 8), ["one\ntwo\n", "\nthree\r\n", "last"]);
+    assert_eq!(all(text, 1), ["one\n", "two\n", "\n", "three\r\n", "last"]);
+    assert_eq!(piece(text, 100, 5), text.len()..text.len());
+    assert_eq!(piece("", 0, 5), 0..0);
+}
+
+#[test]
+fn a_token_is_never_torn() {
+    let token = "tok_0123456789abcdefghijklmnopqrstuvwxyz";
+    let short = format!("first\napi_key = {token}\nlast\n");
+    let long = format!(
+        "{}\"api_key\":\"{token}\",{}",
+        "\"a\":1,".repeat(300),
+        "\"b\":2,".repeat(300)
+    );
+    let words = format!("{} {token} {}", "é word".repeat(300), "word ".repeat(300));
+    let run = format!("{}{token}", "x".repeat(1500));
+    for text in [&short, &long, &words, &run] {
+        for part in any(text) {
+            let whole = part.contains(token);
+            assert!(
+                whole || !part.contains(&token[..8]) && !part.contains(&token[30..]),
+                "{part}"
+            );
+        }
+        assert_eq!(all(text, 100).concat(), *text);
+    }
+    // The name beside it goes with it, as far as the line allows.
+    assert!(any(&long).all(|part| part.contains("\"api_key\":") == part.contains(token)));
+}
+
+#[test]
+fn what_has_no_gap_is_cut_all_the_same() {
+    let text = "ä".repeat(10_000);
+    let parts = all(&text, 10);
+    assert!(parts.len() >= 4 && parts.iter().all(|part| part.len() <= RUN + 1));
+}
+
+#[test]
+fn a_private_key_stays_in_one_piece() {
+    let escaped = format!("{{\"key\": \"{}\", \"x\": 1}}\n", PEM.replace('\n', "\\n"));
+    for text in [format!("before\n{PEM}after\n"), escaped] {
+        for part in any(&text) {
+            assert!(
+                part.contains("-----BEGIN") == part.contains("q0rZ7bYw"),
+                "{part}"
+            );
+            assert!(
+                part.contains("-----END") == part.contains("q0rZ7bYw"),
+                "{part}"
+            );
+        }
+    }
+    // What only speaks of one is text like any other.
+    let talk = format!(
+        "-----BEGIN PRIVATE KEY----- is how a key begins\n{}",
+        "a line\n".repeat(9000)
+    );
+    assert!(all(&talk, 100).len() > 500);
+    let certificate = PEM.replace("RSA PRIVATE KEY", "CERTIFICATE");
+    assert_eq!(all(&certificate, 1).len(), 7);
+}
+
+#[test]
+fn lines_inside_a_key_are_known() {
+    let lines: Vec<&str> = PEM.split_inclusive('\n').collect();
+    let known: Vec<bool> = lines.iter().map(|line| in_key(line.as_bytes())).collect();
+    assert_eq!(known, [false, false, false, true, true, false, true]);
+    for at in 1..lines.len() {
+        assert!(opens_key(lines[..at].concat().as_bytes()), "{at}");
+    }
+    assert!(!opens_key(PEM.as_bytes()));
+    assert!(!opens_key(b"-----BEGIN CERTIFICATE-----\nMIIB\n"));
+    assert!(in_key(b"    \"MIIEpAIBAAKCAQEAn4mVZ0rJ8a1\\n\" +\n"));
+    assert!(!in_key(b"let x = 0123456789012345;"));
+}
+
+#[test]
+fn an_excerpt_has_what_was_found() {
+    let line = format!(
+        "{}needle{}",
+        "some, words ".repeat(100),
+        " and, more".repeat(100)
+    );
+    let at = line.find("needle").unwrap();
+    let part = excerpt(&line, at, 400);
+    assert!(
+        part.len() <= 400 && part.start <= at && part.end >= at + 6,
+        "{part:?}"
+    );
+    assert_eq!(excerpt("short", 3, 400), 0..5);
+    let run = "ä".repeat(10_000);
+    assert!((399..=400).contains(&excerpt(&run, 5000, 400).len()));
+    assert_eq!(
+        excerpt(&run, 4098, 400),
+        3998..4398,
+        "whatever chunk it is in"
+    );
+    let token = "x".repeat(900);
+    let line = format!("a, b, {token}, c");
+    for at in 0..line.len() {
+        let shown = &line[excerpt(&line, at, 400)];
+        assert!(shown.contains(&token) || !shown.contains("xx"), "{shown}");
+    }
+}
