@@ -1,5 +1,5 @@
 //! A sandbox of what the Linux kernel has: namespaces, mounts, Landlock, a filter of system calls, control groups and
-//! limits. Made in this process, without any program that has rights of its own.
+//! limits. Made in this process, without any program that has rights of its own; where that is not let, by bubblewrap.
 //!
 //! What a command sees: the programs and libraries of this machine and the person's toolchains, read-only; its
 //! workspace, writable but for what the rules cover; a home, a temporary folder and devices of its own; the processes
@@ -8,6 +8,7 @@
 //! Linux 5.12 or newer, as the first that sets attributes of a whole tree of mounts.
 
 mod berth;
+mod bubblewrap;
 mod cgroup;
 mod filter;
 mod handle;
@@ -20,6 +21,7 @@ mod sys;
 mod view;
 mod wire;
 
+use std::path::Path;
 use std::sync::OnceLock;
 
 use ::landlock::ABI;
@@ -42,13 +44,23 @@ pub struct ProcessSandbox {
     berths: Berths,
     landlock: Option<ABI>,
     filters: Result<Vec<BpfProgram>, String>,
+    /// Whether bubblewrap is to make it, whatever this process could.
+    wrapped: bool,
     /// Whether a command can be run in it: found out by running one.
     tried: OnceLock<Result<Gives, String>>,
+}
+
+/// Who makes the sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Us,
+    Bubblewrap(&'static Path),
 }
 
 /// What a trial has shown.
 #[derive(Debug, Clone, Copy)]
 struct Gives {
+    by: By,
     /// Whether a command sees its own processes in `/proc`. In some containers nobody may mount that.
     proc: bool,
 }
@@ -70,7 +82,16 @@ impl ProcessSandbox {
             berths: Berths::default(),
             landlock: landlock::abi(),
             filters: filter::filters().map_err(|error| error.to_string()),
+            wrapped: false,
             tried: OnceLock::new(),
+        }
+    }
+
+    /// The same, made by bubblewrap even where this process could make it.
+    pub fn by_bubblewrap() -> Self {
+        Self {
+            wrapped: true,
+            ..Self::new()
         }
     }
 
@@ -100,7 +121,19 @@ impl Sandbox for ProcessSandbox {
             false => format!("{what}: cannot be held here, no control group can be made"),
         };
         let bound = |bound: Bound| mimir_core::text::bytes(bound.value());
-        Ok(vec![
+        let wrapped = match gives.by {
+            By::Us => None,
+            By::Bubblewrap(bwrap) => Some(bwrap.display()),
+        };
+        let mut lines: Vec<String> = wrapped
+            .iter()
+            .map(|bwrap| {
+                format!(
+                    "made by bubblewrap ({bwrap}), since mimir may make no namespaces here itself"
+                )
+            })
+            .collect();
+        lines.extend([
             "programs and toolchains read-only, workspace writable, home and /tmp its own"
                 .to_owned(),
             "namespaces: user, processes, mounts, network, ipc, host name, control groups"
@@ -110,9 +143,13 @@ impl Sandbox for ProcessSandbox {
                 false => "/proc: empty, since this machine lets nobody mount it (a container?)"
                     .to_owned(),
             },
-            "network: none but its own loopback; with `networkAccess: true`, what `network` lets through a proxy"
-                .to_owned(),
+            match wrapped {
+                None => "network: none but its own loopback; with `networkAccess: true`, what `network` lets through a proxy",
+                Some(_) => "network: none but its own loopback",
+            }
+            .to_owned(),
             match self.landlock {
+                _ if wrapped.is_some() => "Landlock: bubblewrap applies none; the mounts hold without it".to_owned(),
                 Some(abi) => format!("Landlock: version {abi}"),
                 None => "Landlock: this kernel has none; the mounts hold without it".to_owned(),
             },
@@ -129,7 +166,8 @@ impl Sandbox for ProcessSandbox {
                 self.groups.holds_cpu(),
                 "processor time: where it is asked for".to_owned(),
             ),
-        ])
+        ]);
+        Ok(lines)
     }
 
     fn has(&self, program: &str) -> Result<(), Fault> {
@@ -149,6 +187,12 @@ impl Sandbox for ProcessSandbox {
             return cannot(
                 "the network of this machine",
                 "it has a network of its own, and a proxy as the way out of it",
+            );
+        }
+        if spec.network == Network::Proxy && matches!(self.gives()?.by, By::Bubblewrap(_)) {
+            return cannot(
+                "access to the network",
+                "bubblewrap makes the sandbox here, and its network has no way to a proxy",
             );
         }
         if spec.bounds.memory.asked() && !self.groups.holds_memory() {
@@ -177,7 +221,10 @@ impl Sandbox for ProcessSandbox {
                     why: "nobody is here to judge its requests".to_owned(),
                 });
             }
-            self.start_with(spec, gives).await
+            match gives.by {
+                By::Us => self.start_with(spec, gives).await,
+                By::Bubblewrap(bwrap) => self.start_wrapped(bwrap, spec, gives).await,
+            }
         })
     }
 }

@@ -12,9 +12,19 @@ pub use crate::common::{marker, outpours, run_in, runs};
 /// One sandbox for all tests: what it looks at does not change.
 pub fn sandbox() -> Arc<dyn Sandbox> {
     static SANDBOX: OnceLock<Arc<ProcessSandbox>> = OnceLock::new();
-    let sandbox = SANDBOX.get_or_init(|| Arc::new(ProcessSandbox::new()));
+    let sandbox = SANDBOX.get_or_init(|| {
+        Arc::new(match wrapped() {
+            true => ProcessSandbox::by_bubblewrap(),
+            false => ProcessSandbox::new(),
+        })
+    });
     sandbox.available().expect("these tests need namespaces");
     sandbox.clone()
+}
+
+/// Whether bubblewrap is to make the sandbox. The same holds then, but for Landlock, the proxy and what it costs.
+pub fn wrapped() -> bool {
+    std::env::var_os("MIMIR_TEST_BUBBLEWRAP").is_some()
 }
 
 pub struct World {

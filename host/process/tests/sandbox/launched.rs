@@ -58,7 +58,10 @@ async fn a_program_that_nobody_holds_is_gone_with_all_that_it_started() {
     let program = start(&world, launch(&script)).await.unwrap();
     let mut lines = BufReader::new(program.stdout).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "begun");
-    assert!(runs(&number));
+    // Both have been forked; on a busy machine neither may be a program yet.
+    while !runs(&number) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     drop(program.hold);
     gone(&number).await;
 }

@@ -206,6 +206,17 @@ impl Groups {
         self.folders.iter().map(tasks).collect()
     }
 
+    /// Puts a process of another program into them; what it starts begins there.
+    pub(super) fn admit(&self, process: i32) -> io::Result<()> {
+        let doors = self
+            .folders
+            .iter()
+            .map(|folder| folder.join("cgroup.procs"));
+        doors
+            .into_iter()
+            .try_for_each(|door| fs::write(door, process.to_string()))
+    }
+
     /// Another command begins.
     pub(super) fn begin(&mut self) {
         self.killed_before = self.killed();

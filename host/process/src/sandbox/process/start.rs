@@ -20,7 +20,8 @@ use super::landlock::Landlock;
 use super::plan::{Plan, Record, Stage, c_path};
 use super::root::{Identity, Root};
 use super::sys::{self, Pointers};
-use super::{Gives, NAME, ProcessSandbox, inside, wire};
+use super::{By, Gives, NAME, ProcessSandbox, bubblewrap, inside, wire};
+use crate::sandbox::environment::Variables;
 use crate::sandbox::{Bounds, Child, Fault, Seen, Spec, find};
 
 /// How long it may take until a program runs. It takes about a millisecond; more than this on a busy machine is a
@@ -72,11 +73,7 @@ impl ProcessSandbox {
             .clone()
             .map_err(|why| Fault::Unavailable { sandbox: NAME, why })?;
         let found = find::resolve(&spec.program, &self.view.path, &spec.directory)?;
-        let mut variables =
-            self.ambient
-                .of(spec, &self.view.path, &self.view.home, Path::new("/tmp"))?;
-        // Where git looks by itself depends on how it was built.
-        variables.insert("GIT_CONFIG_SYSTEM".into(), "/etc/gitconfig".into());
+        let variables = self.variables(spec)?;
         let root = Root::new(&self.view, spec, gives)?;
         let landlock = self
             .landlock
@@ -155,27 +152,55 @@ impl ProcessSandbox {
         })
     }
 
-    /// Runs a command that does nothing, to see whether one can be run.
+    /// The variables that a command has.
+    pub(super) fn variables(&self, spec: &Spec) -> Result<Variables, Fault> {
+        let (path, home) = (&self.view.path, &self.view.home);
+        let mut variables = self.ambient.of(spec, path, home, Path::new("/tmp"))?;
+        // Where git looks by itself depends on how it was built.
+        variables.insert("GIT_CONFIG_SYSTEM".into(), "/etc/gitconfig".into());
+        Ok(variables)
+    }
+
+    /// Runs a command that does nothing, to see whether one can be run, and who has to make the sandbox.
     pub(super) fn try_out(&self) -> Result<Gives, String> {
         let workspace = tempfile_free_folder();
         let mut spec = Spec::new(Program::Vector(vec!["true".into()]), workspace);
         spec.shield = mimir_core::paths::PathRules::none();
-        let mut last = String::new();
-        for gives in [Gives { proc: true }, Gives { proc: false }] {
-            let ended = self
-                .fork(&spec, gives)
-                .map_err(|fault| fault.to_string())
-                .and_then(|mut forked| {
-                    forked.held.started_blocking().map_err(|(stage, error)| {
-                        format!("{}: {error}", stage.words(&forked.about))
-                    })
-                });
-            match ended {
-                Ok(()) => return Ok(gives),
-                Err(why) => last = why,
+        let mut all = Vec::new();
+        for by in self.makers() {
+            let mut last = String::new();
+            for proc in [true, false] {
+                let gives = Gives { by, proc };
+                let tried = match by {
+                    By::Us => self.try_forked(&spec, gives),
+                    By::Bubblewrap(bwrap) => self.try_wrapped(bwrap, &spec, gives),
+                };
+                match tried {
+                    Ok(()) => return Ok(gives),
+                    Err(why) => last = why,
+                }
             }
+            all.push(match by {
+                By::Us => last,
+                By::Bubblewrap(_) => format!("bubblewrap: {last}"),
+            });
         }
-        Err(last)
+        if bubblewrap::find().is_none() {
+            all.push("bubblewrap, which some systems let, is not installed".to_owned());
+        }
+        Err(all.join("; "))
+    }
+
+    /// Who could make a sandbox here, the better one first.
+    fn makers(&self) -> impl Iterator<Item = By> {
+        let us = (!self.wrapped).then_some(By::Us);
+        us.into_iter().chain(bubblewrap::find().map(By::Bubblewrap))
+    }
+
+    fn try_forked(&self, spec: &Spec, gives: Gives) -> Result<(), String> {
+        let mut forked = self.fork(spec, gives).map_err(|fault| fault.to_string())?;
+        let started = forked.held.started_blocking();
+        started.map_err(|(stage, error)| format!("{}: {error}", stage.words(&forked.about)))
     }
 }
 
@@ -218,7 +243,7 @@ fn c_string(bytes: Vec<u8>) -> io::Result<std::ffi::CString> {
     Ok(std::ffi::CString::new(bytes)?)
 }
 
-fn limits(bounds: &Bounds) -> Vec<(Resource, Rlimit)> {
+pub(super) fn limits(bounds: &Bounds) -> Vec<(Resource, Rlimit)> {
     let limit = |resource: Resource, most: u64| {
         // A bound that is tighter already stays.
         let most = getrlimit(resource)

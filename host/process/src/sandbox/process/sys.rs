@@ -163,6 +163,26 @@ pub(super) fn fork_to_exec<T>(
     Pid::from_raw(pid).ok_or(Errno::CHILD)
 }
 
+/// Leaves these descriptors open for the program that `command` starts, and for no other: they are open in this process
+/// until it has started.
+pub(super) fn inherit(command: &mut std::process::Command, descriptors: Vec<RawFd>) {
+    use std::os::unix::process::CommandExt;
+
+    let leave = move || {
+        // What a careless library has left open is for nobody.
+        close_range(3, i32::MAX, true);
+        for descriptor in &descriptors {
+            // SAFETY: a system call on a number. What else it could be open for is nothing that memory depends on.
+            number(i64::from(unsafe {
+                libc::fcntl(*descriptor, libc::F_SETFD, 0)
+            }))?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes system calls, and reads memory that was allocated before.
+    unsafe { command.pre_exec(leave) };
+}
+
 /// A descriptor that tells when the process that it is about has ended.
 pub(super) fn when_ended(process: &Arc<OwnedFd>) -> io::Result<AsyncFd<Shares>> {
     // SAFETY: what is registered owns a share of the descriptor, which therefore stays open for as long.

@@ -1,0 +1,191 @@
+//! The hold on a command that bubblewrap has started: bubblewrap itself, and the first process of the namespace, with
+//! which all others end.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+
+use mimir_core::backend::BoxFuture;
+use rustix::fd::OwnedFd;
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process, pidfd_open, pidfd_send_signal, prlimit,
+};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::net::unix::pipe;
+
+use super::super::cgroup::Groups;
+use super::super::sys;
+use crate::sandbox::{Exit, Fault, Handle};
+
+/// What bubblewrap says of a command, a line of JSON at a time.
+pub(super) struct Report(Lines<BufReader<pipe::Receiver>>);
+
+impl Report {
+    pub(super) fn new(from: pipe::Receiver) -> Self {
+        Self(BufReader::new(from).lines())
+    }
+
+    /// The next number of this name.
+    async fn number(&mut self, name: &str) -> Option<i32> {
+        while let Ok(Some(line)) = self.0.next_line().await {
+            let line: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+            if let Some(number) = line.get(name).and_then(serde_json::Value::as_i64) {
+                return i32::try_from(number).ok();
+            }
+        }
+        None
+    }
+
+    /// The first process of the namespace.
+    pub(super) async fn process(&mut self) -> Option<Pid> {
+        self.number("child-pid").await.and_then(Pid::from_raw)
+    }
+
+    /// How the command has ended; nothing if it never began.
+    async fn exit(&mut self) -> Option<i32> {
+        self.number("exit-code").await
+    }
+}
+
+/// A command, and all that it has started.
+pub(super) struct Held {
+    bwrap: tokio::process::Child,
+    first: Pid,
+    process: Arc<OwnedFd>,
+    report: Report,
+    exit: Option<Exit>,
+    /// Removed when all processes in them are gone.
+    groups: Option<Groups>,
+}
+
+impl Held {
+    pub(super) fn new(
+        bwrap: tokio::process::Child,
+        first: Pid,
+        report: Report,
+        groups: Groups,
+    ) -> Result<Self, Fault> {
+        let failed =
+            |error: rustix::io::Errno| Fault::io("a command cannot be waited for")(error.into());
+        // It waits to be let go, so the number is still its own.
+        let process = pidfd_open(first, PidfdFlags::empty()).map_err(failed)?;
+        groups
+            .admit(first.as_raw_nonzero().get())
+            .map_err(Fault::io("a command cannot be put into its control groups"))?;
+        Ok(Self {
+            bwrap,
+            first,
+            process: Arc::new(process),
+            report,
+            exit: None,
+            groups: Some(groups),
+        })
+    }
+
+    /// Sets the limits that everything inherits.
+    pub(super) fn bound(&self, limits: &[(Resource, Rlimit)]) -> Result<(), Fault> {
+        for (resource, limit) in limits {
+            prlimit(Some(self.first), *resource, *limit).map_err(|error| {
+                Fault::io("the limits of a command cannot be set")(error.into())
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn ended(&mut self) -> io::Result<Exit> {
+        if let Some(exit) = self.exit {
+            return Ok(exit);
+        }
+        let status = self.bwrap.wait().await?;
+        // It says how the command ended and goes; what is left in the namespace goes with it, a moment later.
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
+        let process = sys::when_ended(&self.process)?;
+        let _ = process.readable().await?;
+        drop(process);
+        let said = self.report.exit().await;
+        let killed = !status.success() && status.code().is_none();
+        let code = match said {
+            Some(code) => code,
+            None if killed => KILLED,
+            None => {
+                return Err(io::Error::other(
+                    "bubblewrap has not started it, and says why in its output",
+                ));
+            }
+        };
+        let out_of_memory = self.groups.as_ref().is_some_and(Groups::out_of_memory);
+        let exit = Exit {
+            code,
+            out_of_memory,
+        };
+        self.exit = Some(exit);
+        self.groups = None;
+        Ok(exit)
+    }
+}
+
+/// What a shell says of a program that was killed.
+const KILLED: i32 = 128 + libc::SIGKILL;
+
+/// The processes below this one, those that were started last at the end.
+fn below(process: Pid) -> Vec<Pid> {
+    let mut all = Vec::new();
+    let mut open = vec![process];
+    while let Some(one) = open.pop() {
+        let id = one.as_raw_nonzero();
+        let file = format!("/proc/{id}/task/{id}/children");
+        let children = fs::read_to_string(file).unwrap_or_default();
+        let children = children
+            .split_whitespace()
+            .filter_map(|id| Pid::from_raw(id.parse().ok()?));
+        for child in children {
+            all.push(child);
+            open.push(child);
+        }
+    }
+    all
+}
+
+impl Handle for Held {
+    fn wait(&mut self) -> BoxFuture<'_, Result<Exit, Fault>> {
+        Box::pin(async {
+            self.ended()
+                .await
+                .map_err(Fault::io("a command cannot be waited for"))
+        })
+    }
+
+    fn terminate(&mut self) -> BoxFuture<'_, ()> {
+        // The first process of the namespace is a shell, and passes nothing on.
+        for process in below(self.first) {
+            let _ = kill_process(process, Signal::TERM);
+        }
+        Box::pin(std::future::ready(()))
+    }
+
+    fn kill(&mut self) -> BoxFuture<'_, ()> {
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
+        let _ = self.bwrap.start_kill();
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.exit.is_some() {
+            return;
+        }
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
+        let _ = self.bwrap.start_kill();
+        // Its groups are in use until it is gone.
+        let (process, groups) = (Arc::clone(&self.process), self.groups.take());
+        std::thread::spawn(move || {
+            let mut polled = [rustix::event::PollFd::new(
+                &*process,
+                rustix::event::PollFlags::IN,
+            )];
+            let _ = rustix::event::poll(&mut polled, None);
+            drop(groups);
+        });
+    }
+}

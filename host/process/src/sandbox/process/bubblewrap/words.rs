@@ -1,0 +1,190 @@
+//! A root as words for `bwrap`, with the descriptors that they name.
+//!
+//! What is mounted is handed over open, found by a path without a link, so that nobody puts something else in its
+//! place in between.
+
+use std::ffi::{CStr, OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, memfd_create, openat2};
+use rustix::io::Errno;
+use seccompiler::sock_filter;
+
+use super::super::Gives;
+use super::super::plan::{Attributes, Step};
+use super::super::root::Root;
+use crate::sandbox::shield::Cover;
+
+/// The words, and what they name by number.
+#[derive(Default)]
+pub(super) struct Words {
+    pub(super) words: Vec<OsString>,
+    pub(super) handed: Vec<OwnedFd>,
+}
+
+impl Words {
+    pub(super) fn word(&mut self, word: impl AsRef<OsStr>) {
+        self.words.push(word.as_ref().to_owned());
+    }
+
+    pub(super) fn option(&mut self, name: &str, value: impl AsRef<OsStr>) {
+        self.word(name);
+        self.word(value);
+    }
+
+    /// An option whose value is a descriptor.
+    pub(super) fn handing(&mut self, name: &str, descriptor: OwnedFd) {
+        self.option(name, descriptor.as_raw_fd().to_string());
+        self.handed.push(descriptor);
+    }
+
+    fn mode(&mut self, mode: u32) {
+        self.option("--perms", format!("{mode:04o}"));
+    }
+
+    /// The new root, made in the order of its steps and sealed.
+    pub(super) fn root(&mut self, root: &Root, gives: Gives) -> io::Result<()> {
+        // It makes a better one than a list of mounts: with the usual links, and a terminal of its own.
+        self.option("--dev", "/dev");
+        for step in &root.steps {
+            self.step(step)?;
+        }
+        if gives.proc {
+            self.option("--proc", "/proc");
+            // To root's number some of its files are writable, whatever name it has in here.
+            self.option("--remount-ro", "/proc");
+        }
+        self.option("--remount-ro", "/");
+        Ok(())
+    }
+
+    fn step(&mut self, step: &Step) -> io::Result<()> {
+        match step {
+            Step::Directory { at, .. } | Step::Link { at, .. } | Step::Fresh { at, .. }
+                if is_device(at) || at.as_bytes() == b"proc" => {}
+            Step::Bind { at, .. } if is_device(at) => {}
+            Step::Directory { at, mode } => {
+                self.mode(*mode);
+                self.option("--dir", place(at));
+            }
+            // It makes what something is mounted on.
+            Step::File { content, .. } if content.is_empty() => {}
+            Step::File { at, content, mode } => {
+                let content = file(content)?;
+                self.mode(*mode);
+                self.handing("--ro-bind-data", content);
+                self.word(place(at));
+            }
+            Step::Link { at, to } => {
+                self.option("--symlink", OsStr::from_bytes(to.as_bytes()));
+                self.word(place(at));
+            }
+            Step::Bind {
+                from,
+                at,
+                attributes,
+            } => {
+                let from = open(from)?;
+                self.bind(from, at, attributes.0 & Attributes::READ_ONLY.0 != 0);
+            }
+            Step::Fresh { at, options, .. } => {
+                for (name, value) in options {
+                    match name.to_bytes() {
+                        b"mode" => self.option("--perms", OsStr::from_bytes(value.to_bytes())),
+                        b"size" => self.option("--size", bytes(value)),
+                        _ => {}
+                    }
+                }
+                self.option("--tmpfs", place(at));
+            }
+            Step::Cover { at, with } => return self.cover(at, *with),
+        }
+        Ok(())
+    }
+
+    fn bind(&mut self, from: OwnedFd, at: &CStr, read_only: bool) {
+        self.handing(
+            if read_only {
+                "--ro-bind-fd"
+            } else {
+                "--bind-fd"
+            },
+            from,
+        );
+        self.word(place(at));
+    }
+
+    /// What is covered is in the workspace, which is at the same place on both sides.
+    fn cover(&mut self, at: &CStr, with: Cover) -> io::Result<()> {
+        let there = place(at);
+        let outside = std::ffi::CString::new(there.as_bytes())?;
+        let from = match open(&outside) {
+            // It has gone since it was found.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            from => from?,
+        };
+        match with {
+            Cover::ReadOnly => self.bind(from, at, true),
+            Cover::Pin => self.bind(from, at, false),
+            Cover::Nothing { folder: true } => {
+                self.mode(0);
+                self.option("--tmpfs", &there);
+                self.option("--remount-ro", &there);
+            }
+            Cover::Nothing { folder: false } => {
+                let nothing = file(&[])?;
+                self.mode(0);
+                self.handing("--ro-bind-data", nothing);
+                self.word(there);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_device(at: &CStr) -> bool {
+    at.to_bytes() == b"dev" || at.to_bytes().starts_with(b"dev/")
+}
+
+/// A place in the sandbox; steps name it below the root.
+fn place(at: &CStr) -> OsString {
+    let mut place = vec![b'/'];
+    place.extend(at.to_bytes());
+    OsString::from_vec(place)
+}
+
+/// A size as the kernel takes it, in bytes.
+fn bytes(size: &CStr) -> String {
+    let size = size.to_string_lossy();
+    match size.strip_suffix('g').map(str::parse::<u64>) {
+        Some(Ok(gigabytes)) => (gigabytes << 30).to_string(),
+        _ => size.into_owned(),
+    }
+}
+
+/// Something of this machine, by a path that has no link in it.
+fn open(path: &CStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Err(Errno::LOOP) => Err(io::Error::other("there is a link in its path")),
+        opened => Ok(opened?),
+    }
+}
+
+/// A file in memory, to be read from its beginning.
+pub(super) fn file(content: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create(c"mimir", MemfdFlags::CLOEXEC)?);
+    file.write_all(content)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// An instruction of a filter, as the kernel has it in memory.
+pub(super) fn instruction(one: &sock_filter) -> [u8; 8] {
+    let [a, b] = one.code.to_ne_bytes();
+    let [e, f, g, h] = one.k.to_ne_bytes();
+    [a, b, one.jt, one.jf, e, f, g, h]
+}
