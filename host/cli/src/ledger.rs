@@ -21,9 +21,11 @@ use crate::private::{self, Readers};
 use crate::workspace::Workspace;
 
 mod book;
+mod listed;
 mod lock;
 
 pub use book::{Book, Store};
+pub use listed::Listed;
 pub use lock::LockFile;
 
 /// What this user has said about one workspace.
@@ -128,6 +130,31 @@ impl Ledger for UserLedger {
         });
         if let Err(error) = noted {
             tracing::debug!(%error, "the use of an approval is not noted");
+        }
+    }
+
+    fn list(&self, session: &str, lease: &Lease) -> Result<(), LedgerError> {
+        let listed = Listed::here(session, lease);
+        self.store.change(|book| {
+            book.sessions.retain(Listed::may_count);
+            book.sessions.retain(|other| !other.is_same(&listed));
+            book.sessions.push(listed);
+        })
+    }
+
+    fn listed(&self, session: &str) -> Result<Vec<Fingerprint>, LedgerError> {
+        let all = self.store.read()?.sessions.into_iter();
+        let of_it = all.filter(|listed| listed.is_of(session));
+        Ok(of_it.map(|listed| listed.lease.id).collect())
+    }
+
+    fn end_session(&self, session: &str) {
+        let gone = self.store.change(|book| {
+            book.sessions
+                .retain(|listed| listed.may_count() && !listed.is_of(session));
+        });
+        if let Err(error) = gone {
+            tracing::debug!(%error, "answers of a session that has ended are still listed");
         }
     }
 

@@ -144,7 +144,9 @@ impl Pipeline {
 
     /// Forgets what a session has read and what was approved for it, and kills what it has started. A front-end says when one has ended.
     pub fn end_session(&self, id: &str) {
-        self.0.sessions.end(id);
+        if self.0.sessions.end(id) {
+            self.0.ports.ledger.end_session(id);
+        }
         self.0.ports.runner.end_session(id);
     }
 

@@ -10,6 +10,8 @@ pub enum Approve {
     /// Yes to everything.
     #[default]
     Always,
+    /// Yes to everything, for the rest of the session.
+    Session,
     /// No to everything.
     Never,
     /// Nobody is there, as in a pipe or a CI job.
@@ -27,6 +29,7 @@ impl Approve {
     fn answer(&self, card: &Card) -> Answer {
         match self {
             Approve::Always => Answer::Once,
+            Approve::Session => Answer::Session,
             Approve::Never => Answer::No,
             Approve::Nobody => Answer::Nobody {
                 way_out: "The test has nobody to ask.".to_owned(),

@@ -1,5 +1,6 @@
 //! `mimir approvals`
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
@@ -10,22 +11,24 @@ use serde_json::json;
 
 use crate::args::{ApprovalsWish, Globals};
 use crate::exit::{Exit, Failure};
+use crate::ledger::{Book, Listed};
 use crate::output::{Printer, approvals, note};
 use crate::setup::Setup;
 
-/// Shows what was approved for good, or takes it back.
+/// Shows what was approved for good or for a session, or takes it back.
 pub fn run(globals: &Globals, printer: Printer, wish: &ApprovalsWish) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
     let ledger = setup.own_ledger()?;
     match wish {
         ApprovalsWish::List => {
-            let leases = ledger
-                .lasting(setup.settings.policy()?.lease_life())
-                .leases()?;
-            approvals::list(printer, &leases, Timestamp::now())?;
+            let mut sessions = ledger.book()?.sessions;
+            sessions.retain(Listed::may_count);
+            let life = setup.settings.policy()?.lease_life();
+            let leases = ledger.lasting(life).leases()?;
+            approvals::list(printer, &leases, &sessions, Timestamp::now())?;
         }
         ApprovalsWish::Revoke(ids) => {
-            let gone = ledger.change(|book| take(&mut book.leases, ids))??;
+            let gone = ledger.change(|book| take(book, ids))??;
             let event = Event::of(Kind::Revoke, SystemTime::now());
             setup.record(&event.with_detail(&format!("{gone} remembered approvals")));
             if printer.is_json() {
@@ -38,12 +41,13 @@ pub fn run(globals: &Globals, printer: Printer, wish: &ApprovalsWish) -> Result<
     Ok(Exit::Done)
 }
 
-/// Takes the leases with these ids away, or all if none is named; each id has to mean exactly one.
-fn take(leases: &mut Vec<Lease>, ids: &[String]) -> Result<usize, ToolError> {
+/// Takes the answers with these ids away, or all if none is named; each id has to mean exactly one.
+fn take(book: &mut Book, ids: &[String]) -> Result<usize, ToolError> {
+    book.sessions.retain(Listed::may_count);
+    let sessions = book.sessions.iter().map(|listed| &listed.lease);
+    let known: BTreeSet<&str> = book.leases.iter().chain(sessions).map(id_of).collect();
     for id in ids {
-        let found = leases
-            .iter()
-            .filter(|lease| lease.id.as_str().starts_with(id.as_str()));
+        let found = known.iter().filter(|known| known.starts_with(id.as_str()));
         let fault = match found.count() {
             1 => continue,
             0 => "there is no approval",
@@ -55,11 +59,16 @@ fn take(leases: &mut Vec<Lease>, ids: &[String]) -> Result<usize, ToolError> {
             format!("{fault} whose id begins with `{id}`; `mimir approvals list` shows them"),
         ));
     }
-    let before = leases.len();
-    let named = |lease: &Lease| {
-        ids.iter()
-            .any(|id| lease.id.as_str().starts_with(id.as_str()))
+    let stays = |lease: &Lease| {
+        let mut named = ids.iter();
+        !ids.is_empty() && !named.any(|id| id_of(lease).starts_with(id.as_str()))
     };
-    leases.retain(|lease| !ids.is_empty() && !named(lease));
-    Ok(before - leases.len())
+    let before = book.leases.len() + book.sessions.len();
+    book.leases.retain(stays);
+    book.sessions.retain(|listed| stays(&listed.lease));
+    Ok(before - book.leases.len() - book.sessions.len())
+}
+
+fn id_of(lease: &Lease) -> &str {
+    lease.id.as_str()
 }

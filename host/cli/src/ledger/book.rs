@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::private::{self, Closed, Readers};
 
-use super::{failed, turn, write};
+use super::{Listed, failed, turn, write};
 
 /// What a user has said about a workspace.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct Book {
     pub grants: BTreeMap<String, String>,
     /// Approvals for good.
     pub leases: Vec<Lease>,
+    /// Answers that count in sessions that run: a process that has one in memory looks here for whether it stands.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<Listed>,
 }
 
 /// The grants of a book. Earlier ones had a list without the places, on which grants stayed that were taken back

@@ -219,6 +219,31 @@ fn no_approval_outlasts_what_is_set_now() {
     );
 }
 
+#[test]
+fn answers_of_sessions_are_listed_while_their_process_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger(folder.path());
+    let lease = sample(Timestamp::UNIX_EPOCH);
+    for session in ["one", "two", "two"] {
+        ledger.list(session, &lease).unwrap();
+    }
+    assert_eq!(
+        ledger.listed("one").unwrap(),
+        std::slice::from_ref(&lease.id)
+    );
+    assert_eq!(ledger.listed("two").unwrap().len(), 1);
+    assert_eq!(ledger.listed("three").unwrap(), []);
+    let text = std::fs::read_to_string(ledger.path()).unwrap();
+    assert!(!text.contains("\"one\""), "a session's id is a secret");
+    // One that crashed has left its answers behind. No process has the highest number.
+    let other = |book: &mut Book| book.sessions[0].process = i32::MAX as u32;
+    ledger.change(other).unwrap();
+    assert_eq!(ledger.listed("one").unwrap(), []);
+    ledger.end_session("two");
+    assert_eq!(ledger.book().unwrap().sessions, []);
+    assert!(ledger.leases().unwrap().is_empty(), "none is for good");
+}
+
 /// A yes to one call of a tool.
 fn sample(given: Timestamp) -> Lease {
     serde_json::from_value(json!({

@@ -1,5 +1,6 @@
-//! What was approved for good.
+//! What was approved for good, or for a session that runs.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use jiff::Timestamp;
@@ -8,45 +9,64 @@ use mimir_core::text::visible;
 use serde_json::json;
 
 use crate::exit::Failure;
+use crate::ledger::Listed;
 
 use super::{FAINT, Printer, STRONG, WARN, styled};
 
-/// Prints the approvals of a workspace, the newest first.
-pub fn list(printer: Printer, leases: &[Lease], now: Timestamp) -> Result<(), Failure> {
-    let mut sorted: Vec<&Lease> = leases.iter().collect();
-    sorted.sort_by_key(|lease| std::cmp::Reverse(lease.added_at));
-    let rows: Vec<_> = sorted.iter().map(|lease| row(lease, now)).collect();
-    printer.result(&json!({ "approvals": rows }), |out| text(out, &sorted, now))
+/// Prints the approvals of a workspace: those for good, the newest first, and those of sessions that run.
+pub fn list(
+    printer: Printer,
+    leases: &[Lease],
+    sessions: &[Listed],
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let mut all: Vec<_> = leases.iter().map(|lease| (lease, None)).collect();
+    all.sort_by_key(|(lease, _)| Reverse(lease.added_at));
+    let of_session = |listed: &Listed| (listed.lease.clone(), listed.process);
+    let sessions: Vec<_> = sessions.iter().map(of_session).collect();
+    all.extend(
+        sessions
+            .iter()
+            .map(|(lease, process)| (lease, Some(*process))),
+    );
+    let rows: Vec<_> = all
+        .iter()
+        .map(|(lease, process)| row(lease, *process, now))
+        .collect();
+    printer.result(&json!({ "approvals": rows }), |out| text(out, &all, now))
 }
 
-fn row(lease: &Lease, now: Timestamp) -> serde_json::Value {
-    json!({
+fn row(lease: &Lease, process: Option<u32>, now: Timestamp) -> serde_json::Value {
+    let mut row = json!({
         "id": lease.id, "tool": lease.tool, "pattern": lease.pattern.describe(), "digest": lease.digest,
         "callers": lease.callers.iter().map(|caller| caller.tool.as_str()).collect::<Vec<_>>(),
         "reasons": lease.reasons, "addedBy": lease.added_by, "addedAt": lease.added_at,
         "expiresAt": lease.expires_at, "lastUsed": lease.last_used, "live": lease.is_live(now),
-    })
+    });
+    if let Some(process) = process {
+        row["session"] = json!({ "process": process });
+    }
+    row
 }
 
-fn text(out: &mut dyn Write, leases: &[&Lease], now: Timestamp) -> io::Result<()> {
-    if leases.is_empty() {
-        return writeln!(
-            out,
-            "{}",
-            styled(FAINT, "nothing was approved for good here")
-        );
+fn text(out: &mut dyn Write, all: &[(&Lease, Option<u32>)], now: Timestamp) -> io::Result<()> {
+    if all.is_empty() {
+        let nothing = "nothing was approved for good here, and nothing for a session that runs";
+        return writeln!(out, "{}", styled(FAINT, nothing));
     }
-    for lease in leases {
-        let state = match lease.expires_at {
+    for (lease, process) in all {
+        let state = match (lease.expires_at, process) {
             _ if lease.added_at > now => styled(WARN, "from the future: it does not count"),
-            Some(end) if end <= now => styled(WARN, format_args!("expired {end:.0}")),
-            Some(end) => format!("until {end:.0}"),
-            None => "for good".to_owned(),
+            (_, Some(process)) => format!("for a session of process {process}"),
+            (Some(end), _) if end <= now => styled(WARN, format_args!("expired {end:.0}")),
+            (Some(end), _) => format!("until {end:.0}"),
+            (None, _) => "for good".to_owned(),
         };
-        let used = lease.last_used.map_or_else(
-            || "never used".to_owned(),
-            |at| format!("last used {at:.0}"),
-        );
+        let used = match (lease.last_used, process) {
+            (_, Some(_)) => String::new(),
+            (None, None) => ", never used".to_owned(),
+            (Some(at), None) => format!(", last used {at:.0}"),
+        };
         writeln!(
             out,
             "{}  {} with {}{}",
@@ -57,7 +77,7 @@ fn text(out: &mut dyn Write, leases: &[&Lease], now: Timestamp) -> io::Result<()
         )?;
         writeln!(
             out,
-            "              added by {} {:.0}, {state}, {used}",
+            "              added by {} {:.0}, {state}{used}",
             visible(&lease.added_by),
             lease.added_at
         )?;

@@ -179,6 +179,15 @@ pub trait Ledger: Send + Sync {
     /// Notes that a lease let a call through.
     fn used(&self, id: &Fingerprint, at: Timestamp);
 
+    /// Lists an answer that counts in one session of this process, so that a person finds it and can take it back.
+    fn list(&self, session: &str, lease: &Lease) -> Result<(), LedgerError>;
+
+    /// Which of the listed answers of this session nobody has taken back.
+    fn listed(&self, session: &str) -> Result<Vec<Fingerprint>, LedgerError>;
+
+    /// A session of this process has ended, and nothing counts in it any more.
+    fn end_session(&self, session: &str);
+
     /// Grants a plugin, as it is now, what all its tools need, but for these kinds. These are its tools.
     fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), LedgerError>;
 }
@@ -196,6 +205,16 @@ impl Ledger for NoLedger {
     }
 
     fn used(&self, _: &Fingerprint, _: Timestamp) {}
+
+    fn list(&self, _: &str, _: &Lease) -> Result<(), LedgerError> {
+        Err(nowhere())
+    }
+
+    fn listed(&self, _: &str) -> Result<Vec<Fingerprint>, LedgerError> {
+        Ok(Vec::new())
+    }
+
+    fn end_session(&self, _: &str) {}
 
     fn grant(&self, _: &[Arc<Tool>], _: &[NeedKind]) -> Result<(), LedgerError> {
         Err(nowhere())

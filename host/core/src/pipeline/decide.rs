@@ -1,7 +1,7 @@
 //! Second stage: every rule speaks, the strictest wins.
 
 use crate::backend::Assessment;
-use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::error::{Code, ToolError};
 use crate::policy::{self, Policy};
 use crate::tool::Trust;
@@ -121,7 +121,10 @@ pub(super) async fn evaluate(road: &Road<'_>, checked: &Checked) -> Result<Judge
     let mut evaluation = Evaluation::default();
     let set = spoken(road, checked, &mut evaluation);
     let request = network::foresee(road.world, checked, &mut evaluation)?;
-    let assessment = late(road, checked, set, &mut evaluation).await;
+    let reads = request
+        .as_ref()
+        .map_or(Reads::Everything, |_| network::sent());
+    let assessment = late(road, checked, set, reads, &mut evaluation).await;
     let mut way_out = policy::ways(&evaluation, &checked.tool);
     let (said, foreseen) = request.unzip();
     let remedy = said.map(|said| crate::text::visible(&said.remedy));
@@ -135,11 +138,13 @@ pub(super) async fn evaluate(road: &Road<'_>, checked: &Checked) -> Result<Judge
 }
 
 /// What is said after the rules. The tool is asked only if no rule denies and it makes a difference: a denied tool
-/// does not run, not even to judge itself. `set` says whether a person has set the approval.
+/// does not run, not even to judge itself. `set` says whether a person has set the approval, `reads` what of the arguments
+/// leaves with it.
 async fn late(
     road: &Road<'_>,
     checked: &Checked,
     set: bool,
+    reads: Reads,
     evaluation: &mut Evaluation,
 ) -> Option<Assessment> {
     let (policy, tool) = (&road.world.policy, &checked.tool);
@@ -152,7 +157,7 @@ async fn late(
         policy::trust(tool, &mut late);
     }
     let session = road.sessions.get(&checked.context.session_id);
-    session.taint(tool, accepts_untrusted(policy, checked), &mut late);
+    session.taint(tool, accepts_untrusted(policy, checked), reads, &mut late);
     let settled = set && evaluation.decision() == Decision::Allow && late.reasons().is_empty();
     let mut assessment = None;
     if tool.assessed && !settled {

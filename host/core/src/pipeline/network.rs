@@ -134,6 +134,16 @@ fn knows(hosts: &[HostNeed], target: &Target) -> bool {
     patterns.any(|pattern| pattern.matches(target))
 }
 
+/// What of a call that is about a request goes into that: the rest, such as which part of the answer is shown, is seen
+/// by nobody outside.
+pub(super) fn sent() -> Reads {
+    Reads::Only(
+        ["url", "method", "headers", "body"]
+            .map(str::to_owned)
+            .into(),
+    )
+}
+
 /// The request that a call is about, where its arguments say so: of a tool that goes wherever it is told, the `url`
 /// and the `method`. An address that cannot be requested is an error of the caller.
 pub(super) fn of_call(checked: &Checked) -> Result<Option<(Target, String)>, ToolError> {

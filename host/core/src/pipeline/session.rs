@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::approval::Lease;
-use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::approval::{Fingerprint, Lease};
+use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::outcome::{DataClass, Label, TrustLevel};
 use crate::tool::{Group, Source, Tool};
 
@@ -25,7 +25,14 @@ struct State {
     untrusted: Option<String>,
     /// Where the first sensitive content came from.
     sensitive: Option<String>,
-    leases: Vec<Lease>,
+    answers: Vec<Given>,
+}
+
+/// An answer for the session.
+struct Given {
+    lease: Lease,
+    /// Whether it is in the list that a person can take it back from.
+    listed: bool,
 }
 
 impl Sessions {
@@ -38,9 +45,10 @@ impl Sessions {
         }
     }
 
-    /// Forgets a session that has ended.
-    pub(super) fn end(&self, id: &str) {
-        lock(&self.all).remove(id);
+    /// Forgets a session that has ended. Says whether an answer of it is listed.
+    pub(super) fn end(&self, id: &str) -> bool {
+        let ended = lock(&self.all).remove(id);
+        ended.is_some_and(|session| session.has_listed())
     }
 
     /// From now on this build has what it needs, without a new listing of the tools.
@@ -79,17 +87,25 @@ impl Session {
         }
     }
 
-    /// Asks about a call that could do harm with what the session has read. `accepts` is what a person has set.
-    pub(super) fn taint(&self, tool: &Tool, accepts: Option<bool>, evaluation: &mut Evaluation) {
+    /// Asks about a call that could do harm with what the session has read. `accepts` is what a person has set, `reads`
+    /// the arguments that harm could lie in.
+    pub(super) fn taint(
+        &self,
+        tool: &Tool,
+        accepts: Option<bool>,
+        reads: Reads,
+        evaluation: &mut Evaluation,
+    ) {
         let state = lock(&self.0);
         let mut ask = |rule: &str, text: String| {
-            evaluation.push(Reason {
+            let reason = Reason {
                 layer: Layer::Taint,
                 decision: Decision::Ask,
                 rule: rule.to_owned(),
                 source: "session".to_owned(),
                 text,
-            });
+            };
+            evaluation.push_from(reason, reads.clone().into());
         };
         let sends = can_send(tool);
         if let Some(origin) = &state.untrusted
@@ -110,16 +126,34 @@ impl Session {
         }
     }
 
-    /// A person's answers for the rest of the session.
-    pub(super) fn leases(&self) -> Vec<Lease> {
-        lock(&self.0).leases.clone()
+    /// A person's answers for the rest of the session, but for those that were taken back: `listed` gives those of the
+    /// listed ones that stand.
+    pub(super) fn leases<E>(
+        &self,
+        listed: impl FnOnce() -> Result<Vec<Fingerprint>, E>,
+    ) -> Result<Vec<Lease>, E> {
+        if self.has_listed() {
+            let standing = listed()?;
+            let stands = |given: &Given| !given.listed || standing.contains(&given.lease.id);
+            lock(&self.0).answers.retain(stands);
+        }
+        let state = lock(&self.0);
+        Ok(state
+            .answers
+            .iter()
+            .map(|given| given.lease.clone())
+            .collect())
     }
 
-    /// Remembers an answer until the session ends.
-    pub(super) fn keep(&self, lease: Lease) {
+    /// Remembers an answer until the session ends, or until it is taken back if it is listed.
+    pub(super) fn keep(&self, lease: Lease, listed: bool) {
         let mut state = lock(&self.0);
-        state.leases.retain(|kept| kept.id != lease.id);
-        state.leases.push(lease);
+        state.answers.retain(|given| given.lease.id != lease.id);
+        state.answers.push(Given { lease, listed });
+    }
+
+    fn has_listed(&self) -> bool {
+        lock(&self.0).answers.iter().any(|given| given.listed)
     }
 }
 

@@ -46,7 +46,12 @@ pub(super) fn keep(
     let (kept, detail) = match answer {
         Answer::Session => {
             let session = road.sessions.get(&checked.context.session_id);
-            session.keep(Lease::new(&question, now_stamp, None));
+            let lease = Lease::new(&question, now_stamp, None);
+            let listed = ports.ledger.list(&checked.context.session_id, &lease);
+            if let Err(error) = &listed {
+                tracing::warn!(%error, "the answer counts for this session, and `mimir approvals` does not show it");
+            }
+            session.keep(lease, listed.is_ok());
             (Ok(()), "until the session ends".to_owned())
         }
         _ => {

@@ -1,6 +1,6 @@
 //! Answers that were given before: which of them lets a call through.
 
-use crate::approval::{self, Lease, Question, covering, covering_commands, timestamp};
+use crate::approval::{self, Lease, LedgerError, Question, covering, covering_commands, timestamp};
 use crate::decision::Evaluation;
 use crate::pipeline::Road;
 use crate::pipeline::validate::Checked;
@@ -16,19 +16,22 @@ pub(in crate::pipeline) fn remembered(
     }
     let now = timestamp(road.ports.clock.now());
     let question = question(checked, evaluation);
-    let session = road.sessions.get(&checked.context.session_id);
-    if let Some(lease) = covering(&session.leases(), &question, now) {
-        return Some(Remembered::Session(Box::new(lease.clone())));
-    }
-    let lasting = road.ports.ledger.leases().unwrap_or_else(|error| {
+    let unknown = |error: LedgerError| {
         tracing::warn!(%error, "remembered approvals do not count");
         Vec::new()
-    });
+    };
+    let ledger = &road.ports.ledger;
+    let id = &checked.context.session_id;
+    let session = road.sessions.get(id).leases(|| ledger.listed(id));
+    let session = session.unwrap_or_else(unknown);
+    if let Some(lease) = covering(&session, &question, now) {
+        return Some(Remembered::Session(Box::new(lease.clone())));
+    }
+    let lasting = ledger.leases().unwrap_or_else(unknown);
     if let Some(lease) = covering(&lasting, &question, now) {
         return Some(Remembered::Good(vec![lease.clone()]));
     }
     // A script may be covered by several answers: one for each of its commands.
-    let session = session.leases();
     let used = covering_commands(session.iter().chain(&lasting), &question, now);
     let first = used.first()?;
     let is_lasting = |lease: &&&Lease| lasting.iter().any(|kept| kept.id == lease.id);

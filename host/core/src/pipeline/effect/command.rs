@@ -9,7 +9,7 @@ use crate::call::{Observer, Unobserved};
 use crate::command::{
     Command, CommandPattern, Finished, Job, JobId, Owner, Piece, Place, Program, Runner, Script,
 };
-use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::error::{Code, ToolError};
 use crate::limits::Limits;
 use crate::needs::{Access, FileNeed, Needs};
@@ -251,7 +251,12 @@ impl Inner {
         );
         policy.command_arguments(tool, checked.arguments(), &mut all);
         let session = road.sessions.get(&checked.context().session_id);
-        session.taint(tool, accepts_untrusted(policy, checked), &mut all);
+        session.taint(
+            tool,
+            accepts_untrusted(policy, checked),
+            Reads::Everything,
+            &mut all,
+        );
         let same = self.is_own(command);
         all.settle(|reason| {
             let here = same || reason.layer == Layer::Taint;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::error::ToolError;
 use crate::needs::HostNeed;
 use crate::network::Target;
@@ -33,7 +33,12 @@ pub(super) fn judge(
     let said = network::judge(world, tool, hosts, egress, &mut all);
     world.policy.request(tool, checked.arguments(), &mut all);
     let session = road.sessions.get(&checked.context().session_id);
-    session.taint(tool, accepts_untrusted(&world.policy, checked), &mut all);
+    session.taint(
+        tool,
+        accepts_untrusted(&world.policy, checked),
+        Reads::Everything,
+        &mut all,
+    );
     let same = is_own(&effects.arguments, egress);
     if let Some(reason) = another(&effects.arguments, same, tool.name().as_str(), egress) {
         all.push(reason);

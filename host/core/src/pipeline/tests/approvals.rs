@@ -40,6 +40,7 @@ impl crate::approval::Approver for Script {
 struct Kept {
     leases: Mutex<Vec<Lease>>,
     used: AtomicUsize,
+    listed: Mutex<Vec<(String, Fingerprint)>>,
     grants: Mutex<Vec<String>>,
     withheld: Mutex<Vec<NeedKind>>,
 }
@@ -54,6 +55,19 @@ impl Ledger for Kept {
     }
     fn used(&self, _: &Fingerprint, _: Timestamp) {
         self.used.fetch_add(1, Ordering::SeqCst);
+    }
+    fn list(&self, session: &str, lease: &Lease) -> Result<(), LedgerError> {
+        let listed = (session.to_owned(), lease.id.clone());
+        self.listed.lock().unwrap().push(listed);
+        Ok(())
+    }
+    fn listed(&self, session: &str) -> Result<Vec<Fingerprint>, LedgerError> {
+        let all = self.listed.lock().unwrap();
+        let of_it = all.iter().filter(|(of, _)| of == session);
+        Ok(of_it.map(|(_, id)| id.clone()).collect())
+    }
+    fn end_session(&self, session: &str) {
+        self.listed.lock().unwrap().retain(|(of, _)| of != session);
     }
     fn grant(&self, plugin: &[Arc<Tool>], withheld: &[NeedKind]) -> Result<(), LedgerError> {
         self.withheld.lock().unwrap().extend(withheld);
@@ -152,6 +166,23 @@ async fn once_is_once_and_a_session_lasts() {
     let shown = room.script.cards.lock().unwrap()[1].fingerprint.clone();
     assert_eq!(events[1]["subject"], shown.as_str());
     assert!(!events[1].to_string().contains("\"n\""), "no arguments");
+}
+
+#[tokio::test]
+async fn an_answer_for_a_session_can_be_taken_back() {
+    let answers = vec![Answer::Session, Answer::Session];
+    let room = room(vec![asking()], json!({}), answers);
+    assert!(room.ok(json!({"n": 1})).await);
+    assert!(room.ok(json!({"n": 2})).await);
+    let first = room.ledger.listed.lock().unwrap().remove(0);
+    assert_eq!(first.0, "session");
+    assert!(!room.ok(json!({"n": 1})).await, "it is asked again");
+    assert!(room.ok(json!({"n": 2})).await, "the other one stands");
+    // Who puts it back into the list has not answered.
+    room.ledger.listed.lock().unwrap().push(first);
+    assert!(!room.ok(json!({"n": 1})).await);
+    room.pipeline.end_session("session");
+    assert!(room.ledger.listed.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
