@@ -1,6 +1,6 @@
 //! Where commands run: one trait, and what the machine has behind it.
 //!
-//! `process` makes a sandbox of what the Linux kernel has, `container` asks Docker or Podman for one, `none` runs the
+//! `process` makes a sandbox of what the Linux kernel has, or of what macOS has (untested), `container` asks Docker or Podman for one, `none` runs the
 //! command as it is and must be asked for by name. A sandbox gives all that a [`Spec`] asks for or refuses to start.
 //!
 //! Never here: which command may run, and how long its output is kept.
@@ -16,6 +16,8 @@ mod none;
 mod person;
 #[cfg(target_os = "linux")]
 mod process;
+#[cfg(any(test, target_os = "macos"))]
+mod seatbelt;
 mod seen;
 #[cfg(unix)]
 mod shield;
@@ -31,6 +33,8 @@ pub use error::{Fault, Stopped};
 pub use none::NoSandbox;
 #[cfg(target_os = "linux")]
 pub use process::ProcessSandbox;
+#[cfg(target_os = "macos")]
+pub use seatbelt::SeatbeltSandbox;
 pub use seen::Seen;
 pub use spec::{Bound, Bounds, Mount, Network, Reach, Spec};
 

@@ -128,11 +128,16 @@ fn process() -> Result<Arc<dyn Sandbox>, Fault> {
     Ok(Arc::new(super::ProcessSandbox::new()))
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
+fn process() -> Result<Arc<dyn Sandbox>, Fault> {
+    Ok(Arc::new(super::SeatbeltSandbox::new()))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn process() -> Result<Arc<dyn Sandbox>, Fault> {
     Err(Fault::Unavailable {
         sandbox: "process",
-        why: "it is made of what the Linux kernel has".to_owned(),
+        why: "it is made of what Linux or macOS has".to_owned(),
     })
 }
 

@@ -1,18 +1,20 @@
 //! No sandbox: the command runs as whoever runs us, and reaches what they reach. It must be asked for by name.
 //!
 //! The environment is built from nothing here too. On Linux nothing of the command is left when it ends, unless it hides
-//! on purpose: whatever it has started is found by its group and by a variable that all of it inherits. Elsewhere, where
-//! this is untested, only the command itself is ended.
+//! on purpose: whatever it has started is found by its group and by a variable that all of it inherits. Elsewhere it is
+//! found by its group, on Windows by its job object; both compile, and are untested.
+
+mod tree;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use mimir_core::backend::BoxFuture;
 use tokio::process::Command;
 
-use super::environment::Ambient;
-use super::{Child, Exit, Fault, Handle, Network, Reach, Sandbox, Spec, find};
+use super::environment::{Ambient, Variables};
+use super::{Child, Exit, Fault, Handle, Network, Reach, Sandbox, Seen, Spec, find};
 
 const NAME: &str = "none";
 
@@ -97,45 +99,47 @@ fn start(ambient: &Ambient, spec: &Spec) -> Result<Child, Fault> {
     let found = find::resolve(&spec.program, &ambient.path, &spec.directory)?;
     let home = ambient.home.clone().unwrap_or_else(|| PathBuf::from("/"));
     let variables = ambient.of(spec, &ambient.path, &home, &std::env::temp_dir())?;
-    let mark = mark();
     let file = if found.file.is_absolute() {
         found.file
     } else {
         spec.directory.join(found.file)
     };
     let mut command = Command::new(file);
+    command.args(found.arguments.get(1..).unwrap_or_default());
+    #[cfg(unix)]
+    if let Some(name) = found.arguments.first() {
+        command.arg0(name);
+    }
+    run(command, variables, &spec.directory)
+        .map_err(|error| refused(error, spec, &found.arguments))?
+        .child(Vec::new())
+}
+
+/// Starts a program with these variables and nothing else, held with all that it starts.
+pub(super) fn run(
+    mut command: Command,
+    variables: Variables,
+    directory: &Path,
+) -> io::Result<Running> {
+    let mark = mark();
     command
-        .args(found.arguments.get(1..).unwrap_or_default())
         .env_clear()
         .envs(variables)
         .env(MARK, &mark)
-        .current_dir(&spec.directory)
+        .current_dir(directory)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
     #[cfg(unix)]
-    {
-        command.process_group(0);
-        if let Some(name) = found.arguments.first() {
-            command.arg0(name);
-        }
-    }
-    let mut child = command
-        .spawn()
-        .map_err(|error| refused(error, spec, &found.arguments))?;
-    let closed = || Fault::io("a command has no input or output")(io::ErrorKind::BrokenPipe.into());
-    Ok(Child {
-        stdin: Box::new(child.stdin.take().ok_or_else(closed)?),
-        stdout: Box::new(child.stdout.take().ok_or_else(closed)?),
-        stderr: Box::new(child.stderr.take().ok_or_else(closed)?),
-        handle: Box::new(Running {
-            group: child.id(),
-            child,
-            mark,
-            exit: None,
-        }),
-        covered: Vec::new(),
+    command.process_group(0);
+    let process = tree::spawn(command)?;
+    Ok(Running {
+        group: process.id(),
+        process,
+        mark,
+        exit: None,
+        room: None,
     })
 }
 
@@ -156,7 +160,7 @@ fn refused(error: io::Error, spec: &Spec, arguments: &[String]) -> Fault {
 }
 
 /// What no other command is marked with.
-fn mark() -> String {
+pub(super) fn mark() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let now = std::time::UNIX_EPOCH
@@ -169,21 +173,42 @@ fn mark() -> String {
     )
 }
 
-struct Running {
-    child: tokio::process::Child,
+/// A command that runs, with all that it has started.
+pub(super) struct Running {
+    process: tree::Process,
     group: Option<u32>,
     mark: String,
     exit: Option<Exit>,
+    room: Option<Box<dyn Send + Sync>>,
 }
 
 impl Running {
+    /// As what every sandbox gives.
+    pub(super) fn child(mut self, covered: Vec<Seen>) -> Result<Child, Fault> {
+        let (stdin, stdout, stderr) = tree::pipes(&mut self.process).ok_or_else(|| {
+            Fault::io("a command has no input or output")(io::ErrorKind::BrokenPipe.into())
+        })?;
+        Ok(Child {
+            stdin: Box::new(stdin),
+            stdout: Box::new(stdout),
+            stderr: Box::new(stderr),
+            handle: Box::new(self),
+            covered,
+        })
+    }
+
+    /// Keeps something as long as it runs.
+    #[cfg(target_os = "macos")]
+    pub(super) fn keeping(mut self, room: impl Send + Sync + 'static) -> Self {
+        self.room = Some(Box::new(room));
+        self
+    }
+
     async fn ended(&mut self) -> Result<Exit, Fault> {
         if let Some(exit) = self.exit {
             return Ok(exit);
         }
-        let status = self
-            .child
-            .wait()
+        let status = tree::wait(&mut self.process)
             .await
             .map_err(Fault::io("a command cannot be waited for"))?;
         // What it has left behind ends with it.
@@ -193,6 +218,7 @@ impl Running {
             out_of_memory: false,
         };
         self.exit = Some(exit);
+        self.room = None;
         Ok(exit)
     }
 }
@@ -209,7 +235,7 @@ impl Handle for Running {
 
     fn kill(&mut self) -> BoxFuture<'_, ()> {
         signal(self.group, &self.mark, Signal::Kill);
-        let _ = self.child.start_kill();
+        let _ = self.process.start_kill();
         Box::pin(std::future::ready(()))
     }
 }
@@ -286,7 +312,21 @@ fn marked(variable: &[u8]) -> impl Iterator<Item = u32> {
     })
 }
 
-#[cfg(not(target_os = "linux"))]
+/// Signals the group of the command.
+#[cfg(all(unix, not(target_os = "linux")))]
+fn signal(group: Option<u32>, _: &str, signal: Signal) {
+    use rustix::process::{Pid, kill_process_group};
+    let number = match signal {
+        Signal::Terminate => rustix::process::Signal::TERM,
+        Signal::Kill => rustix::process::Signal::KILL,
+    };
+    let group = group.and_then(|id| i32::try_from(id).ok());
+    if let Some(group) = group.and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, number);
+    }
+}
+
+#[cfg(not(unix))]
 fn signal(_: Option<u32>, _: &str, _: Signal) {
-    // `kill_on_drop` and `start_kill` reach the command itself.
+    // The job object is closed with the hold on it, and nobody can be asked to end.
 }

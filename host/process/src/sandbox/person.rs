@@ -1,5 +1,6 @@
 //! Whose commits git makes: the name and address of whoever runs this, and nothing else of their settings.
 
+#[cfg(target_os = "linux")]
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -63,6 +64,7 @@ impl Person {
     }
 
     /// The settings of the machine, as git in the sandbox reads them.
+    #[cfg(target_os = "linux")]
     pub(super) fn settings(&self) -> String {
         let mut text = String::new();
         if self.name.is_some() || self.email.is_some() {

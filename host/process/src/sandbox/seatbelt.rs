@@ -1,0 +1,156 @@
+//! The sandbox `process` on macOS: the system's own, by `sandbox-exec` and a profile made for each command.
+//!
+//! It compiles, and its profile is tested as text; nobody has run it yet. It hides and protects files, has no network
+//! and a home and a temporary folder of its own. There is nothing on macOS that holds a bound of memory, of processes or
+//! of processor time over a whole tree, so who asks for one is refused.
+
+#[cfg(any(test, target_os = "macos"))]
+mod profile;
+
+#[cfg(target_os = "macos")]
+pub use here::SeatbeltSandbox;
+
+#[cfg(target_os = "macos")]
+mod here {
+    use std::os::unix::fs::DirBuilderExt;
+    use std::path::{Path, PathBuf};
+
+    use mimir_core::backend::BoxFuture;
+    use tokio::process::Command;
+
+    use super::profile::Profile;
+    use crate::sandbox::environment::Ambient;
+    use crate::sandbox::shield::covers;
+    use crate::sandbox::{Child, Fault, Network, Sandbox, Seen, Spec, find, none};
+
+    const NAME: &str = "process";
+
+    /// What applies a profile.
+    const PROGRAM: &str = "/usr/bin/sandbox-exec";
+
+    /// The sandbox `process` of macOS.
+    #[derive(Debug)]
+    pub struct SeatbeltSandbox {
+        ambient: Ambient,
+    }
+
+    impl Default for SeatbeltSandbox {
+        fn default() -> Self {
+            Self::new()
+        }
+    }
+
+    impl SeatbeltSandbox {
+        /// Looks at the environment of this process.
+        pub fn new() -> Self {
+            Self {
+                ambient: Ambient::of_this_process(),
+            }
+        }
+
+        fn begin(&self, spec: &Spec) -> Result<Child, Fault> {
+            let found = find::resolve(&spec.program, &self.ambient.path, &spec.directory)?;
+            let room = Room::new().map_err(Fault::io("a command has no temporary folder"))?;
+            let writes = spec.parts().iter().any(|(_, writable)| *writable);
+            let covers = covers(NAME, &spec.workspace, &spec.shield, writes)?;
+            let covers = covers
+                .into_iter()
+                .map(|(path, with)| (spec.workspace.join(path), with))
+                .collect::<Vec<_>>();
+            let seen = covers
+                .iter()
+                .filter_map(|(path, _)| Seen::of(path))
+                .collect();
+            let profile = Profile {
+                home: self.ambient.home.as_deref(),
+                path: &self.ambient.path,
+                room: &room.0,
+                parts: spec.parts(),
+                mounts: &spec.mounts,
+                covers: &covers,
+            };
+            let variables = self
+                .ambient
+                .of(spec, &self.ambient.path, &room.0, &room.0)?;
+            let mut command = Command::new(PROGRAM);
+            command.arg("-p").arg(profile.text()?).arg("--");
+            command.arg(&found.file);
+            command.args(found.arguments.get(1..).unwrap_or_default());
+            let running = none::run(command, variables, &spec.directory);
+            let running = running.map_err(Fault::io("a command could not be started"))?;
+            running.keeping(room).child(seen)
+        }
+    }
+
+    /// A folder that is gone when the command is.
+    struct Room(PathBuf);
+
+    impl Room {
+        fn new() -> std::io::Result<Self> {
+            let temporary = std::env::temp_dir().canonicalize()?;
+            let folder = temporary.join(format!("mimir-{}", none::mark()));
+            std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
+            Ok(Self(folder))
+        }
+    }
+
+    impl Drop for Room {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    impl Sandbox for SeatbeltSandbox {
+        fn name(&self) -> &'static str {
+            NAME
+        }
+
+        fn available(&self) -> Result<Vec<String>, Fault> {
+            if !Path::new(PROGRAM).is_file() {
+                let why = format!("there is no {PROGRAM}");
+                return Err(Fault::Unavailable { sandbox: NAME, why });
+            }
+            Ok(vec![
+                "untested: written from what the system documents, and run by nobody yet".to_owned(),
+                "programs and toolchains read-only, workspace writable, home and temporary folder its own"
+                    .to_owned(),
+                "network: none".to_owned(),
+                "memory, processes, processor time: cannot be held here".to_owned(),
+            ])
+        }
+
+        fn has(&self, program: &str) -> Result<(), Fault> {
+            find::program(program, &self.ambient.path)
+        }
+
+        fn holds(&self, spec: &Spec) -> Result<(), Fault> {
+            let bounds = &spec.bounds;
+            let elsewhere = spec.mounts.iter().any(|mount| mount.from != mount.at);
+            let what = if spec.network != Network::None {
+                "access to the network"
+            } else if bounds.memory.asked() {
+                "a bound of memory"
+            } else if bounds.processes.asked() {
+                "a bound of processes"
+            } else if bounds.cpu.is_some() {
+                "a bound of processor time"
+            } else if elsewhere {
+                "a folder at another place than its own"
+            } else {
+                return Ok(());
+            };
+            Err(Fault::CannotHold {
+                sandbox: NAME,
+                what,
+                why: "the sandbox of macOS has nothing for that".to_owned(),
+            })
+        }
+
+        fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {
+            Box::pin(async move {
+                self.holds(spec)?;
+                self.begin(spec)
+            })
+        }
+    }
+}
