@@ -1,5 +1,8 @@
 //! TypeScript and JavaScript to what the engine evaluates: types removed, async functions turned into generators (see
 //! the prelude of the engine), the exports handed over, and a map back.
+//!
+//! The compiler calls itself for each level of the code, and code can be nothing but levels: it runs on a stack that is
+//! as long as the code could want.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,8 +16,11 @@ use oxc::semantic::SemanticBuilder;
 use oxc::span::SourceType;
 use oxc::transformer::{HelperLoaderMode, TransformOptions, Transformer};
 
+use mimir_core::Code;
+
 mod exports;
 mod mentions;
+mod stack;
 
 pub(crate) use mentions::Mentions;
 
@@ -27,6 +33,8 @@ pub struct Fault {
     pub line: usize,
     /// The column in it, in characters.
     pub column: usize,
+    /// What kind of fault: of the code, mostly.
+    pub code: Code,
 }
 
 /// Code that the engine takes.
@@ -45,16 +53,48 @@ const BEFORE: &str = "(function () { \"use strict\";\n";
 /// Lines of [`BEFORE`].
 const LINES_BEFORE: u32 = 1;
 
-/// The longest code, in bytes. What is longer is a bundle, and bundles are plugins.
-const LONGEST: usize = 512 << 10;
+/// The longest code, in bytes: its stack is half a gigabyte of addresses. What is longer is a bundle, and bundles are plugins.
+const LONGEST: usize = 128 << 10;
+
+/// `<` that TypeScript may have. Each is tried as the beginning of types before it is a comparison, and all behind it
+/// again with it: what is nested so costs the square of their number, and 8,000 of them a minute.
+const ANGLES: usize = 1_000;
 
 /// Compiles code that exports `execute`.
 pub(crate) fn compile(source: &str, typed: bool) -> Result<Compiled, Fault> {
     let at = |offset: u32, message: String| place(source, offset as usize, message);
     if source.len() > LONGEST {
-        let message = format!("the code is longer than {} KiB", LONGEST >> 10);
+        let message = format!(
+            "the code is longer than {} KiB; what is a bundle is a plugin (`mimir tools new`)",
+            LONGEST >> 10
+        );
         return Err(at(0, message));
     }
+    if typed && angles(source) > ANGLES {
+        let message = format!(
+            "the code has more than {ANGLES} `<`; keep markup in a file, or say `runtime: javascript`"
+        );
+        return Err(at(0, message));
+    }
+    let done = stack::with(stack::wanted(source.len()), || compile_here(source, typed));
+    done.unwrap_or_else(|failure| {
+        Err(Fault {
+            code: failure.code(),
+            ..at(0, failure.to_string())
+        })
+    })
+}
+
+/// How often `<` stands in the code where it is not seen at once that no type begins there.
+fn angles(source: &str) -> usize {
+    let all = source.as_bytes();
+    let follows = |at: usize| all.get(at + 1).copied();
+    let opens = |at: usize| all[at] == b'<' && !matches!(follows(at), Some(b'/' | b'=' | b'!'));
+    (0..all.len()).filter(|at| opens(*at)).count()
+}
+
+fn compile_here(source: &str, typed: bool) -> Result<Compiled, Fault> {
+    let at = |offset: u32, message: String| place(source, offset as usize, message);
     let kind = SourceType::mjs().with_typescript(typed);
     let first = |faults: Vec<OxcDiagnostic>| {
         let fault = faults.into_iter().next()?;
@@ -145,6 +185,7 @@ fn place(source: &str, offset: usize, message: String) -> Fault {
         message,
         line,
         column: column.chars().count() + 1,
+        code: Code::InvalidInput,
     }
 }
 

@@ -221,7 +221,7 @@ fn yaml(place: &str, error: &serde_yaml::Error) -> ToolError {
 fn wrong_code(place: &str, places: &Places, fault: Fault) -> ToolError {
     let at = places.in_code(fault.line, fault.column);
     let message = format!("{place}:{at}: {}", fault.message);
-    ToolError::new(Code::InvalidInput, text::visible(&message))
+    ToolError::new(fault.code, text::visible(&message))
 }
 
 #[cfg(test)]

@@ -89,3 +89,108 @@ fn the_map_leads_back() {
     assert_eq!(found[2..], [6, 3]);
     assert!(compiled.map.is_sorted());
 }
+
+/// Code that is nothing but levels: what opens one, what is in the middle, what closes one.
+const LEVELS: [(&str, &str, &str); 30] = [
+    ("(", "1", ")"),
+    ("[", "1", "]"),
+    ("!", "1", ""),
+    ("- ", "1", ""),
+    ("1+", "1", ""),
+    ("", "1", "+1"),
+    ("1**", "1", ""),
+    ("", "a", ".y"),
+    ("", "a", "()"),
+    ("", "a", "?.b"),
+    ("", "a", "``"),
+    ("", "a", "!"),
+    ("", "a", " as a"),
+    ("a=>", "1", ""),
+    ("async a=>", "1", ""),
+    ("x?1:", "1", ""),
+    ("x?(y):", "1", ""),
+    ("x=", "1", ""),
+    ("{a:", "1", "}"),
+    ("`${", "1", "}`"),
+    ("new ", "a", ""),
+    ("typeof ", "a", ""),
+    ("function(){return ", "1", "}"),
+    ("class{a=", "1", "}"),
+    ("<a>", "1", ""),
+    ("f<", "a", ">"),
+    ("f(", "1", ")"),
+    ("(a)=>(", "1", ")"),
+    ("a<b<", "1", ""),
+    ("a,", "1", ""),
+];
+
+/// The same of statements and types.
+const OTHERS: [(&str, &str, &str); 14] = [
+    ("{", "", "}"),
+    ("if(x)", ";", ""),
+    ("if(x);else ", ";", ""),
+    ("for(;;)", ";", ""),
+    ("a:", ";", ""),
+    ("do ", ";", " while(0)"),
+    ("try{", "", "}catch{}"),
+    ("namespace a{", "", "}"),
+    ("switch(a){default:", ";", "}"),
+    ("type A=", "a", ";"),
+    ("let a:", "{b:a}", ";"),
+    ("function f(){", "", "}"),
+    ("let a: a[", "0", "];"),
+    ("enum A{b=", "1", "}"),
+];
+
+#[test]
+fn code_that_is_nothing_but_levels_does_no_harm() {
+    let execute = "export function execute() {}\n";
+    let mut forms = Vec::new();
+    for (open, middle, close) in LEVELS {
+        forms.push((format!("{execute}let z = "), open, middle, close));
+    }
+    for (open, middle, close) in OTHERS {
+        forms.push((execute.to_owned(), open, middle, close));
+    }
+    for open in [
+        "(",
+        "[",
+        "{a:",
+        "a extends b?c:",
+        "()=>",
+        "readonly ",
+        "keyof ",
+        "a|",
+        "a&",
+        "A<",
+        "`${",
+    ] {
+        forms.push((format!("{execute}type Z = "), open, "a", ""));
+    }
+    for (before, open, middle, close) in forms {
+        let room = LONGEST - before.len() - middle.len();
+        for close in [close, ""] {
+            let mut levels = room / (open.len() + close.len()).max(1);
+            if open.contains('<') {
+                let many = format!("{before}{}", open.repeat(levels));
+                assert!(compile(&many, true).unwrap_err().message.contains("`<`"));
+                levels = ANGLES / open.matches('<').count();
+            }
+            let source = format!(
+                "{before}{}{middle}{}",
+                open.repeat(levels),
+                close.repeat(levels)
+            );
+            let start = std::time::Instant::now();
+            let done = compile(&source, true);
+            let took = start.elapsed();
+            if let Err(fault) = done {
+                assert_eq!(fault.code, Code::InvalidInput, "{open}: {}", fault.message);
+            }
+            assert!(
+                took < std::time::Duration::from_secs(60),
+                "{open}: {took:?}"
+            );
+        }
+    }
+}
