@@ -226,6 +226,7 @@ impl ConfigFile {
     fn parse(place: Place, text: &str) -> Result<Self, ToolError> {
         let Place { path, shown, whose } = place;
         let fault = |error: serde_yaml::Error| faults::explain(&shown, &error);
+        mimir_script::yaml::fit(text).map_err(|unfit| faults::unfit(&shown, &unfit))?;
         let mut value: Value = serde_yaml::from_str(text).map_err(fault)?;
         let mut config = match value {
             // A file of comments only.

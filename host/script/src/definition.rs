@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::compile::{self, Compiled, Fault, Mentions};
-use crate::{needs, words};
+use crate::{needs, words, yaml};
 
 mod places;
 
@@ -97,7 +97,9 @@ pub struct Checked {
 
 /// Reads a file, and compiles its code. `place` is how messages call it.
 pub fn check(place: &str, content: &str) -> Result<Checked, ToolError> {
-    let file: File = serde_yaml::from_str(content).map_err(|error| yaml(place, &error))?;
+    yaml::fit(content)
+        .map_err(|unfit| ToolError::new(Code::InvalidInput, format!("{place}:{unfit}")))?;
+    let file: File = serde_yaml::from_str(content).map_err(|error| unread(place, &error))?;
     let places = Places::of(content);
     let wrong = |key: &str, message: String| {
         let line = places.line(key);
@@ -205,7 +207,7 @@ fn patterns(allowlist: Option<&[String]>) -> Result<Option<Vec<String>>, String>
 }
 
 /// What the YAML reader says, with its place in front.
-fn yaml(place: &str, error: &serde_yaml::Error) -> ToolError {
+fn unread(place: &str, error: &serde_yaml::Error) -> ToolError {
     let said = error.to_string();
     let message = match error.location() {
         Some(at) => {

@@ -18,6 +18,7 @@ mod run_code;
 mod tool;
 mod trace;
 mod words;
+pub mod yaml;
 
 pub use code::{CodeEngines, Engines};
 pub use compile::Fault;

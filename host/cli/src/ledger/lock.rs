@@ -49,6 +49,7 @@ impl LockFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Lock::default()),
             Err(error) => return Err(unreadable(&error)),
         };
+        mimir_script::yaml::fit(&text).map_err(|unfit| unreadable(&unfit))?;
         let lock: Lock = serde_yaml::from_str(&text).map_err(|error| {
             let way_out = match text.lines().any(|line| line.starts_with("<<<<<<<")) {
                 true => "two changes of it were merged and are not settled: keep one of each pair",

@@ -124,6 +124,10 @@ pub fn edited(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
 }
 
 fn read(text: &str) -> Result<Value, ToolError> {
+    mimir_script::yaml::fit(text).map_err(|unfit| {
+        let message = format!("the config file cannot be read: {unfit}");
+        ToolError::new(Code::InvalidInput, message)
+    })?;
     let value = serde_yaml::from_str(text).map_err(|error| {
         let message = format!("the config file cannot be read: {error}");
         ToolError::new(Code::InvalidInput, message)

@@ -15,3 +15,8 @@ pub fn explain(file: &str, error: &serde_yaml::Error) -> ToolError {
     let message = mimir_core::text::visible(mimir_core::text::prefix(&nearer(&message), 500));
     ToolError::new(Code::InvalidInput, format!("{place}: {message}"))
 }
+
+/// The error of what is not read at all.
+pub fn unfit(file: &str, unfit: &mimir_script::yaml::Unfit) -> ToolError {
+    ToolError::new(Code::InvalidInput, format!("{file}:{unfit}"))
+}

@@ -139,3 +139,17 @@ fn lines_are_found_only_where_they_are_lines() {
     let message = refusal(&folded);
     assert!(message.starts_with("a.yml:4: "), "{message}");
 }
+
+#[test]
+fn what_is_deep_is_refused_at_once() {
+    for form in ["[", "{a: ", "- "] {
+        let start = std::time::Instant::now();
+        let message = refusal(&form.repeat((1 << 20) / form.len()));
+        assert!(message.starts_with("a.yml:1:"), "{message}");
+        assert!(
+            start.elapsed().as_secs() < 2,
+            "{form}: {:?}",
+            start.elapsed()
+        );
+    }
+}

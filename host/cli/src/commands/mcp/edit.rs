@@ -41,10 +41,12 @@ pub fn remove(text: &str, name: &str) -> Result<Vec<Edit>, ToolError> {
 }
 
 fn read(text: &str) -> Result<Config, ToolError> {
-    let bad = |error: serde_yaml::Error| {
+    let bad = |error: &dyn std::fmt::Display| {
         let message = format!("the config file cannot be read: {error}");
         ToolError::new(Code::InvalidInput, message)
     };
+    mimir_script::yaml::fit(text).map_err(|unfit| bad(&unfit))?;
+    let bad = |error: serde_yaml::Error| bad(&error);
     match serde_yaml::from_str(text).map_err(bad)? {
         serde_yaml::Value::Null => Ok(Config::default()),
         value => serde_yaml::from_value(value).map_err(bad),
