@@ -33,6 +33,9 @@ pub const JAVASCRIPT: Engine = Engine {
         include_str!("../javascript/prelude/turns.js"),
         include_str!("../javascript/prelude/context.js"),
         include_str!("../javascript/prelude/others.js"),
+        include_str!("../javascript/prelude/abort.js"),
+        include_str!("../javascript/prelude/url.js"),
+        include_str!("../javascript/prelude/globals.js"),
     ),
 };
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
+use futures::future::{AbortHandle, abortable};
 use futures::stream::FuturesUnordered;
 use mimir_core::backend::{BoxFuture, Raw};
 use mimir_core::clock::Elapsed;
@@ -34,11 +35,13 @@ use crate::program::{self, Done, Sink};
 
 mod files;
 pub(crate) mod outside;
+mod timers;
 pub(crate) mod turn;
 mod warm;
 
 use outside::Outside;
-use turn::{Fault, Kind, Other, Told, Turn, Wish};
+use timers::Timers;
+use turn::{Fault, Kind, Told, Turn, Wish};
 use warm::Ready;
 
 /// The parts of an engine that a program carries.
@@ -267,6 +270,26 @@ fn seed() -> [u32; 2] {
     [number as u32, (number >> 32) as u32]
 }
 
+/// Wishes that wait for their turn.
+#[derive(Default)]
+struct Waiting {
+    /// Their numbers, and what the host holds for each in bytes: also of those that nobody wants any more.
+    order: VecDeque<(u32, u64)>,
+    kinds: HashMap<u32, Kind>,
+}
+
+impl Waiting {
+    fn push(&mut self, id: u32, cost: u64, kind: Kind) {
+        self.order.push_back((id, cost));
+        self.kinds.insert(id, kind);
+    }
+
+    fn pop(&mut self) -> Option<(u32, u64, Option<Kind>)> {
+        let (id, cost) = self.order.pop_front()?;
+        Some((id, cost, self.kinds.remove(&id)))
+    }
+}
+
 /// Runs the script turn by turn.
 async fn talk(
     store: &mut Store<Guest>,
@@ -279,9 +302,10 @@ async fn talk(
     let limits = call.limits();
     let mut engine = ready.instantiate(store).await?;
     let mut text = engine.start(store, script, input).await?;
-    let mut waiting: VecDeque<(u32, Kind)> = VecDeque::new();
+    let mut waiting = Waiting::default();
     let mut under_way = FuturesUnordered::new();
-    let mut busy = 0;
+    let mut stops: HashMap<u32, AbortHandle> = HashMap::new();
+    let mut timers = Timers::default();
     let mut failures: HashMap<u32, ToolError> = HashMap::new();
     // What the host holds for wishes that are not fulfilled yet.
     let mut held = 0_u64;
@@ -293,14 +317,28 @@ async fn talk(
         match turn {
             Turn::Done(told) => return Ok((result(told, &failures, limits), false)),
             Turn::Wishes(wishes) => {
-                held += text.len() as u64;
+                // What a wish holds of the text that it stood in, about.
+                let share = text.len().checked_div(wishes.len()).unwrap_or_default();
+                let cost = (size_of::<(u32, u64, u32, Kind)>() + share) as u64;
                 for Wish { id, kind } in wishes {
                     match kind {
-                        // Timers cost nothing, and must not keep others waiting.
-                        Kind::Other(sleep @ Other::Sleep { .. }) => {
-                            under_way.push(outside.fulfil(id, sleep));
+                        // Timers cost little, and must not keep others waiting.
+                        Kind::Sleep { millis } => {
+                            if let Err(error) = timers.add(id, outside::millis(millis)) {
+                                return Ok((Err(error), false));
+                            }
                         }
-                        kind => waiting.push_back((id, kind)),
+                        Kind::Wake => {
+                            timers.remove(id);
+                            waiting.kinds.remove(&id);
+                            if let Some(stop) = stops.remove(&id) {
+                                stop.abort();
+                            }
+                        }
+                        kind => {
+                            held += cost;
+                            waiting.push(id, cost, kind);
+                        }
                     }
                 }
             }
@@ -310,38 +348,51 @@ async fn talk(
             let error = ToolError::new(Code::LimitExceeded, message);
             return Ok((Err(error), false));
         }
-        let mut answer = None;
-        // What a file holds is handed over before the next one is read.
-        while answer.is_none()
-            && busy < AT_ONCE
-            && let Some((id, kind)) = waiting.pop_front()
-        {
-            match kind {
-                Kind::Files(wish) => {
-                    let done = files::fulfil(store.data_mut(), wish, limits).await;
-                    answer = Some((id, done));
-                }
-                Kind::Other(wish) => {
-                    busy += 1;
-                    under_way.push(outside.fulfil(id, wish));
+        let answer = loop {
+            let mut answer = None;
+            // What a file holds is handed over before the next one is read.
+            while answer.is_none()
+                && under_way.len() < AT_ONCE
+                && let Some((id, cost, kind)) = waiting.pop()
+            {
+                match kind {
+                    Some(Kind::Files(wish)) => {
+                        let done = files::fulfil(store.data_mut(), wish, limits).await;
+                        held = held.saturating_sub(cost);
+                        answer = Some((id, done));
+                    }
+                    Some(Kind::Other(wish)) => {
+                        let (work, handle) = abortable(outside.answer(wish));
+                        stops.insert(id, handle);
+                        under_way.push(Box::pin(async move { (id, cost, work.await) }));
+                    }
+                    // Nobody wants it any more.
+                    _ => held = held.saturating_sub(cost),
                 }
             }
-        }
-        let answer = match answer {
-            Some(answer) => Some(answer),
-            None => under_way.next().await.map(|done| {
-                busy -= usize::from(done.counts);
-                (done.id, done.answer)
-            }),
+            if answer.is_some() {
+                break answer;
+            }
+            tokio::select! {
+                Some((id, cost, done)) = under_way.next(), if !under_way.is_empty() => {
+                    held = held.saturating_sub(cost);
+                    // Whose number is somebody else's by now does not stop that.
+                    if let Ok(answer) = done {
+                        stops.remove(&id);
+                        break Some((id, answer));
+                    }
+                }
+                Some(id) = timers.next(), if !timers.is_empty() => {
+                    break Some((id, Ok((Value::Null, Vec::new()))));
+                }
+                else => break None,
+            }
         };
         let Some((id, answer)) = answer else {
             let message = "`execute` never ends: it waits for a promise that nothing will settle";
             let error = ToolError::new(Code::ExecutionError, message);
             return Ok((Err(error), false));
         };
-        if waiting.is_empty() && under_way.is_empty() {
-            held = 0;
-        }
         if let Err(error) = &answer
             && failures.len() < FAILURES
         {

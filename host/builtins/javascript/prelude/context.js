@@ -133,7 +133,7 @@ const executor = {
       timeout: wanted.timeout ?? null,
       env: Object.entries(wanted.env ?? {}).map(([name, value]) => [name, String(value)]),
       stdin: wanted.stdin == null ? null : String(wanted.stdin),
-    });
+    }, undefined, wanted.signal);
   },
 };
 
@@ -178,12 +178,16 @@ class Response {
 function fetch(url, options = {}) {
   const { body } = options;
   const data = body == null ? {} : body instanceof Uint8Array ? { base64: base64(body) } : { text: String(body) };
+  const headers = new Headers(options.headers ?? {});
+  if (body instanceof URLSearchParams && !headers.has("content-type")) {
+    headers.set("content-type", "application/x-www-form-urlencoded;charset=UTF-8");
+  }
   return wish("fetch", {
     url: String(url),
     method: String(options.method ?? "GET").toUpperCase(),
-    headers: [...new Headers(options.headers ?? {})],
+    headers: [...headers],
     ...data,
-  }, (answer, bytes) => new Response(answer, bytes));
+  }, (answer, bytes) => new Response(answer, bytes), options.signal);
 }
 
 const http = {

@@ -4,12 +4,34 @@ let timer = 0;
 
 function setTimeout(work, millis = 0, ...args) {
   const id = ++timer;
-  const waiting = wish("sleep", { millis: Math.max(0, Number(millis) || 0) });
-  timers.set(id, count);
-  waiting.then(() => {
-    if (timers.delete(id)) work(...args);
-  });
+  timers.set(id, sleep(Math.max(0, Number(millis) || 0), () => later(() => {
+    if (timers.delete(id)) guarded(work, args);
+  })));
   return id;
+}
+
+function setInterval(work, millis = 0, ...args) {
+  const id = ++timer;
+  const again = () => timers.set(id, sleep(Math.max(1, Number(millis) || 0), () => later(() => {
+    if (!timers.has(id)) return;
+    again();
+    guarded(work, args);
+  })));
+  again();
+  return id;
+}
+
+function clearTimeout(id) {
+  if (timers.has(id)) wake(timers.get(id));
+  timers.delete(id);
+}
+
+function guarded(work, args) {
+  try {
+    work(...args);
+  } catch (error) {
+    if (outcome === undefined) failed(error);
+  }
 }
 
 class TextEncoder {
@@ -73,6 +95,28 @@ function base64(bytes) {
   return text;
 }
 
+function fromBase64(text) {
+  const letters = String(text).replace(/[\t\n\f\r ]/g, "").replace(/^((?:.{4})*.{2,3}?)={1,2}$/s, (whole, plain) => (whole.length % 4 === 0 ? plain : whole));
+  if (letters.length % 4 === 1 || /[^A-Za-z0-9+/]/.test(letters)) {
+    throw new DOMException("The string to be decoded is not correctly encoded.", "InvalidCharacterError");
+  }
+  let out = "";
+  let held = 0;
+  [...letters].forEach((letter, at) => {
+    held = ((held << 6) | LETTERS.indexOf(letter)) & 0xffff;
+    if (at % 4 > 0) out += String.fromCharCode((held >> (6 - 2 * (at % 4))) & 255);
+  });
+  return out;
+}
+
+function toBase64(text) {
+  const bytes = Array.from(String(text), (unit) => unit.codePointAt(0));
+  if (bytes.some((byte) => byte > 255)) {
+    throw new DOMException("Invalid character", "InvalidCharacterError");
+  }
+  return base64(Uint8Array.from(bytes));
+}
+
 function structuredClone(value, seen = new Map()) {
   if (value === null || typeof value !== "object") {
     if (typeof value === "function" || typeof value === "symbol") throw new TypeError(`a ${typeof value} cannot be cloned`);
@@ -83,7 +127,11 @@ function structuredClone(value, seen = new Map()) {
   const clone = (part) => structuredClone(part, seen);
   if (value instanceof Date) return keep(new Date(value));
   if (value instanceof RegExp) return keep(new RegExp(value));
-  if (value instanceof ArrayBuffer || ArrayBuffer.isView(value)) return keep(value.slice());
+  if (value instanceof ArrayBuffer) return keep(value.slice());
+  if (ArrayBuffer.isView(value)) {
+    const bytes = value.buffer.slice(value.byteOffset, value.byteOffset + value.byteLength);
+    return keep(new value.constructor(bytes));
+  }
   if (value instanceof Map) {
     const copy = keep(new Map());
     for (const [key, part] of value) copy.set(clone(key), clone(part));
@@ -99,27 +147,3 @@ function structuredClone(value, seen = new Map()) {
   for (const key of Object.keys(value)) copy[key] = clone(value[key]);
   return copy;
 }
-
-Object.assign(globalThis, {
-  Promise,
-  setTimeout,
-  clearTimeout(id) {
-    if (timers.has(id)) cancelled.add(timers.get(id));
-    timers.delete(id);
-  },
-  queueMicrotask: (work) => later(() => {
-    try {
-      work();
-    } catch (error) {
-      if (outcome === undefined) failed(error);
-    }
-  }),
-  console: logger,
-  fetch,
-  Headers,
-  Response,
-  TextEncoder,
-  TextDecoder,
-  structuredClone,
-  btoa: (text) => base64(Uint8Array.from(String(text), (unit) => unit.charCodeAt(0))),
-});

@@ -2,7 +2,7 @@
 let wishes = [];
 let count = 0;
 const open = new Map();
-const SLOW = new Set(["execute", "fetch", "call", "sleep"]);
+const SLOW = new Set(["execute", "fetch", "call"]);
 
 class HostError extends Error {
   constructor(answer, wish) {
@@ -17,12 +17,31 @@ class HostError extends Error {
   }
 }
 
-function wish(kind, fields, take = (answer) => answer) {
+function wish(kind, fields, take = (answer) => answer, signal = undefined) {
   return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
     const id = ++count;
     open.set(id, { resolve, reject, take });
     wishes.push({ id, of: SLOW.has(kind) ? "other" : "files", kind, ...fields });
+    signal?.addEventListener("abort", () => {
+      if (wake(id)) reject(signal.reason);
+    }, { once: true });
   });
+}
+
+// A timer is a wish that cannot fail.
+function sleep(millis, then) {
+  const id = ++count;
+  open.set(id, { resolve: then, take: () => undefined });
+  wishes.push({ id, of: "sleep", millis });
+  return id;
+}
+
+// Nobody waits for it any more: the host stops what is done for it.
+function wake(id) {
+  const waited = open.delete(id);
+  if (waited) wishes.push({ id, of: "wake" });
+  return waited;
 }
 
 function well(_, value) {
@@ -39,7 +58,6 @@ let outcome;
 
 // The context of a script that is a whole program. It ends when nothing is left that it waits for, and returns nothing.
 let program;
-const cancelled = new Set();
 
 function leave() {
   outcome = { text: String(program.exitCode) };
@@ -47,8 +65,7 @@ function leave() {
 
 function ended() {
   for (const { [VALUE]: error } of lonely) return failed(error);
-  for (const id of open.keys()) if (!cancelled.has(id)) return;
-  leave();
+  if (open.size === 0) leave();
 }
 
 // What goes wrong here is mostly that there is no memory left, so little is asked for then.

@@ -108,13 +108,6 @@ export async function execute(given, context) {
     nextTick: (work, ...args) => queueMicrotask(() => work(...args)), on() { return process; }, hrtime: Object.assign(() => [0, 0], { bigint: () => BigInt(Date.now()) * 1000000n }),
     uptime: () => 0, memoryUsage: () => ({ heapUsed: 0 }),
   };
-  const setInterval = (work, millis, ...args) => {
-    const handle = {};
-    const again = () => { handle.timer = setTimeout(() => { again(); work(...args); }, millis); };
-    again();
-    return handle;
-  };
-  const clearInterval = (handle) => clearTimeout(handle?.timer ?? handle);
   const promises = { ...platform.fs, readFile: (path, encoding = null) => platform.fs.readFile(path, encoding), rm: platform.fs.remove };
   const known = {
     "fs/promises": promises, fs: { promises }, process, console, util: { inspect: (value) => inspect(value, 1) , format: (...values) => format(values) },

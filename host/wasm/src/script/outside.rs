@@ -61,23 +61,8 @@ impl Data {
     }
 }
 
-/// A wish that was fulfilled, or not.
-pub(super) struct Done {
-    pub id: u32,
-    pub answer: Answer,
-    /// Whether it counts among those that are under way at a time.
-    pub counts: bool,
-}
-
 impl Outside {
     /// Fulfils a wish. What is done for it ends when this is dropped.
-    pub(super) async fn fulfil(&self, id: u32, wish: Other) -> Done {
-        let counts = !matches!(wish, Other::Sleep { .. });
-        let answer = self.answer(wish).await;
-        Done { id, answer, counts }
-    }
-
-    /// Fulfils a wish that nobody has numbered.
     pub(crate) async fn answer(&self, wish: Other) -> Answer {
         match wish {
             Other::Execute {
@@ -123,10 +108,6 @@ impl Outside {
                     Err(error) => Err(error.clone()),
                 }
             }
-            Other::Sleep { millis: time } => {
-                tokio::time::sleep(millis(time)).await;
-                Ok((Value::Null, Vec::new()))
-            }
         }
     }
 }
@@ -141,7 +122,7 @@ fn directory(path: &str) -> Option<String> {
 }
 
 /// A time as a script writes it; one that is none is none at all.
-fn millis(time: f64) -> Duration {
+pub(super) fn millis(time: f64) -> Duration {
     Duration::try_from_secs_f64(time / 1000.0).unwrap_or(Duration::ZERO)
 }
 

@@ -47,6 +47,12 @@ pub(super) struct Wish {
 pub(super) enum Kind {
     Files(Files),
     Other(Other),
+    /// To be answered after a time.
+    Sleep {
+        millis: f64,
+    },
+    /// The end of the wish of the same number: nobody waits for its answer.
+    Wake,
 }
 
 /// Wishes about files.
@@ -111,8 +117,5 @@ pub(crate) enum Other {
     Call {
         name: String,
         args: serde_json::Value,
-    },
-    Sleep {
-        millis: f64,
     },
 }

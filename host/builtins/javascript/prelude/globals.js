@@ -1,0 +1,23 @@
+// What scripts find as globals. What is here is in `mimir.d.ts`, too.
+Object.assign(globalThis, {
+  Promise,
+  setTimeout,
+  clearTimeout,
+  setInterval,
+  clearInterval: clearTimeout,
+  queueMicrotask: (work) => later(() => guarded(work, [])),
+  console: logger,
+  fetch,
+  Headers,
+  Response,
+  URL,
+  URLSearchParams,
+  AbortController,
+  AbortSignal,
+  DOMException,
+  TextEncoder,
+  TextDecoder,
+  structuredClone,
+  atob: fromBase64,
+  btoa: toBase64,
+});
