@@ -469,3 +469,28 @@ export async function execute(args) {
     ]);
     assert_eq!(result, wanted);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_link_leads_nowhere_else() {
+    let home = workspace(&[("fine.yml", &tool("fine", "export const execute = () => 1;"))]);
+    let other = tempfile::tempdir().unwrap();
+    let outside = other.path().join("secret.yml");
+    fs::write(&outside, "hunter2: 1").unwrap();
+    let tools = home.path().join(".mimir/tools");
+    std::os::unix::fs::symlink(&outside, tools.join("out.yml")).unwrap();
+    fs::write(
+        home.path().join("kept.yml"),
+        tool("kept", "export const execute = () => 2;"),
+    )
+    .unwrap();
+    std::os::unix::fs::symlink("../../kept.yml", tools.join("in.yml")).unwrap();
+    let (_, out, err) = run(home.path(), &["tools", "list"]);
+    let said = format!("{out}{err}");
+    assert!(
+        said.contains("leads out of the workspace") && !said.contains("hunter2"),
+        "{said}"
+    );
+    assert_eq!(text(&call(home.path(), &["fine"])), "1");
+    assert_eq!(text(&call(home.path(), &["kept"])), "2");
+}

@@ -213,11 +213,69 @@ fn unread(place: &str, error: &serde_yaml::Error) -> ToolError {
         Some(at) => {
             let tail = format!(" at line {} column {}", at.line(), at.column());
             let said = said.strip_suffix(&tail).unwrap_or(&said);
-            format!("{place}:{}:{}: {}", at.line(), at.column(), nearer(said))
+            format!("{place}:{}:{}: {}", at.line(), at.column(), withheld(said))
         }
-        None => format!("{place}: {}", nearer(&said)),
+        None => format!("{place}: {}", withheld(&said)),
     };
     ToolError::new(Code::InvalidInput, text::visible(&message))
+}
+
+/// Letters of a key that may be one misspelt.
+const KEY_MAX: usize = 30;
+
+/// What the YAML reader says, without what stands in the file: that need not be a tool, but a secret that somebody has
+/// linked to, or copied to the wrong place. A key is told if it looks like one that is known.
+fn withheld(said: &str) -> String {
+    if said.starts_with("missing field ") || said.starts_with("duplicate field ") {
+        return said.to_owned();
+    }
+    // What is expected, this program says.
+    let (found, expected) = match said.rfind(", expected ") {
+        Some(at) => said.split_at(at),
+        None => (said, ""),
+    };
+    let quoted = found.find(['`', '"']).and_then(|open| {
+        let close = found.rfind(found[open..].chars().next()?)?;
+        (close > open).then_some((open, close))
+    });
+    let Some((open, close)) = quoted else {
+        return said.to_owned();
+    };
+    let word = &found[open + 1..close];
+    let known = expected.split('`').skip(1).step_by(2);
+    if is_misspelt(word, known) {
+        return nearer(said);
+    }
+    let said = format!(
+        "{}{}{expected}",
+        found[..open].trim_end(),
+        &found[close + 1..]
+    );
+    said.replacen("unknown field", "unknown key", 1)
+        .replacen("unknown variant", "unknown value", 1)
+}
+
+/// Whether a word is a known one but for a letter in three.
+fn is_misspelt<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let plain = word.len() <= KEY_MAX && word.chars().all(fits);
+    let mut known = known.into_iter();
+    plain && known.any(|one| distance(word.as_bytes(), one.as_bytes()) <= one.len() / 3)
+}
+
+/// Letters to change, add or leave out to make one word of the other.
+fn distance(one: &[u8], other: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, a) in one.iter().enumerate() {
+        let mut corner = at;
+        row[0] = at + 1;
+        for (to, b) in other.iter().enumerate() {
+            let changed = corner + usize::from(!a.eq_ignore_ascii_case(b));
+            corner = row[to + 1];
+            row[to + 1] = changed.min(corner + 1).min(row[to] + 1);
+        }
+    }
+    row[other.len()]
 }
 
 fn wrong_code(place: &str, places: &Places, fault: Fault) -> ToolError {

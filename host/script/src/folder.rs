@@ -22,6 +22,9 @@ use crate::run_code::run_code;
 /// The largest file that is taken for a tool: code and what is said about it.
 const FILE_MAX: u64 = 1 << 20;
 
+/// What is said of a link that leads away.
+const OUTSIDE: &str = "it is a link that leads out of the workspace; put the file itself there";
+
 /// Finds scripts, and keeps what was read.
 pub struct Scripts {
     engines: Arc<CodeEngines>,
@@ -63,6 +66,8 @@ impl Scripts {
             Err(error) => tracing::error!(%error, "`run_code` is left out"),
         }
         let mut kept = HashMap::new();
+        let root = self.engines.scripts().host().workspace().canonicalize();
+        let root = root.unwrap_or_default();
         for name in &loaded.scripts {
             let place = self.shown(name);
             let quarantine = |error: ToolError| Quarantined {
@@ -70,7 +75,7 @@ impl Scripts {
                 code: error.code,
                 reason: error.message,
             };
-            let content = match read(&self.folder.join(name)) {
+            let content = match self.read(&root, name) {
                 Ok(Some(content)) => content,
                 Ok(None) => continue,
                 Err(error) => {
@@ -141,6 +146,41 @@ impl Scripts {
         }
     }
 
+    /// The content of a file; nothing if it is gone. A link may lead to another place of the workspace and nowhere else:
+    /// the folder may have come with a checkout, and what is wrong with a file is told to whoever lists the tools.
+    fn read(&self, root: &Path, name: &str) -> Result<Option<Vec<u8>>, ToolError> {
+        let path = self.folder.join(name);
+        let inside = |real: &PathBuf| root.is_absolute() && real.starts_with(root);
+        let read = path.canonicalize().and_then(|real| match inside(&real) {
+            // Whoever swaps a folder for a link now is one of those who can write the file.
+            true => files::read(&real, Links::Refused, FILE_MAX),
+            false => Err(io::Error::new(io::ErrorKind::PermissionDenied, OUTSIDE)),
+        });
+        match read {
+            Ok(content) => Ok(Some(content)),
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() =>
+            {
+                Ok(None)
+            }
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                let message = format!(
+                    "it is larger than {} KiB, the most that a script may have",
+                    FILE_MAX >> 10
+                );
+                Err(ToolError::new(Code::LimitExceeded, message))
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let message = format!("it cannot be read: {error}");
+                Err(ToolError::new(Code::PermissionDenied, message))
+            }
+            Err(error) => {
+                let message = format!("it cannot be read: {error}");
+                Err(ToolError::new(Code::Unavailable, message))
+            }
+        }
+    }
+
     /// The file as people know it: relative to the workspace where it is inside.
     fn shown(&self, name: &str) -> String {
         let path = self.folder.join(name);
@@ -162,27 +202,4 @@ fn imports(needs: &Needs) -> Vec<String> {
     ];
     let given = given.into_iter().filter(|(is_given, _)| *is_given);
     given.map(|(_, name)| name.to_owned()).collect()
-}
-
-/// The content of a file; nothing if it is gone.
-fn read(path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
-    match files::read(path, Links::Followed, FILE_MAX) {
-        Ok(content) => Ok(Some(content)),
-        Err(error)
-            if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() =>
-        {
-            Ok(None)
-        }
-        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            let message = format!(
-                "it is larger than {} KiB, the most that a script may have",
-                FILE_MAX >> 10
-            );
-            Err(ToolError::new(Code::LimitExceeded, message))
-        }
-        Err(error) => {
-            let message = format!("it cannot be read: {error}");
-            Err(ToolError::new(Code::Unavailable, message))
-        }
-    }
 }

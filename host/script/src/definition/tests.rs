@@ -153,3 +153,38 @@ fn what_is_deep_is_refused_at_once() {
         );
     }
 }
+
+#[test]
+fn what_stands_in_a_file_is_not_told() {
+    let secrets = [
+        "root:*:20228:0:99999:7:::\ndaemon:*:20228:0:99999:7:::\n",
+        "hunter2",
+        "- hunter2",
+        "hunter2: 1",
+        "TOKEN=hunter2\n",
+        "name: [hunter2]",
+        "name: small\ndescription: d\nschema: {type: object}\nenabled: hunter2\ncode: x",
+        "name: small\ndescription: d\nschema: {type: object}\nruntime: hunter2\ncode: x",
+        "name: small\ndescription: d\nschema: {type: object}\npermissions: {riskLevel: 'hunter2`, expected `low'}\ncode: x",
+        "name: small\n'hunter2`, expected one of `hunter2': 1",
+        "? {hunter2: 1}\n: 2",
+        "!hunter2 x",
+        "*hunter2",
+        "hunter2: 1\nhunter2: 2",
+        "name: \"hunter2",
+        "name: small\ndescription: d\nschema: {hunter2: 1, hunter2: 2}\ncode: x",
+    ];
+    for text in secrets {
+        let message = refusal(text);
+        let told = message.contains("hunter2") || message.contains("root") || message.contains('*');
+        assert!(!told, "{text}: {message}");
+    }
+    // What looks like a key of a tool is one that is misspelt.
+    let message = refusal(&SMALL.replace("description:", "descripton:"));
+    assert!(
+        message.contains("unknown key `descripton`. Did you mean `description`"),
+        "{message}"
+    );
+    let message = refusal("name: small");
+    assert!(message.contains("missing field `description`"), "{message}");
+}
