@@ -127,7 +127,7 @@ pub fn check(place: &str, content: &str) -> Result<Checked, ToolError> {
         .map_err(|error| wrong("schema", format!("`schema`: {error}")))?;
     let permissions = file.permissions;
     let patterns = patterns(permissions.allowlist.as_deref())
-        .map_err(|message| wrong("allowlist", message))?;
+        .map_err(|message| wrong("permissions.allowlist", message))?;
     let script = |typed| {
         let compiled = compile::compile(&file.code, typed);
         compiled.map_err(|fault| wrong_code(place, &places, fault))

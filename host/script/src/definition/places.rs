@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use saphyr_parser::{Event, Parser, ScalarStyle};
+use saphyr_parser::{Event, ScalarStyle};
+
+use crate::yaml;
 
 /// The places of one file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Places {
-    /// The lines of keys, by their last part.
+    /// The lines of keys: `schema`, `permissions.allowlist`.
     keys: HashMap<String, usize>,
     code: Code,
 }
@@ -38,43 +40,75 @@ impl fmt::Display for At {
     }
 }
 
+/// What is open at a place.
+enum Level {
+    /// A mapping: the name of its keys, where they have one, and the key whose value comes next.
+    Mapping {
+        prefix: Option<String>,
+        key: Option<Option<String>>,
+    },
+    Sequence,
+}
+
+/// Levels of keys that are looked for. In a schema anything can be called `code`.
+const DEPTH: usize = 2;
+
+/// The name of the value that begins here; none for items of lists and what is deep inside.
+fn value(open: &mut [Level]) -> Option<String> {
+    let deep = open.len() >= DEPTH;
+    match open.last_mut() {
+        None => Some(String::new()),
+        Some(Level::Mapping { key, .. }) => {
+            let named = key.take().flatten();
+            named.filter(|_| !deep)
+        }
+        Some(Level::Sequence) => None,
+    }
+}
+
 impl Places {
     /// The places in a file that was read as YAML before: what cannot be found is at its beginning.
     pub(crate) fn of(content: &str) -> Self {
         let mut places = Self::default();
         let lines: Vec<&str> = content.lines().collect();
-        // Whether the next scalar of each open mapping is a key.
-        let mut open: Vec<Option<bool>> = Vec::new();
-        let mut key = String::new();
-        for event in Parser::new_from_str(content) {
+        let mut open: Vec<Level> = Vec::new();
+        for event in yaml::events(content) {
             let Ok((event, span)) = event else { break };
-            let turn = |open: &mut Vec<Option<bool>>| {
-                if let Some(Some(is_key)) = open.last_mut() {
-                    *is_key = !*is_key;
-                }
-            };
             match event {
                 Event::MappingStart(..) => {
-                    turn(&mut open);
-                    open.push(Some(true));
+                    let prefix = value(&mut open);
+                    open.push(Level::Mapping { prefix, key: None });
                 }
                 Event::SequenceStart(..) => {
-                    turn(&mut open);
-                    open.push(None);
+                    value(&mut open);
+                    open.push(Level::Sequence);
                 }
                 Event::MappingEnd | Event::SequenceEnd => {
                     open.pop();
                 }
-                Event::Scalar(value, style, ..) => {
+                Event::Alias(_) => {
+                    value(&mut open);
+                }
+                Event::Scalar(text, style, ..) => {
                     let line = span.start.line();
-                    if open.last() == Some(&Some(true)) {
-                        key = value.to_string();
-                        places.keys.entry(key.clone()).or_insert(line);
-                    } else if open.len() == 1 && key == "code" {
+                    if let Some(Level::Mapping {
+                        prefix,
+                        key: key @ None,
+                    }) = open.last_mut()
+                    {
+                        // What is deeper has no name here, but it is a key all the same.
+                        let named = prefix.as_deref().map(|prefix| match prefix {
+                            "" => text.to_string(),
+                            prefix => format!("{prefix}.{text}"),
+                        });
+                        if let Some(named) = &named {
+                            places.keys.entry(named.clone()).or_insert(line);
+                        }
+                        *key = Some(named);
+                    } else if value(&mut open).as_deref() == Some("code") {
                         let header = places.keys.get("code").copied().unwrap_or(line);
                         places.code = Code::of(&lines, header, style);
                     }
-                    turn(&mut open);
                 }
                 _ => {}
             }

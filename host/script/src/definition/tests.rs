@@ -188,3 +188,27 @@ fn what_stands_in_a_file_is_not_told() {
     let message = refusal("name: small");
     assert!(message.contains("missing field `description`"), "{message}");
 }
+
+#[test]
+fn a_property_that_is_called_as_a_key_is_none() {
+    let text = "\
+name: small
+description: Does little.
+schema:
+  type: object
+  properties:
+    code: {type: string}
+    name: {type: string}
+    allowlist: &text {type: string}
+    alias: *text
+permissions:
+  allowlist: ['g*t status']
+code: |
+  export function execute() { return (; }
+";
+    let message = refusal(text);
+    assert!(message.starts_with("a.yml:11: "), "{message}");
+    let fine = text.replace("g*t", "git");
+    let message = refusal(&fine);
+    assert!(message.starts_with("a.yml:13:39: "), "{message}");
+}
