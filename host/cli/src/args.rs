@@ -231,15 +231,22 @@ enum RawTools {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Write a new plugin in Rust
+    /// Write a new plugin in Rust, or a tool in a YAML file
     New {
         /// Letters, digits, `_` and `-`
         #[arg(value_name = "NAME")]
         name: String,
-        /// Where [default: NAME]
+        /// What it is written in
+        #[arg(long, value_enum, default_value_t = Lang::Rust)]
+        lang: Lang,
+        /// Where [default: NAME; a file in .mimir/tools]
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         dir: Option<PathBuf>,
     },
+    /// Print the JSON Schema of a tool in a YAML file
+    Schema,
+    /// Print the TypeScript types of what the code of such a tool is given
+    Types,
     /// Look for faults in a tool in a YAML file, without running it
     Check {
         /// The file
@@ -273,6 +280,21 @@ pub enum Approve {
     Always,
     /// No
     Never,
+}
+
+/// What a new tool is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Lang {
+    /// A plugin in Rust
+    Rust,
+    /// TypeScript in a YAML file
+    YamlTs,
+    /// JavaScript in a YAML file
+    YamlJs,
+    /// Python in a YAML file
+    YamlPython,
+    /// bash in a YAML file
+    YamlBash,
 }
 
 /// Whose format a definition is printed in.

@@ -11,6 +11,7 @@ mod completions;
 mod config;
 mod definitions;
 mod doctor;
+mod editing;
 mod explain;
 mod init;
 mod mcp;
@@ -57,7 +58,11 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::ToolsList => tools_list::run(globals, printer).await,
         Command::ToolsInfo { name } => tools_info::run(globals, printer, &name).await,
         Command::ToolsCheck { file } => tools_check::run(printer, &file),
-        Command::ToolsNew { name, dir } => tools_new::run(globals, printer, &name, dir).await,
+        Command::ToolsNew { name, dir, lang } => {
+            tools_new::run(globals, printer, &name, (lang, dir)).await
+        }
+        Command::ToolsSchema => editing::schema(printer),
+        Command::ToolsTypes => editing::types(printer),
         Command::ToolsBuild { dir } => tools_build::run(globals, printer, &dir).await,
         Command::Schema { format, tools } => {
             definitions::run(globals, printer, format, &tools).await

@@ -147,7 +147,8 @@ impl Engine for CodeEngines {
 /// Compiles a program: the body of a function, so that it may wait and return anywhere.
 fn compile(code: &str) -> Result<Compiled, String> {
     let before = BEFORE.matches('\n').count();
-    compile::compile(&format!("{BEFORE}{code}{AFTER}"), false).map_err(|fault| {
+    compile::compile(&format!("{BEFORE}{code}{AFTER}"), false).map_err(|mut faults| {
+        let fault = faults.swap_remove(0);
         // A fault behind the end is one of the code all the same: something was left open.
         let last = code.lines().count().max(1);
         let line = fault.line.saturating_sub(before).clamp(1, last);

@@ -60,28 +60,31 @@ const LONGEST: usize = 128 << 10;
 /// again with it: what is nested so costs the square of their number, and 8,000 of them a minute.
 const ANGLES: usize = 1_000;
 
+/// Faults of one code that are told. Most follow from the first.
+const FAULTS: usize = 10;
+
 /// Compiles code that exports `execute`.
-pub(crate) fn compile(source: &str, typed: bool) -> Result<Compiled, Fault> {
+pub(crate) fn compile(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
     let at = |offset: u32, message: String| place(source, offset as usize, message);
     if source.len() > LONGEST {
         let message = format!(
             "the code is longer than {} KiB; what is a bundle is a plugin (`mimir tools new`)",
             LONGEST >> 10
         );
-        return Err(at(0, message));
+        return Err(vec![at(0, message)]);
     }
     if typed && angles(source) > ANGLES {
         let message = format!(
             "the code has more than {ANGLES} `<`; keep markup in a file, or say `runtime: javascript`"
         );
-        return Err(at(0, message));
+        return Err(vec![at(0, message)]);
     }
     let done = stack::with(stack::wanted(source.len()), || compile_here(source, typed));
     done.unwrap_or_else(|failure| {
-        Err(Fault {
+        Err(vec![Fault {
             code: failure.code(),
             ..at(0, failure.to_string())
-        })
+        }])
     })
 }
 
@@ -93,38 +96,40 @@ fn angles(source: &str) -> usize {
     (0..all.len()).filter(|at| opens(*at)).count()
 }
 
-fn compile_here(source: &str, typed: bool) -> Result<Compiled, Fault> {
+fn compile_here(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
     let at = |offset: u32, message: String| place(source, offset as usize, message);
     let kind = SourceType::mjs().with_typescript(typed);
-    let first = |faults: Vec<OxcDiagnostic>| {
-        let fault = faults.into_iter().next()?;
-        let label = fault.labels.iter().next();
-        let offset = label.map_or(0, |label| label.offset());
-        Some(at(offset, fault.message.to_string()))
+    let good = |found: &mut dyn Iterator<Item = OxcDiagnostic>| {
+        let faults: Vec<Fault> = found
+            .take(FAULTS)
+            .map(|fault| {
+                let label = fault.labels.iter().next();
+                let offset = label.map_or(0, |label| label.offset());
+                at(offset, fault.message.to_string())
+            })
+            .collect();
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(faults),
+        }
     };
     // What is exported is looked at in the code as it was written.
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, kind).parse();
-    if let Some(fault) = first(parsed.diagnostics.into_iter().collect()) {
-        return Err(fault);
-    }
+    good(&mut parsed.diagnostics.into_iter())?;
     let mentions = Mentions::of(&parsed.program);
     let plain = exports::remove(source, &parsed.program)
-        .map_err(|(offset, message)| at(offset, message))?;
+        .map_err(|(offset, message)| vec![at(offset, message)])?;
 
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, &plain.source, kind).parse();
-    if let Some(fault) = first(parsed.diagnostics.into_iter().collect()) {
-        return Err(fault);
-    }
+    good(&mut parsed.diagnostics.into_iter())?;
     let mut program = parsed.program;
     let semantic = SemanticBuilder::new()
         .with_check_syntax_error(true)
         .with_enum_eval(true)
         .build(&program);
-    if let Some(fault) = first(semantic.diagnostics.into_iter().collect()) {
-        return Err(fault);
-    }
+    good(&mut semantic.diagnostics.into_iter())?;
     let scoping = semantic.semantic.into_scoping();
     let mut options = TransformOptions::default();
     options.env.es2017.async_to_generator = true;
@@ -132,13 +137,11 @@ fn compile_here(source: &str, typed: bool) -> Result<Compiled, Fault> {
     options.helper_loader.mode = HelperLoaderMode::External;
     let done = Transformer::new(&allocator, Path::new("tool.ts"), &options)
         .build_with_scoping(scoping, &mut program);
-    if let Some(fault) = first(done.diagnostics.into_iter().collect()) {
-        return Err(fault);
-    }
+    good(&mut done.diagnostics.into_iter())?;
     if let Some(offset) = import_in(&program) {
         let message =
             "the code needs an import after compiling (decorators, perhaps); scripts have none";
-        return Err(at(offset, message.to_owned()));
+        return Err(vec![at(offset, message.to_owned())]);
     }
     let options = CodegenOptions {
         source_map_path: Some("tool.ts".into()),

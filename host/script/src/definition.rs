@@ -1,17 +1,18 @@
 //! A tool in a YAML file: its keys, read once into what is checked here and nowhere else.
 
 use mimir_core::command::CommandPattern;
-use mimir_core::names::nearer;
 use mimir_core::tool::{Definition, Group, Hints, Risk, ToolName};
 use mimir_core::{Code, Decision, Schema, ToolError, text};
-use serde::Deserialize;
-use serde_json::Value;
 
-use crate::compile::{self, Compiled, Fault, Mentions};
+use crate::compile::{self, Compiled, Mentions};
 use crate::{needs, words, yaml};
 
+mod faults;
+mod file;
 mod places;
 
+pub use file::schema;
+use file::{File, Runtime};
 use places::Places;
 
 /// The longest description, in characters: what a plugin may say, too.
@@ -22,47 +23,6 @@ const PATTERNS_MAX: usize = 100;
 
 /// Tokens that a tool may be said to cost. More fits into no prompt.
 const TOKENS_MAX: u32 = 1_000_000;
-
-/// The file as it is written. A key that is not here is an error: it would promise what nobody does.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct File {
-    name: String,
-    description: String,
-    #[serde(default = "yes")]
-    enabled: bool,
-    token_cost: Option<u32>,
-    schema: Value,
-    #[serde(default)]
-    runtime: Runtime,
-    #[serde(default)]
-    permissions: Permissions,
-    code: String,
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// What runs the code.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Runtime {
-    #[default]
-    Typescript,
-    Javascript,
-    Python,
-    Bash,
-    Node,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Permissions {
-    allowlist: Option<Vec<String>>,
-    auto_accept: Option<bool>,
-    risk_level: Option<Risk>,
-}
 
 /// What runs the code, with what had to be made of it.
 #[derive(Debug)]
@@ -95,49 +55,77 @@ pub struct Checked {
     pub(crate) places: Places,
 }
 
-/// Reads a file, and compiles its code. `place` is how messages call it.
+/// Reads a file, and compiles its code. `place` is how messages call it. The error is the first of its faults.
 pub fn check(place: &str, content: &str) -> Result<Checked, ToolError> {
-    yaml::fit(content)
-        .map_err(|unfit| ToolError::new(Code::InvalidInput, format!("{place}:{unfit}")))?;
-    let file: File = serde_yaml::from_str(content).map_err(|error| unread(place, &error))?;
+    check_all(place, content).map_err(|mut faults| faults.swap_remove(0))
+}
+
+/// The same, with all the faults that can be seen at once: at least one.
+pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> {
+    yaml::fit(content).map_err(|unfit| {
+        vec![ToolError::new(
+            Code::InvalidInput,
+            format!("{place}:{unfit}"),
+        )]
+    })?;
     let places = Places::of(content);
-    let wrong = |key: &str, message: String| {
-        let line = places.line(key);
-        ToolError::new(Code::InvalidInput, format!("{place}:{line}: {message}"))
+    let file: File = match serde_yaml::from_str(content) {
+        Ok(file) => file,
+        Err(error) => return Err(faults::of_unread(place, content, &places, &error)),
     };
-    let name = ToolName::new(&file.name).map_err(|error| wrong("name", error.to_string()))?;
+    let mut faults = Vec::new();
+    let mut wrong = |key: &str, message: String| {
+        let line = places.line(key);
+        let error = ToolError::new(Code::InvalidInput, format!("{place}:{line}: {message}"));
+        faults.push(error);
+    };
+    let name = ToolName::new(&file.name);
+    if let Err(error) = &name {
+        wrong("name", error.to_string());
+    }
     let description = file.description.trim();
     if description.is_empty() {
-        let message = "`description` is empty; a model chooses the tool by it".to_owned();
-        return Err(wrong("description", message));
+        let message = "`description` is empty; a model chooses the tool by it";
+        wrong("description", message.to_owned());
     }
     if description.chars().count() > DESCRIPTION_MAX {
         let message = format!("`description` has more than {DESCRIPTION_MAX} characters");
-        return Err(wrong("description", message));
+        wrong("description", message);
     }
     if file.token_cost.is_some_and(|tokens| tokens > TOKENS_MAX) {
-        let message = format!("`tokenCost` is at most {TOKENS_MAX}");
-        return Err(wrong("tokenCost", message));
+        wrong("tokenCost", format!("`tokenCost` is at most {TOKENS_MAX}"));
     }
-    if file.schema["type"] != "object" {
-        let message = "`schema` is no schema of an object; it begins with `type: object`";
-        return Err(wrong("schema", message.to_owned()));
-    }
-    let input_schema = Schema::parse(&file.schema.to_string())
-        .map_err(|error| wrong("schema", format!("`schema`: {error}")))?;
-    let permissions = file.permissions;
-    let patterns = patterns(permissions.allowlist.as_deref())
-        .map_err(|message| wrong("permissions.allowlist", message))?;
-    let script = |typed| {
-        let compiled = compile::compile(&file.code, typed);
-        compiled.map_err(|fault| wrong_code(place, &places, fault))
+    let input_schema = match file.schema["type"] == "object" {
+        true => {
+            Schema::parse(&file.schema.to_string()).map_err(|error| format!("`schema`: {error}"))
+        }
+        false => {
+            Err("`schema` is no schema of an object; it begins with `type: object`".to_owned())
+        }
     };
-    let (body, mentions) = match file.runtime {
-        Runtime::Typescript => Body::script(script(true)?),
-        Runtime::Javascript => Body::script(script(false)?),
-        Runtime::Python => (Body::Python, words::of_python(&file.code)),
-        Runtime::Bash => (Body::Bash, words::of_bash(&file.code)),
-        Runtime::Node => (Body::Node, Mentions::default()),
+    if let Err(message) = &input_schema {
+        wrong("schema", message.clone());
+    }
+    let permissions = file.permissions;
+    let patterns = patterns(permissions.allowlist.as_deref());
+    if let Err(message) = &patterns {
+        wrong("permissions.allowlist", message.clone());
+    }
+    let made = match file.runtime {
+        Runtime::Typescript => compile::compile(&file.code, true).map(Body::script),
+        Runtime::Javascript => compile::compile(&file.code, false).map(Body::script),
+        Runtime::Python => Ok((Body::Python, words::of_python(&file.code))),
+        Runtime::Bash => Ok((Body::Bash, words::of_bash(&file.code))),
+        Runtime::Node => Ok((Body::Node, Mentions::default())),
+    };
+    let made = made.map_err(|found| {
+        let found = found.into_iter();
+        faults.extend(found.map(|fault| faults::wrong_code(place, &places, fault)));
+    });
+    let (Ok(name), Ok(input_schema), Ok(patterns), Ok((body, mentions)), []) =
+        (name, input_schema, patterns, made, faults.as_slice())
+    else {
+        return Err(faults);
     };
     let needs = match body {
         Body::Node => needs::of_node(patterns.as_deref()),
@@ -204,84 +192,6 @@ fn patterns(allowlist: Option<&[String]>) -> Result<Option<Vec<String>>, String>
         patterns.push(pattern);
     }
     Ok(Some(patterns))
-}
-
-/// What the YAML reader says, with its place in front.
-fn unread(place: &str, error: &serde_yaml::Error) -> ToolError {
-    let said = error.to_string();
-    let message = match error.location() {
-        Some(at) => {
-            let tail = format!(" at line {} column {}", at.line(), at.column());
-            let said = said.strip_suffix(&tail).unwrap_or(&said);
-            format!("{place}:{}:{}: {}", at.line(), at.column(), withheld(said))
-        }
-        None => format!("{place}: {}", withheld(&said)),
-    };
-    ToolError::new(Code::InvalidInput, text::visible(&message))
-}
-
-/// Letters of a key that may be one misspelt.
-const KEY_MAX: usize = 30;
-
-/// What the YAML reader says, without what stands in the file: that need not be a tool, but a secret that somebody has
-/// linked to, or copied to the wrong place. A key is told if it looks like one that is known.
-fn withheld(said: &str) -> String {
-    if said.starts_with("missing field ") || said.starts_with("duplicate field ") {
-        return said.to_owned();
-    }
-    // What is expected, this program says.
-    let (found, expected) = match said.rfind(", expected ") {
-        Some(at) => said.split_at(at),
-        None => (said, ""),
-    };
-    let quoted = found.find(['`', '"']).and_then(|open| {
-        let close = found.rfind(found[open..].chars().next()?)?;
-        (close > open).then_some((open, close))
-    });
-    let Some((open, close)) = quoted else {
-        return said.to_owned();
-    };
-    let word = &found[open + 1..close];
-    let known = expected.split('`').skip(1).step_by(2);
-    if is_misspelt(word, known) {
-        return nearer(said);
-    }
-    let said = format!(
-        "{}{}{expected}",
-        found[..open].trim_end(),
-        &found[close + 1..]
-    );
-    said.replacen("unknown field", "unknown key", 1)
-        .replacen("unknown variant", "unknown value", 1)
-}
-
-/// Whether a word is a known one but for a letter in three.
-fn is_misspelt<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let plain = word.len() <= KEY_MAX && word.chars().all(fits);
-    let mut known = known.into_iter();
-    plain && known.any(|one| distance(word.as_bytes(), one.as_bytes()) <= one.len() / 3)
-}
-
-/// Letters to change, add or leave out to make one word of the other.
-fn distance(one: &[u8], other: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, a) in one.iter().enumerate() {
-        let mut corner = at;
-        row[0] = at + 1;
-        for (to, b) in other.iter().enumerate() {
-            let changed = corner + usize::from(!a.eq_ignore_ascii_case(b));
-            corner = row[to + 1];
-            row[to + 1] = changed.min(corner + 1).min(row[to] + 1);
-        }
-    }
-    row[other.len()]
-}
-
-fn wrong_code(place: &str, places: &Places, fault: Fault) -> ToolError {
-    let at = places.in_code(fault.line, fault.column);
-    let message = format!("{place}:{at}: {}", fault.message);
-    ToolError::new(fault.code, text::visible(&message))
 }
 
 #[cfg(test)]

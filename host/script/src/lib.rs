@@ -22,5 +22,5 @@ pub mod yaml;
 
 pub use code::{CodeEngines, Engines};
 pub use compile::Fault;
-pub use definition::{Checked, check};
+pub use definition::{Checked, check, check_all, schema};
 pub use folder::Scripts;

@@ -12,7 +12,7 @@ use crate::arguments::Words;
 use crate::exit::Failure;
 
 use super::{
-    AddWish, ApprovalsWish, Approve, AuditWish, ConfigWish, Format, McpWish, PolicyWish, Raw,
+    AddWish, ApprovalsWish, Approve, AuditWish, ConfigWish, Format, Lang, McpWish, PolicyWish, Raw,
     RawCommand, RawServe, RawTools, SecretsWish, TrustWish,
 };
 
@@ -64,13 +64,19 @@ pub enum Command {
         /// The file.
         file: PathBuf,
     },
-    /// Write a plugin.
+    /// Write a plugin, or a tool in a YAML file.
     ToolsNew {
         /// As it was typed.
         name: String,
+        /// What it is written in.
+        lang: Lang,
         /// Where.
         dir: Option<PathBuf>,
     },
+    /// Print the schema of a tool in a YAML file.
+    ToolsSchema,
+    /// Print the types of what its code is given.
+    ToolsTypes,
     /// Compile a plugin.
     ToolsBuild {
         /// Where it is.
@@ -253,7 +259,9 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
             None | Some(RawTools::List) => Command::ToolsList,
             Some(RawTools::Info { name }) => Command::ToolsInfo { name },
             Some(RawTools::Check { file }) => Command::ToolsCheck { file },
-            Some(RawTools::New { name, dir }) => Command::ToolsNew { name, dir },
+            Some(RawTools::New { name, dir, lang }) => Command::ToolsNew { name, dir, lang },
+            Some(RawTools::Schema) => Command::ToolsSchema,
+            Some(RawTools::Types) => Command::ToolsTypes,
             Some(RawTools::Build { dir }) => Command::ToolsBuild { dir },
             Some(RawTools::Add(add)) => Command::ToolsAdd(add.typed()),
             Some(RawTools::Trust(trust)) => Command::ToolsTrust(trust.typed()),

@@ -7,6 +7,7 @@ use std::path::Path;
 use mimir_core::ToolError;
 use serde::Serialize;
 
+use super::editing;
 use crate::args::Globals;
 use crate::exit::{Exit, Failure, file_error};
 use crate::output::{FAINT, GOOD, Printer, styled};
@@ -57,6 +58,9 @@ fn make(named: Option<&Path>) -> Result<Made, ToolError> {
     ] {
         let is_new = write_new(&path, text).map_err(|e| file_error("write", &path, &e))?;
         made.note(is_new, workspace.shown(&path));
+    }
+    for (shown, is_new) in editing::lay_out(&workspace)? {
+        made.note(is_new, shown);
     }
     Ok(made)
 }
@@ -139,10 +143,10 @@ mod tests {
     #[test]
     fn a_second_time_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(make(Some(dir.path())).unwrap().made.len(), 5);
+        assert_eq!(make(Some(dir.path())).unwrap().made.len(), 7);
         let config = dir.path().join(".mimir/config.yml");
         std::fs::write(&config, "profile: compact\n").unwrap();
-        assert_eq!(make(Some(dir.path())).unwrap().kept.len(), 5);
+        assert_eq!(make(Some(dir.path())).unwrap().kept.len(), 7);
         assert_eq!(
             std::fs::read_to_string(config).unwrap(),
             "profile: compact\n"

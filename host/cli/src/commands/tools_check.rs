@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use mimir_core::ToolError;
 use mimir_core::files::{self, Links};
 use mimir_core::needs::Needs;
 use mimir_core::text::visible;
+use mimir_core::{Code, ToolError};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::exit::{Exit, Failure, file_error};
 use crate::output::{GOOD, Printer, styled};
@@ -27,6 +28,19 @@ struct Report {
     needs: Needs,
 }
 
+/// The failure that tells all the faults, each in a line.
+fn faulty(faults: Vec<ToolError>) -> Failure {
+    let mut told: Vec<String> = faults.iter().map(|fault| fault.message.clone()).collect();
+    told.dedup();
+    let mut faults = faults.into_iter();
+    let code = faults.next().map_or(Code::InvalidInput, |first| first.code);
+    let error = ToolError::new(code, told.join("\n"));
+    Failure::from(match told.len() {
+        1 => error,
+        _ => error.with_details(json!({ "faults": told })),
+    })
+}
+
 /// Reads the file as it would be read in `.mimir/tools`.
 pub fn run(printer: Printer, file: &Path) -> Result<Exit, Failure> {
     let shown = visible(&file.display().to_string());
@@ -34,9 +48,12 @@ pub fn run(printer: Printer, file: &Path) -> Result<Exit, Failure> {
     let content = content.map_err(|error| file_error("read", file, &error))?;
     let content = String::from_utf8(content).map_err(|_| {
         let message = format!("{shown} is not UTF-8");
-        ToolError::new(mimir_core::Code::InvalidInput, message)
+        ToolError::new(Code::InvalidInput, message)
     })?;
-    let checked = mimir_script::check(&shown, &content)?;
+    let checked = match mimir_script::check_all(&shown, &content) {
+        Ok(checked) => checked,
+        Err(faults) => return Err(faulty(faults)),
+    };
     let definition = checked.definition;
     let report = Report {
         ok: true,

@@ -1,4 +1,4 @@
-//! `mimir tools new`
+//! `mimir tools new`: a plugin in Rust, or a tool in a YAML file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use mimir_core::{Code, Source, Tool, ToolError, ToolName};
 use serde::Serialize;
 
-use crate::args::Globals;
+use crate::args::{Globals, Lang};
 use crate::exit::{Exit, Failure, file_error};
 use crate::output::{GOOD, Printer, STRONG, styled, warn};
 use crate::setup::Setup;
 use crate::{sdk, setup};
+
+mod script;
 
 /// The files of a new plugin: path and text, with the placeholders of [`Names::fill`].
 const FILES: [(&str, &str); 4] = [
@@ -79,12 +81,15 @@ pub async fn run(
     globals: &Globals,
     printer: Printer,
     name: &str,
-    dir: Option<PathBuf>,
+    (lang, dir): (Lang, Option<PathBuf>),
 ) -> Result<Exit, Failure> {
     let names = Names::of(name)?;
     let there = Setup::find(globals)?.registry().await;
     if let Some(tool) = there.get(&names.tool) {
         return Err(Failure::ending(taken(&names, tool), Exit::Usage));
+    }
+    if lang != Lang::Rust {
+        return script::run(globals, printer, &names, (lang, dir.as_deref()));
     }
     let folder = dir.unwrap_or_else(|| PathBuf::from(&names.package));
     write(&folder, &names).map_err(|error| Failure::ending(error, Exit::Usage))?;

@@ -141,6 +141,30 @@ fn lines_are_found_only_where_they_are_lines() {
 }
 
 #[test]
+fn a_property_that_is_called_as_a_key_is_none() {
+    let text = "\
+name: small
+description: Does little.
+schema:
+  type: object
+  properties:
+    code: {type: string}
+    name: {type: string}
+    allowlist: &text {type: string}
+    alias: *text
+permissions:
+  allowlist: ['g*t status']
+code: |
+  export function execute() { return (; }
+";
+    let message = refusal(text);
+    assert!(message.starts_with("a.yml:11: "), "{message}");
+    let fine = text.replace("g*t", "git");
+    let message = refusal(&fine);
+    assert!(message.starts_with("a.yml:13:39: "), "{message}");
+}
+
+#[test]
 fn what_is_deep_is_refused_at_once() {
     for form in ["[", "{a: ", "- "] {
         let start = std::time::Instant::now();
@@ -190,25 +214,49 @@ fn what_stands_in_a_file_is_not_told() {
 }
 
 #[test]
-fn a_property_that_is_called_as_a_key_is_none() {
+fn all_faults_are_told_at_once() {
     let text = "\
-name: small
-description: Does little.
-schema:
-  type: object
-  properties:
-    code: {type: string}
-    name: {type: string}
-    allowlist: &text {type: string}
-    alias: *text
-permissions:
-  allowlist: ['g*t status']
+name: Small
+description: ''
+tokenCost: 2000000
+schema: {type: string}
+permissions: {allowlist: ['g*t']}
 code: |
-  export function execute() { return (; }
+  let a = 1;
+  let a = 2;
+  let b = 3; let b = 4;
+  export function execute() {}
 ";
-    let message = refusal(text);
-    assert!(message.starts_with("a.yml:11: "), "{message}");
-    let fine = text.replace("g*t", "git");
-    let message = refusal(&fine);
-    assert!(message.starts_with("a.yml:13:39: "), "{message}");
+    let told = |text: &str| -> Vec<String> {
+        let faults = check_all("a.yml", text).unwrap_err();
+        faults.into_iter().map(|fault| fault.message).collect()
+    };
+    let faults = told(text);
+    let places: Vec<&str> = faults
+        .iter()
+        .filter_map(|one| one.split(": ").next())
+        .collect();
+    let wanted = [
+        "a.yml:1",
+        "a.yml:2",
+        "a.yml:3",
+        "a.yml:4",
+        "a.yml:5",
+        "a.yml:7:7",
+        "a.yml:9:7",
+    ];
+    assert_eq!(places, wanted, "{faults:#?}");
+
+    let unread = told(
+        "name: a\nnmae: b\nextra: 1\ndescription: d\nschema: {type: object}\ncode: |\n  let x = ;\n",
+    );
+    let places: Vec<&str> = unread
+        .iter()
+        .filter_map(|one| one.split(": ").next())
+        .collect();
+    assert_eq!(
+        places,
+        ["a.yml:2:1", "a.yml:3", "a.yml:7:11"],
+        "{unread:#?}"
+    );
 }

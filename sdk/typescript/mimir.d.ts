@@ -1,0 +1,141 @@
+// What the code of a tool is given. In a script: `import type { Context } from "mimir";`, which is taken out again.
+//
+// Beside `context` there is what the language has, and of the web: fetch, Headers, Response, URL, URLSearchParams,
+// AbortController, AbortSignal, DOMException, TextEncoder, TextDecoder, structuredClone, atob, btoa, setTimeout,
+// setInterval, queueMicrotask and console. Nothing of Node is there, and no packages.
+
+declare module "mimir" {
+  /** The main function. What it returns is the result: text as it is, anything else as JSON. */
+  export type Execute<Args = Record<string, unknown>> = (args: Args, context: Context) => unknown;
+
+  export interface Context {
+    platform: Platform;
+    /** Sends a request; asked about, and let through to hosts that were granted. */
+    fetch: Fetch;
+    /** Lines of the tool's log. `console` is the same. */
+    logger: Logger;
+    config: Config;
+    conversation: Conversation;
+    progress: Progress;
+    tools: Tools;
+  }
+
+  /** Another name of the same. */
+  export type ToolContext = Context;
+
+  export interface Platform {
+    fs: Files;
+    executor: Executor;
+    http: Http;
+  }
+
+  /** Files of the workspace, by paths from its root. A failure has a `code`, such as FILE_NOT_FOUND. */
+  export interface Files {
+    readFile(path: string, encoding?: "utf-8" | "utf8" | "base64" | { encoding: "utf-8" | "base64" }): Promise<string>;
+    readFile(path: string, encoding: null): Promise<Uint8Array>;
+    /** Makes the file, or replaces what was in it. */
+    writeFile(path: string, content: string | Uint8Array): Promise<void>;
+    exists(path: string): Promise<boolean>;
+    /** Names of what is in a folder. */
+    list(path?: string): Promise<string[]>;
+    readdir(path?: string): Promise<string[]>;
+    /** Paths that match: `*` stays within a folder, two of them do not; `{a,b}` is either. */
+    glob(pattern: string, options?: { cwd?: string }): Promise<string[]>;
+    stat(path: string): Promise<Stat>;
+    remove(path: string, options?: { recursive?: boolean }): Promise<void>;
+    unlink(path: string, options?: { recursive?: boolean }): Promise<void>;
+    /** Makes a folder, and those that it is in. */
+    mkdir(path: string): Promise<void>;
+  }
+
+  export interface Stat {
+    type: "file" | "directory" | "symlink" | "other";
+    size: number;
+    modified: Date;
+    isFile(): boolean;
+    isDirectory(): boolean;
+  }
+
+  export interface Executor {
+    /** Runs a program of the machine, without a shell. `permissions.allowlist` of the file says which. */
+    execute(command: Command): Promise<Finished>;
+    execute(command: string, args?: string[]): Promise<Finished>;
+  }
+
+  export interface Command {
+    command: string;
+    args?: string[];
+    /** From the root of the workspace. */
+    cwd?: string;
+    /** In milliseconds. */
+    timeout?: number;
+    env?: Record<string, string>;
+    stdin?: string;
+    signal?: AbortSignal;
+  }
+
+  export interface Finished {
+    exitCode: number;
+    success: boolean;
+    stdout: string;
+    stderr: string;
+    /** Whether something is missing out of the middle of either. */
+    truncated: boolean;
+    /** In milliseconds. */
+    duration: number;
+  }
+
+  export type Fetch = (url: string | URL, options?: FetchOptions) => Promise<Response>;
+
+  export interface FetchOptions {
+    method?: string;
+    headers?: Record<string, string> | [string, string][] | Headers;
+    body?: string | Uint8Array | URLSearchParams | null;
+    signal?: AbortSignal;
+  }
+
+  export interface Http {
+    fetch: Fetch;
+    request(options: FetchOptions & { url: string }): Promise<Response>;
+    get(url: string, options?: FetchOptions): Promise<Response>;
+    /** A body that is an object is sent as JSON. */
+    post(url: string, body?: unknown, options?: FetchOptions): Promise<Response>;
+    put(url: string, body?: unknown, options?: FetchOptions): Promise<Response>;
+    patch(url: string, body?: unknown, options?: FetchOptions): Promise<Response>;
+    delete(url: string, body?: unknown, options?: FetchOptions): Promise<Response>;
+  }
+
+  export interface Logger {
+    debug(...values: unknown[]): void;
+    info(...values: unknown[]): void;
+    warn(...values: unknown[]): void;
+    error(...values: unknown[]): void;
+    log(...values: unknown[]): void;
+  }
+
+  export interface Config {
+    workingDirectory: string;
+  }
+
+  export interface Conversation {
+    id: string;
+    workingDirectory: string;
+  }
+
+  export interface Progress {
+    /** Tells whoever waits how far it is. */
+    report(done: number, total?: number, message?: string): void;
+  }
+
+  export interface Tools {
+    /** Calls another tool by its name, which has to stand here as a text. */
+    call(name: string, args?: Record<string, unknown>): Promise<Called>;
+  }
+
+  export interface Called {
+    success: boolean;
+    output: string;
+    structured: unknown;
+    exitCode: number | null;
+  }
+}
