@@ -4,6 +4,7 @@
 
 mod agreement;
 mod hostile;
+mod sessions;
 mod work;
 
 use std::path::Path;
@@ -77,6 +78,7 @@ impl Backend for Runs {
                 stdin: given["stdin"].as_str().unwrap_or_default().into(),
                 directory: given["in"].as_str().map(str::to_owned),
                 timeout: Duration::from_millis(timeout),
+                session: given["session"].as_str().map(str::to_owned),
             };
             let ran = self.0.run(&call, &snippet).await;
             let result = ran.result.map(|finished| Output {

@@ -65,6 +65,8 @@ pub struct Snippet {
     pub directory: Option<String>,
     /// How long it may run; the call's own limit holds all the same.
     pub timeout: Duration,
+    /// The session that it runs in. Without one, nothing of it is there for the next.
+    pub session: Option<String>,
 }
 
 /// What came of code.
@@ -75,6 +77,21 @@ pub struct Ran {
     pub result: Result<Finished, ToolError>,
     /// What it used, as far as that is metered.
     pub usage: Usage,
+    /// The session that it ran in.
+    pub session: Option<Session>,
+}
+
+/// Where code ran that finds what earlier code has made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Session {
+    /// Its name.
+    pub name: String,
+    /// Whether it began with this call: nothing of earlier ones was there.
+    pub fresh: bool,
+    /// Whether it ended with this call: the next one begins anew.
+    pub ended: bool,
+    /// The names of all sessions of this client that are there now.
+    pub open: Vec<String>,
 }
 
 impl From<ToolError> for Ran {
@@ -82,6 +99,7 @@ impl From<ToolError> for Ran {
         Self {
             result: Err(error),
             usage: Usage::default(),
+            session: None,
         }
     }
 }

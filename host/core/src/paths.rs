@@ -115,6 +115,13 @@ struct Inner {
     odd_name: Rule,
 }
 
+impl PathRules {
+    /// Whether these are the very rules, not only such that say the same.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
 impl Default for PathRules {
     /// The rules that are always on.
     fn default() -> Self {

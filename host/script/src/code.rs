@@ -123,6 +123,7 @@ impl Engine for CodeEngines {
                     return Ran {
                         result: done.result,
                         usage: done.usage,
+                        session: None,
                     };
                 }
             };
@@ -135,10 +136,15 @@ impl Engine for CodeEngines {
                 timeout: Some(snippet.timeout),
                 ..Program::default()
             };
-            let done = engine.run(call, program, &self.state).await;
+            let (done, session) = match &snippet.session {
+                // The request takes a session of no other language.
+                Some(name) => engine.in_session(call, name, program, &self.state).await,
+                None => (engine.run(call, program, &self.state).await, None),
+            };
             Ran {
                 result: done.result,
                 usage: done.usage,
+                session,
             }
         })
     }

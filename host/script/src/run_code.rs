@@ -34,7 +34,8 @@ const NAME: &str = "run_code";
 const LOCATION: &str = "built-in/run_code";
 
 const DESCRIPTION: &str = "Runs code in Python, bash or JavaScript, and returns what it wrote and its exit code. It \
-    starts in the workspace, in a fresh process each time: nothing of one call is there in the next. It runs in \
+    starts in the workspace, in a fresh process each time: nothing of one call is there in the next, unless `session` \
+    names a session of Python. It runs in \
     WebAssembly where an engine has the language, without network and without other programs; else by the interpreter \
     of this machine or of a container, which a person may be asked about. `backend` in the result says which.";
 
@@ -145,6 +146,11 @@ impl RunCode {
         let request = Request::of(call.arguments())?;
         let way = request.backend;
         let snippet = request.snippet();
+        if snippet.session.is_some() && self.of(snippet.language).is_none() {
+            let message =
+                "`session` wants an engine that runs Python in WebAssembly, and there is none here";
+            return Err(ToolError::new(Code::Unavailable, message));
+        }
         let done = match way {
             Way::Auto => self.first(call, &snippet).await?,
             Way::Wasm => self.engine(call, &snippet).await?,
@@ -152,7 +158,9 @@ impl RunCode {
         };
         let usage = done.ran.usage;
         let result = match done.ran.result {
-            Ok(finished) => Report::new(&finished, done.by, done.note).told(),
+            Ok(finished) => Report::new(&finished, done.by, done.note)
+                .in_session(done.ran.session)
+                .told(),
             Err(error) => Err(stopped(error, done.by)),
         };
         let Told { output, truncated } = match result {
@@ -243,6 +251,7 @@ async fn interpreter(call: &Approved, snippet: &Snippet, way: Way) -> Result<Don
         ran: Ran {
             result: result.map_err(|error| absent(error, snippet.language, way)),
             usage: Usage::default(),
+            session: None,
         },
     })
 }

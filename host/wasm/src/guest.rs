@@ -201,6 +201,12 @@ impl Guest {
         error.message.contains(&told.message).then_some(told)
     }
 
+    /// Tells another one from now on.
+    pub(crate) fn watch(&mut self, observer: Arc<dyn Observer>) {
+        self.observer = observer;
+        self.reports = MOST_REPORTS;
+    }
+
     /// Passes on the last words of the guest.
     pub(crate) fn close(&self) {
         if let Some(stdout) = &self.stdout {

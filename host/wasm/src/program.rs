@@ -36,6 +36,7 @@ use crate::script::ScriptState;
 mod asks;
 mod output;
 mod packed;
+mod session;
 
 pub(crate) use asks::Asks;
 pub(crate) use output::Sink;
@@ -116,6 +117,7 @@ pub struct ProgramEngine {
     ready: OnceCell<Ready>,
     /// The engine that runs Python for the programs of this one.
     python: Option<Arc<ProgramEngine>>,
+    sessions: session::Sessions,
 }
 
 /// An engine that can be instantiated.
@@ -132,6 +134,7 @@ impl ProgramEngine {
             parts,
             ready: OnceCell::new(),
             python: None,
+            sessions: session::Sessions::default(),
         })
     }
 
@@ -142,6 +145,7 @@ impl ProgramEngine {
             parts,
             ready: OnceCell::new(),
             python: Some(python),
+            sessions: session::Sessions::default(),
         })
     }
 

@@ -40,6 +40,10 @@ pub struct Request {
     /// commands, `container` one in a container. Default `auto`: the first of them that can.
     #[serde(default)]
     pub backend: Way,
+    /// Python only: the name of a session. What code of the same session has defined and imported is there again.
+    #[serde(default)]
+    #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,32}$"))]
+    pub session: Option<String>,
 }
 
 /// What runs code.
@@ -64,6 +68,9 @@ fn usual_timeout() -> u32 {
     TIMEOUT
 }
 
+/// Letters of the name of a session.
+const SESSION_MOST: usize = 32;
+
 /// The longest code that is an argument of its interpreter. Linux takes 128 KiB for one, its end included.
 const ARGUMENT_MOST: usize = 120_000;
 
@@ -72,10 +79,29 @@ impl Request {
     pub fn of(arguments: &Value) -> Result<Self, ToolError> {
         let bad = |message: String| ToolError::new(Code::InvalidInput, message);
         let request = Self::deserialize(arguments).map_err(|error| bad(error.to_string()))?;
-        match request.code.trim().is_empty() {
-            true => Err(bad("the code is empty; say what to run".to_owned())),
-            false => Ok(request),
+        if request.code.trim().is_empty() {
+            return Err(bad("the code is empty; say what to run".to_owned()));
         }
+        if let Some(name) = &request.session {
+            let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            if !(1..=SESSION_MOST).contains(&name.len()) || !name.chars().all(fits) {
+                let message = format!(
+                    "`session` is a name of 1 to {SESSION_MOST} letters, digits, `_` and `-`"
+                );
+                return Err(bad(message));
+            }
+            if request.language != Language::Python {
+                let message =
+                    "`session` is for Python; code in other languages begins anew each time";
+                return Err(bad(message.to_owned()));
+            }
+            if request.backend.place(request.language).is_some() {
+                let message =
+                    "`session` is for `backend: wasm`; an interpreter begins anew each time";
+                return Err(bad(message.to_owned()));
+            }
+        }
+        Ok(request)
     }
 
     /// What is to run.
@@ -88,6 +114,7 @@ impl Request {
             stdin: self.stdin.into_bytes(),
             directory: self.workdir,
             timeout: Duration::from_secs(self.timeout.into()),
+            session: self.session,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What code left, as a model reads it.
 
 use mimir_core::ToolError;
+use mimir_core::code::Session;
 use mimir_core::command::{Captured, Finished};
 use mimir_core::outcome::{Content, Output};
 use mimir_core::text::sanitize;
@@ -34,6 +35,9 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(default)]
     note: String,
+    /// The session that it ran in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<Session>,
     #[serde(skip)]
     #[schemars(skip)]
     text: String,
@@ -67,8 +71,33 @@ impl Report {
             truncated: cut_out || cut_err,
             backend: by.to_owned(),
             note,
+            session: None,
             text,
         }
+    }
+
+    /// With the session that it ran in, and what of that matters for the next call.
+    pub(super) fn in_session(mut self, session: Option<Session>) -> Self {
+        if let Some(session) = &session {
+            let state = match (session.fresh, session.ended) {
+                (_, true) => "has ended",
+                (true, false) => "began",
+                (false, false) => "goes on",
+            };
+            let said = format!(
+                "(the session {} {state}; open: {})",
+                session.name,
+                match session.open.is_empty() {
+                    true => "none".to_owned(),
+                    false => session.open.join(", "),
+                }
+            );
+            if session.fresh || session.ended {
+                line(&mut self.text, &said);
+            }
+        }
+        self.session = session;
+        self
     }
 
     pub(super) fn told(self) -> Result<Told, ToolError> {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
+use super::session::Seat;
 use super::{Program, ProgramEngine};
 use crate::guest::Guest;
 use crate::http::{Clients, Network};
@@ -41,6 +42,8 @@ pub(crate) struct Asks {
     pub(super) python: Option<Arc<ProgramEngine>>,
     pub(super) inner: Option<Inner>,
     pub(super) records: bool,
+    /// Where the program of a session gets its code from.
+    pub(super) seat: Option<Seat>,
 }
 
 /// What a program in the middle of this one may reach.
@@ -67,6 +70,8 @@ enum Own {
     Result { value: Value },
     /// A line of the log.
     Log { level: String, message: String },
+    /// The next piece of code of a session; the exit code of the last one, if there was one.
+    Next { done: Option<i32> },
     /// How far it is.
     Progress {
         done: u64,
@@ -88,16 +93,25 @@ enum How {
 impl Asks {
     /// The ways that a call was granted. `clients` keeps connections between calls.
     pub(crate) fn of(call: &Approved, host: &Arc<crate::WasmHost>, clients: &Arc<Clients>) -> Self {
+        Self {
+            outside: Some(Self::ways(call, host, clients)),
+            ..Self::default()
+        }
+    }
+
+    /// The ways of a call to the outside.
+    pub(super) fn ways(
+        call: &Approved,
+        host: &Arc<crate::WasmHost>,
+        clients: &Arc<Clients>,
+    ) -> Outside {
         let rights = call.rights();
         let network = (!rights.hosts.is_empty())
             .then(|| Network::of(Arc::clone(clients), Arc::clone(host), call));
-        Self {
-            outside: Some(Outside {
-                commands: (!rights.commands.is_empty()).then(|| call.effects()),
-                nested: (!rights.tools.is_empty()).then(|| call.nested()),
-                network: network.map(Arc::new),
-            }),
-            ..Self::default()
+        Outside {
+            commands: (!rights.commands.is_empty()).then(|| call.effects()),
+            nested: (!rights.tools.is_empty()).then(|| call.nested()),
+            network: network.map(Arc::new),
         }
     }
 
@@ -211,7 +225,7 @@ async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish:
     };
     let wish: Value = serde_json::from_slice(wish).map_err(garbled)?;
     let kind = wish["kind"].as_str().unwrap_or_default();
-    if !matches!(kind, "run" | "result" | "log" | "progress") {
+    if !matches!(kind, "run" | "result" | "log" | "progress" | "next") {
         return outside(asks, serde_json::from_value(wish).map_err(garbled)?).await;
     }
     match serde_json::from_value(wish).map_err(garbled)? {
@@ -250,6 +264,24 @@ async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish:
         Own::Result { value } => {
             asks.returned = Some(value);
             Ok((Value::Null, Vec::new()))
+        }
+        Own::Next { done } => {
+            let used = (
+                store.get_fuel().unwrap_or_default(),
+                store.data().limiter.peak(),
+            );
+            let next = match &mut asks.seat {
+                Some(seat) => seat.next(done, used).await,
+                None => None,
+            };
+            let Some((code, outside, observer, fuel)) = next else {
+                let message = "there is no more code";
+                return Err(ToolError::new(Code::Cancelled, message));
+            };
+            asks.outside = Some(outside);
+            store.set_fuel(fuel).ok();
+            store.data_mut().watch(observer);
+            Ok((code, Vec::new()))
         }
         Own::Log { level, message } => {
             let level = match level.as_str() {

@@ -64,6 +64,25 @@ impl Sink {
         })))
     }
 
+    /// Forgets what was written, and tells another one from now on.
+    pub(crate) fn renew(&self, observer: Arc<dyn Observer>) {
+        let mut both = self.lock();
+        both.observer = Some(observer);
+        both.told = 0;
+        both.lines = [Vec::new(), Vec::new()];
+        let Both {
+            stdout,
+            stderr,
+            combined,
+            ..
+        } = &mut *both;
+        for kept in [stdout, stderr, combined] {
+            kept.head.clear();
+            kept.tail.clear();
+            kept.total = 0;
+        }
+    }
+
     pub(crate) fn half(&self, stream: Stream) -> Half {
         Half {
             sink: self.clone(),

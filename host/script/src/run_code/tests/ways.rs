@@ -40,6 +40,7 @@ impl Engine for Python {
                 fuel: Some(7),
                 ..Usage::default()
             },
+            session: None,
         };
         Box::pin(std::future::ready(ran))
     }

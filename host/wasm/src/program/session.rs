@@ -1,0 +1,378 @@
+//! Sessions: a program of Python that goes on between calls, so that what one call has made the next one finds. It waits
+//! in the middle of its run for the next piece of code.
+//!
+//! Each call has its own rights and bounds all the same: fuel, time and the ways to the outside are those of the call
+//! whose code runs, and a session whose files are not those that a call may see has ended. There are few, and what
+//! nobody calls ends by itself.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use mimir_core::call::Observer;
+use mimir_core::code::Session;
+use mimir_core::command::Finished;
+use mimir_core::needs::Needs;
+use mimir_core::paths::PathRules;
+use mimir_core::{Approved, Code, ToolError};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::asks::{Asks, Inner};
+use super::{
+    Done, Program, ProgramEngine, Sink, TEMPORARY, Temporary, WORKSPACE, bounded, said, stopped,
+};
+use crate::faults::fault;
+use crate::script::ScriptState;
+use crate::script::outside::Outside;
+
+/// Sessions of one engine: each holds as much memory as a call may have.
+const MOST: usize = 4;
+
+/// How long a session waits for the next call.
+const IDLE: Duration = Duration::from_secs(600);
+
+/// What the engine runs for a session.
+const LOOP: &str = "import mimir\nmimir.serve()\n";
+
+/// The sessions of one engine, the one that was used last at the end.
+#[derive(Default)]
+pub(super) struct Sessions(Arc<Mutex<VecDeque<Kept>>>);
+
+/// A session that waits, or runs.
+struct Kept {
+    key: Key,
+    rights: Needs,
+    paths: PathRules,
+    jobs: mpsc::Sender<Job>,
+    task: AbortHandle,
+    sink: Sink,
+    last: Last,
+    busy: bool,
+}
+
+/// Whose it is, and what that one calls it.
+type Key = (String, String);
+
+/// What the one who runs code in a session needs of it.
+type Handed = (mpsc::Sender<Job>, Sink, Last);
+
+/// How the program of a session ended.
+type Last = Arc<Mutex<Option<Result<i32, ToolError>>>>;
+
+/// A piece of code for a session.
+struct Job {
+    document: Value,
+    outside: Outside,
+    observer: Arc<dyn Observer>,
+    fuel: u64,
+    reply: oneshot::Sender<Ended>,
+}
+
+/// What came of it.
+struct Ended {
+    finished: Finished,
+    fuel: u64,
+    memory: u64,
+}
+
+/// Where the program of a session gets its code from.
+pub(super) struct Seat {
+    jobs: mpsc::Receiver<Job>,
+    sink: Sink,
+    now: Option<Now>,
+}
+
+/// The piece of code that runs.
+struct Now {
+    reply: oneshot::Sender<Ended>,
+    start: Instant,
+    fuel: u64,
+}
+
+impl Seat {
+    /// Tells what came of the last piece of code, and waits for the next one. `left` is the fuel that is left, `memory`
+    /// the most that was used. Gives the code, and what it may use up and whom it tells; nothing where it is over.
+    pub(super) async fn next(
+        &mut self,
+        done: Option<i32>,
+        (left, memory): (u64, u64),
+    ) -> Option<(Value, Outside, Arc<dyn Observer>, u64)> {
+        if let (Some(now), Some(code)) = (self.now.take(), done) {
+            self.sink.end();
+            let finished = self.sink.finish(code, now.start.elapsed());
+            let fuel = now.fuel.saturating_sub(left);
+            // Who asked may be gone.
+            now.reply
+                .send(Ended {
+                    finished,
+                    fuel,
+                    memory,
+                })
+                .ok();
+        }
+        let job = tokio::time::timeout(IDLE, self.jobs.recv()).await.ok()??;
+        self.sink.renew(Arc::clone(&job.observer));
+        self.now = Some(Now {
+            reply: job.reply,
+            start: Instant::now(),
+            fuel: job.fuel,
+        });
+        Some((job.document, job.outside, job.observer, job.fuel))
+    }
+}
+
+impl Sessions {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, key: &Key) {
+        let mut all = self.lock();
+        if let Some(at) = all.iter().position(|kept| kept.key == *key) {
+            all.remove(at).inspect(|kept| kept.task.abort());
+        }
+    }
+
+    /// The names of somebody's sessions.
+    fn names(&self, whose: &str) -> Vec<String> {
+        let all = self.lock();
+        let own = all
+            .iter()
+            .filter(|kept| kept.key.0 == whose && !kept.jobs.is_closed());
+        own.map(|kept| kept.key.1.clone()).collect()
+    }
+}
+
+/// Ends a session whose code was left in the middle.
+struct Guard<'a> {
+    sessions: &'a Sessions,
+    key: Key,
+    whole: bool,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if self.whole {
+            let mut all = self.sessions.lock();
+            if let Some(kept) = all.iter_mut().find(|kept| kept.key == self.key) {
+                kept.busy = false;
+            }
+        } else {
+            self.sessions.end(&self.key);
+        }
+    }
+}
+
+impl ProgramEngine {
+    /// Runs a piece of code in the session of a name, which is begun if it is not there.
+    pub async fn in_session(
+        self: &Arc<Self>,
+        call: &Approved,
+        name: &str,
+        program: Program,
+        state: &ScriptState,
+    ) -> (Done, Option<Session>) {
+        match self.attempt_in_session(call, name, program, state).await {
+            Ok(done) => done,
+            Err(error) => (error.into(), None),
+        }
+    }
+
+    async fn attempt_in_session(
+        self: &Arc<Self>,
+        call: &Approved,
+        name: &str,
+        program: Program,
+        state: &ScriptState,
+    ) -> Result<(Done, Option<Session>), ToolError> {
+        if self.ready.get().is_none() {
+            let _paused = call.deadline().pause();
+            Box::pin(self.ready()).await?;
+        }
+        let whose = call.context().session_id.clone();
+        let key = (whose.clone(), name.to_owned());
+        let ((jobs, sink, last), fresh) = self.take(call, &key, state)?;
+        let mut guard = Guard {
+            sessions: &self.sessions,
+            key,
+            whole: false,
+        };
+        let start = Instant::now();
+        let timeout = program.timeout;
+        let (reply, answer) = oneshot::channel();
+        let job = Job {
+            document: document(&program),
+            outside: Asks::ways(call, &self.host, &state.0),
+            observer: Arc::clone(call.observer()),
+            fuel: call.limits().fuel,
+            reply,
+        };
+        let work = std::pin::pin!(bounded(timeout, async {
+            // If nobody takes it, nobody answers.
+            jobs.send(job).await.ok();
+            answer.await
+        }));
+        let ended = call.deadline().bound(work).await;
+        let mut usage = mimir_core::backend::Usage::default();
+        let result = match ended {
+            Ok(Some(Ok(ended))) => {
+                guard.whole = true;
+                usage.fuel = Some(ended.fuel);
+                usage.peak_memory = Some(ended.memory);
+                Ok(ended.finished)
+            }
+            Ok(Some(Err(_))) => {
+                sink.end();
+                let last = last.lock().unwrap_or_else(PoisonError::into_inner).take();
+                match last {
+                    Some(Ok(code)) => Ok(sink.finish(code, start.elapsed())),
+                    Some(Err(error)) => Err(said(error, &sink)),
+                    None => Err(over(
+                        "it was ended to make room for another one, or waited too long",
+                    )),
+                }
+            }
+            Ok(None) | Err(_) => Err(said(stopped(call.limits(), timeout), &sink)),
+        };
+        let whole = guard.whole;
+        drop(guard);
+        let session = Session {
+            name: name.to_owned(),
+            fresh,
+            ended: !whole,
+            open: self.sessions.names(&whose),
+        };
+        let done = Done {
+            result,
+            returned: None,
+            usage,
+        };
+        Ok((done, Some(session)))
+    }
+
+    /// The session of a key, busy from now on. Says whether it was begun now.
+    fn take(
+        self: &Arc<Self>,
+        call: &Approved,
+        key: &Key,
+        state: &ScriptState,
+    ) -> Result<(Handed, bool), ToolError> {
+        let mut all = self.sessions.lock();
+        all.retain(|kept| !kept.jobs.is_closed());
+        if let Some(at) = all.iter().position(|kept| kept.key == *key) {
+            if all[at].busy {
+                let message = format!("the session `{}` runs something; wait for that", key.1);
+                return Err(ToolError::new(Code::Unavailable, message));
+            }
+            let same = all[at].rights == *call.rights() && all[at].paths.is(call.paths());
+            let found = all.remove(at);
+            if let Some(mut kept) = found {
+                if same {
+                    kept.busy = true;
+                    let handed = (kept.jobs.clone(), kept.sink.clone(), Arc::clone(&kept.last));
+                    all.push_back(kept);
+                    return Ok((handed, false));
+                }
+                // It could still reach what this call may not.
+                kept.task.abort();
+            }
+        }
+        if all.len() >= MOST {
+            let Some(at) = all.iter().position(|kept| !kept.busy) else {
+                let message = format!(
+                    "{MOST} sessions run something, the most there are; wait for one of them"
+                );
+                return Err(ToolError::new(Code::LimitExceeded, message));
+            };
+            all.remove(at).inspect(|kept| kept.task.abort());
+        }
+        let kept = self.begin_session(call, key, state)?;
+        let handed = (kept.jobs.clone(), kept.sink.clone(), Arc::clone(&kept.last));
+        all.push_back(kept);
+        Ok((handed, true))
+    }
+
+    fn begin_session(
+        self: &Arc<Self>,
+        call: &Approved,
+        key: &Key,
+        state: &ScriptState,
+    ) -> Result<Kept, ToolError> {
+        let limits = *call.limits();
+        let sink = Sink::unwatched(&limits);
+        let tmp = Temporary::new()?;
+        let fs = self.files(call, &tmp)?;
+        let (jobs, seats) = mpsc::channel(1);
+        let mut asks = Asks::of(call, &self.host, &state.0);
+        asks.records = self.parts.records;
+        asks.inner = Some(Inner {
+            rights: call.rights().clone(),
+            paths: call.paths().clone(),
+            tmp: tmp.path().to_owned(),
+            limits,
+        });
+        asks.seat = Some(Seat {
+            jobs: seats,
+            sink: sink.clone(),
+            now: None,
+        });
+        let program = Program {
+            code: LOOP.to_owned(),
+            ..Program::default()
+        };
+        let guest = self.start(fs, limits, program, sink.clone(), asks, call);
+        let last = Last::default();
+        let (engine, ending) = (Arc::clone(self), Arc::clone(&last));
+        let task = tokio::spawn(async move {
+            let _tmp = tmp;
+            let Some(ready) = engine.ready.get() else {
+                return;
+            };
+            let Ok(mut store) = ready.store(guest) else {
+                return;
+            };
+            let ended = ready.go(&mut store).await;
+            let ended = ended.map_err(|error| fault(&error, store.data()));
+            // Before the store goes, and with it the one who waits is told.
+            *ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        });
+        Ok(Kept {
+            key: key.clone(),
+            rights: call.rights().clone(),
+            paths: call.paths().clone(),
+            jobs,
+            task: task.abort_handle(),
+            sink,
+            last,
+            busy: true,
+        })
+    }
+}
+
+fn over(why: &str) -> ToolError {
+    let message = format!("the session is over: {why}; call again, and it begins anew");
+    ToolError::new(Code::Unavailable, message)
+}
+
+/// A piece of code as the program of the session takes it.
+fn document(program: &Program) -> Value {
+    let directory = program
+        .directory
+        .as_deref()
+        .unwrap_or_default()
+        .trim_matches('/');
+    let directory = match directory {
+        "" | "." => WORKSPACE.to_owned(),
+        directory => format!("{WORKSPACE}/{directory}"),
+    };
+    json!({
+        "code": program.code,
+        "args": program.arguments,
+        "env": program.environment,
+        "stdin": String::from_utf8_lossy(&program.stdin),
+        "cwd": directory,
+        "tmp": TEMPORARY,
+    })
+}

@@ -1,0 +1,150 @@
+//! Sessions of Python: what one call has made the next one finds, within the bounds of each.
+
+use std::time::{Duration, Instant};
+
+use mimir_core::Code;
+use serde_json::{Value, json};
+
+use super::{Left, Place, left};
+
+fn run(place: &Place, session: &str, code: &str) -> Left {
+    left(&place.call(json!({"language": "python", "code": code, "session": session})))
+}
+
+#[test]
+fn what_was_made_is_there_again() {
+    let place = Place::new();
+    let first = run(
+        &place,
+        "a",
+        "import math\ndef f(x):\n    return x * 2\nn = 20\nprint(__name__)",
+    );
+    assert_eq!(
+        (first.stdout.as_str(), first.code),
+        ("__main__\n", 0),
+        "{first:?}"
+    );
+    let second = run(
+        &place,
+        "a",
+        "n += 1\nprint(f(n), math.floor(2.5))\nopen('/tmp/x', 'w').write('1')",
+    );
+    assert_eq!(second.stdout, "42 2\n", "{second:?}");
+    // Another one, and none, know nothing of it.
+    for other in ["b", ""] {
+        let mut wish = json!({"language": "python", "code": "import os\nprint('n' in globals(), os.path.exists('/tmp/x'))"});
+        if !other.is_empty() {
+            wish["session"] = other.into();
+        }
+        assert_eq!(left(&place.call(wish)).stdout, "False False\n");
+    }
+    let third = run(
+        &place,
+        "a",
+        "import os, sys\nprint(n, os.path.exists('/tmp/x'), sys.argv[1:], os.environ.get('GREETING'))",
+    );
+    assert_eq!(third.stdout, "21 True [] hi\n", "{third:?}");
+}
+
+#[test]
+fn a_failure_ends_the_code_and_not_the_session() {
+    let place = Place::new();
+    let cases = [
+        (
+            "x = 5\ndef g():\n    return 1 // 0\ng()",
+            1,
+            "line 3, in g\n    return 1 // 0",
+        ),
+        ("print(x", 1, "SyntaxError"),
+        ("import sys\nsys.exit(3)", 3, ""),
+        ("sys.exit('no')", 1, "no\n"),
+        ("raise KeyboardInterrupt", 1, "KeyboardInterrupt"),
+        (
+            "sys.stdout.write('half'); print(x, file=sys.stderr)",
+            0,
+            "5\n",
+        ),
+    ];
+    for (code, exit, said) in cases {
+        let left = run(&place, "s", code);
+        assert_eq!(left.code, exit, "{code}: {left:?}");
+        assert!(left.stderr.contains(said), "{code}: {left:?}");
+        assert!(!left.stderr.contains("mimir.py"), "{code}: {left:?}");
+    }
+    assert_eq!(
+        run(&place, "s", "print(x, input() if 0 else '')").stdout,
+        "5 \n"
+    );
+}
+
+#[test]
+fn what_does_not_end_is_stopped_and_begins_anew() {
+    let place = Place::new();
+    run(&place, "s", "n = 1");
+    for code in [
+        "print('before')\nwhile True: pass",
+        "print('before')\nimport time\ntime.sleep(60)",
+    ] {
+        let start = Instant::now();
+        let outcome =
+            place.call(json!({"language": "python", "code": code, "session": "s", "timeout": 500}));
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::Timeout, "{error}");
+        assert_eq!(error.details.as_ref().unwrap()["output"], "before\n");
+        assert!(start.elapsed() < Duration::from_secs(10));
+        assert_eq!(
+            run(&place, "s", "print('n' in globals())").stdout,
+            "False\n"
+        );
+    }
+    let left = run(
+        &place,
+        "s",
+        "import os\nprint('going', flush=True)\nos._exit(7)",
+    );
+    assert_eq!(
+        (left.stdout.as_str(), left.code),
+        ("going\n", 1),
+        "{left:?}"
+    );
+    let big =
+        place.call(json!({"language": "python", "code": "x = bytearray(1 << 40)", "session": "s"}));
+    assert_eq!(super::left(&big).code, 1);
+    assert_eq!(
+        run(&place, "s", "print('x' in globals())").stdout,
+        "False\n"
+    );
+}
+
+#[test]
+fn there_are_few_and_the_oldest_makes_room() {
+    let place = Place::new();
+    for name in ["a", "b", "c", "d", "a", "e"] {
+        run(&place, name, "n = globals().get('n', 0) + 1");
+    }
+    let counts = ["a", "c", "d", "e"].map(|name| run(&place, name, "print(n)").stdout);
+    assert_eq!(counts, ["2\n", "1\n", "1\n", "1\n"]);
+    assert_eq!(
+        run(&place, "b", "print('n' in globals())").stdout,
+        "False\n"
+    );
+}
+
+#[test]
+fn each_call_has_its_own_output_and_arguments() {
+    let place = Place::new();
+    let call = |code: &str, more: Value| {
+        let mut wish = json!({"language": "python", "code": code, "session": "s"});
+        wish.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        left(&place.call(wish))
+    };
+    let one = call(
+        "import sys\nprint(sys.argv[1:], sys.stdin.read())",
+        json!({"args": ["x"], "stdin": "in"}),
+    );
+    assert_eq!(one.stdout, "['x'] in\n");
+    let two = call("print(sys.argv[1:], repr(sys.stdin.read()))", json!({}));
+    assert_eq!(two.stdout, "[] ''\n");
+}
