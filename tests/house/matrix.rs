@@ -14,6 +14,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("mimir-process", &["mimir-core", "mimir-net"]),
     ("mimir-script", &["mimir-core", "mimir-wasm"]),
     ("mimir-mcp", &["mimir-core", "mimir-net"]),
+    ("mimir-tokens", &[]),
     ("mimir-agent", &["mimir-core", "mimir-net"]),
     ("mimir-teams", &["mimir-core", "mimir-net"]),
     ("mimir-builtins", &[]),
@@ -26,6 +27,7 @@ const OURS: &[(&str, &[&str])] = &[
             "mimir-process",
             "mimir-script",
             "mimir-mcp",
+            "mimir-tokens",
             "mimir-agent",
             "mimir-teams",
             "mimir-builtins",
@@ -95,6 +97,7 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("oxc", &["mimir-script"]),
     ("componentize", &["mimir-script"]),
     ("rmcp", &["mimir-mcp"]),
+    ("tiktoken", &["mimir-tokens"]),
     ("genai", &["mimir-agent"]),
     ("oci-client", &["mimir-teams"]),
     ("sigstore", &["mimir-teams"]),
@@ -105,6 +108,7 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("inquire", &["mimir"]),
     ("dialoguer", &["mimir"]),
     ("crossterm", &["mimir"]),
+    ("ratatui", &["mimir"]),
     // Chosen by the program, and by what measures it.
     ("mimalloc", &["mimir", "mimir-tests"]),
     // In the binary, and in a build script, where nobody matches on errors.

@@ -1,0 +1,191 @@
+//! The counts that are known, as a text of one line each, sorted: what is looked up is looked for, and the rest is not
+//! even read. A line that is none is as if it were not there.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
+/// What a count is kept under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key([u8; KEY]);
+
+/// Bytes of a hash that are kept: nobody finds two texts that share as many.
+const KEY: usize = 16;
+
+/// Digits of a count: more tokens than that fit into no prompt.
+const DIGITS: usize = 8;
+const MOST: u32 = 99_999_999;
+
+/// A line: the key in hex, a blank, the count with zeros before it, the end.
+const LINE: usize = 2 * KEY + 1 + DIGITS + 1;
+
+/// Lines that are kept, at most. Beyond that, the ones from before go: they are counted again where they are needed.
+const LINES_MOST: usize = 20_000;
+
+impl Key {
+    /// The key of what follows from these parts, and from nothing else.
+    pub fn of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            // With their lengths, so that no two lists of parts are one text.
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let mut key = [0; KEY];
+        key.copy_from_slice(&hash.finalize()[..KEY]);
+        Self(key)
+    }
+
+    fn hex(self) -> [u8; 2 * KEY] {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        let mut hex = [0; 2 * KEY];
+        for (at, byte) in self.0.iter().enumerate() {
+            hex[2 * at] = HEX[usize::from(byte >> 4)];
+            hex[2 * at + 1] = HEX[usize::from(byte & 15)];
+        }
+        hex
+    }
+}
+
+/// Counts by their keys.
+#[derive(Debug, Default)]
+pub struct Book {
+    old: String,
+    new: BTreeMap<Key, u32>,
+}
+
+impl Book {
+    /// The book that was written as this text. What is no book has nothing in it.
+    pub fn read(text: String) -> Self {
+        let whole = text.len().is_multiple_of(LINE) && text.is_ascii();
+        Self {
+            old: if whole { text } else { String::new() },
+            new: BTreeMap::new(),
+        }
+    }
+
+    /// The count under this key, if it is known.
+    pub fn get(&self, key: Key) -> Option<u32> {
+        if let Some(count) = self.new.get(&key) {
+            return Some(*count);
+        }
+        let lines: &[[u8; LINE]] = self.old.as_bytes().as_chunks().0;
+        let hex = key.hex();
+        let at = lines
+            .binary_search_by(|line| line[..2 * KEY].cmp(&hex))
+            .ok()?;
+        read(&lines[at])
+    }
+
+    /// Puts a count into the book.
+    pub fn put(&mut self, key: Key, count: u32) {
+        self.new.insert(key, count.min(MOST));
+    }
+
+    /// The text to write, if there is anything new in it.
+    pub fn text(&self) -> Option<String> {
+        if self.new.is_empty() {
+            return None;
+        }
+        let new: Vec<_> = self
+            .new
+            .iter()
+            .map(|(key, count)| (key.hex(), *count))
+            .collect();
+        let mut lines: BTreeMap<&[u8], u32> = BTreeMap::new();
+        let old = self.old.as_bytes().as_chunks::<LINE>().0;
+        if old.len() + self.new.len() <= LINES_MOST {
+            let old = old.iter();
+            lines.extend(old.filter_map(|line| Some((&line[..2 * KEY], read(line)?))));
+        }
+        lines.extend(new.iter().map(|(hex, count)| (hex.as_slice(), *count)));
+        let mut text = String::with_capacity(lines.len() * LINE);
+        for (hex, count) in lines {
+            text.push_str(std::str::from_utf8(hex).unwrap_or_default());
+            text.push_str(&format!(" {count:0DIGITS$}\n"));
+        }
+        Some(text)
+    }
+}
+
+fn read(line: &[u8; LINE]) -> Option<u32> {
+    let hex = line[..2 * KEY].iter().all(u8::is_ascii_hexdigit);
+    if !hex || line[2 * KEY] != b' ' || line[LINE - 1] != b'\n' {
+        return None;
+    }
+    let digits = &line[2 * KEY + 1..LINE - 1];
+    digits.iter().try_fold(0, |count: u32, digit| {
+        let digit = digit.is_ascii_digit().then(|| u32::from(digit - b'0'))?;
+        Some(count * 10 + digit)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: u32) -> Key {
+        Key::of([number.to_string().as_str()])
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut book = Book::default();
+        assert_eq!((book.text(), book.get(key(1))), (None, None));
+        for number in 0..100 {
+            book.put(key(number), number);
+        }
+        let mut book = Book::read(book.text().unwrap());
+        assert_eq!(book.text(), None, "nothing is new");
+        for number in 0..100 {
+            assert_eq!(book.get(key(number)), Some(number));
+        }
+        assert_eq!(book.get(key(100)), None);
+        book.put(key(100), u32::MAX);
+        book.put(key(7), 8);
+        let book = Book::read(book.text().unwrap());
+        let counts = [book.get(key(6)), book.get(key(7)), book.get(key(100))];
+        assert_eq!(counts, [Some(6), Some(8), Some(MOST)]);
+    }
+
+    #[test]
+    fn parts_are_not_run_together() {
+        assert_ne!(Key::of(["ab", "c"]), Key::of(["a", "bc"]));
+        assert_ne!(Key::of(["a", ""]), Key::of(["a"]));
+        assert_eq!(Key::of(["a", "b"]), Key::of(["a", "b"]));
+    }
+
+    #[test]
+    fn what_is_no_book_knows_nothing_and_is_replaced() {
+        let mut good = Book::default();
+        good.put(key(1), 5);
+        let good = good.text().unwrap();
+        let broken = good.replace(' ', "x");
+        for bad in [
+            "x",
+            "ä",
+            &good[1..],
+            &"z".repeat(LINE),
+            &broken,
+            &"\n".repeat(LINE * 3),
+        ] {
+            let mut book = Book::read(bad.to_owned());
+            assert_eq!(book.get(key(1)), None, "{bad:?}");
+            book.put(key(2), 3);
+            let text = book.text().unwrap();
+            assert_eq!(text.len(), LINE, "{text}");
+        }
+    }
+
+    #[test]
+    fn it_does_not_grow_without_end() {
+        let mut book = Book::default();
+        for number in 0..LINES_MOST as u32 {
+            book.put(key(number), 1);
+        }
+        let mut book = Book::read(book.text().unwrap());
+        book.put(key(u32::MAX), 2);
+        let book = Book::read(book.text().unwrap());
+        assert_eq!((book.get(key(1)), book.get(key(u32::MAX))), (None, Some(2)));
+    }
+}

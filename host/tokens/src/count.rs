@@ -1,0 +1,117 @@
+//! The count itself.
+
+use std::sync::OnceLock;
+
+use tiktoken_rs::CoreBPE;
+
+/// The longest run of letters, of blanks or of other characters that is looked at as one. The patterns of the
+/// tokenizer try a long run in many ways and give up on the longest, and no text that means something has one.
+const RUN_MOST: usize = 512;
+
+/// How many tokens `text` is. What would be a special token counts as the text that it is: nobody's description ends a
+/// prompt.
+pub fn count(text: &str) -> u32 {
+    let tokens = pieces(text).map(|piece| match tokenizer() {
+        Some(tokenizer) => tokenizer.count_ordinary(piece),
+        None => piece.len().div_ceil(TOKEN),
+    });
+    u32::try_from(tokens.sum::<usize>()).unwrap_or(u32::MAX)
+}
+
+/// Bytes of English and JSON that are about a token.
+const TOKEN: usize = 4;
+
+/// The tokenizer, made when it is first asked for. Its tables are part of the program, so it is always there; if they
+/// could not be read, a count would be an estimate.
+fn tokenizer() -> Option<&'static CoreBPE> {
+    static MADE: OnceLock<Option<CoreBPE>> = OnceLock::new();
+    MADE.get_or_init(|| tiktoken_rs::o200k_base().ok()).as_ref()
+}
+
+/// The text in one piece, but for runs that are too long.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (piece, after) = rest.split_at(end_of_piece(rest));
+        rest = after;
+        Some(piece)
+    })
+}
+
+fn end_of_piece(text: &str) -> usize {
+    let (mut run, mut kind) = (0, None);
+    for (at, character) in text.char_indices() {
+        let is = Some(Kind::of(character));
+        run = if is == kind { run + 1 } else { 1 };
+        kind = is;
+        if run > RUN_MOST {
+            return at;
+        }
+    }
+    text.len()
+}
+
+#[derive(PartialEq, Eq)]
+enum Kind {
+    Letter,
+    Blank,
+    Other,
+}
+
+impl Kind {
+    fn of(character: char) -> Self {
+        match character {
+            c if c.is_alphanumeric() => Kind::Letter,
+            c if c.is_whitespace() => Kind::Blank,
+            _ => Kind::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_those_of_the_tokenizer() {
+        // By tiktoken's own o200k_base.
+        for (text, tokens) in [
+            ("", 0),
+            ("hello world", 2),
+            ("tiktoken is great!", 6),
+            ("<|endoftext|>", 7),
+        ] {
+            assert_eq!(count(text), tokens, "{text}");
+        }
+    }
+
+    #[test]
+    fn hostile_texts_are_counted_and_in_time() {
+        let start = std::time::Instant::now();
+        for character in [
+            'a', 'A', ' ', '\n', '!', 'ä', '中', '\u{301}', '\u{200b}', '9', '\'',
+        ] {
+            let text: String = std::iter::repeat_n(character, 300_000).collect();
+            let tokens = count(&text);
+            assert!(
+                tokens > 0 && tokens as usize <= text.len(),
+                "{character:?} {tokens}"
+            );
+        }
+        let mixed = "aA1 \t!\r\n".repeat(50_000);
+        assert!(count(&mixed) > 50_000);
+        assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn only_what_is_too_long_is_cut() {
+        let plain = "{\"type\":\"object\"} some words, and more".repeat(100);
+        assert_eq!(pieces(&plain).count(), 1);
+        let long = format!("a {} b", "ä".repeat(RUN_MOST * 2));
+        let cut: Vec<&str> = pieces(&long).collect();
+        assert_eq!((cut.len(), cut.concat()), (2, long.clone()));
+    }
+}
