@@ -36,7 +36,8 @@ Examples:
 Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout,
 130 interrupted, 143 asked to end.
 Environment: MIMIR_LOG=debug (log to stderr), MIMIR_CACHE_DIR, MIMIR_CONFIG_DIR,
-MIMIR_TEAM_POLICY (a team's policy file, beside the machine's), NO_COLOR."
+MIMIR_TEAM_POLICY (a team's policy file, beside the machine's), NO_COLOR, and settings such as
+MIMIR_LIMITS__TIME_MS=5000 (limits.timeMs)."
 )]
 pub struct Raw {
     #[command(flatten)]
@@ -171,7 +172,7 @@ Examples:
         #[command(subcommand)]
         command: audit::RawAudit,
     },
-    /// Print the schema of config files, where they are, and what is wrong with them
+    /// Read and set keys of config files; print their schema, where they are, and what is wrong with them
     Config {
         #[command(subcommand)]
         command: config::RawConfig,

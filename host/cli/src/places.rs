@@ -17,6 +17,8 @@ pub struct Places {
     pub named_team: Option<PathBuf>,
     /// Our own variables that name no place, because their path is relative.
     pub ignored: Vec<&'static str>,
+    /// All variables of ours: some are settings.
+    pub variables: Vec<(String, OsString)>,
 }
 
 /// Our own variables, which go before the platform's.
@@ -27,7 +29,10 @@ const TEAM: &str = "MIMIR_TEAM_POLICY";
 impl Places {
     /// Asks the environment.
     pub fn find() -> Self {
-        Self::from(|name| std::env::var_os(name))
+        Self {
+            variables: crate::settings::environment::variables(std::env::vars_os()),
+            ..Self::from(|name| std::env::var_os(name))
+        }
     }
 
     /// `MIMIR_CONFIG_DIR` and `MIMIR_CACHE_DIR` come first, then the platform's own rules. A relative
@@ -71,6 +76,7 @@ impl Places {
             // Also one that makes no sense: who names a policy does not want to go without.
             named_team: var(TEAM).filter(|it| !it.is_empty()).map(PathBuf::from),
             ignored: [CONFIG, CACHE].into_iter().filter(relative).collect(),
+            variables: Vec::new(),
         }
     }
 }

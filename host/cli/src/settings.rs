@@ -19,18 +19,23 @@ use crate::workspace::Workspace;
 
 mod anchor;
 mod edit;
+pub mod environment;
 mod faults;
+mod keys;
 mod lines;
 mod merge;
 mod places;
 mod reload;
 mod shown;
+mod value;
 mod write;
 
 pub use edit::Edit;
+pub use keys::Keys;
 pub use places::{Place, Whose};
 pub use reload::{Change, Watched};
-pub use write::change;
+pub use value::Said;
+pub use write::{change, change_again};
 
 /// One config file that was read.
 #[derive(Debug, Clone)]
@@ -56,7 +61,7 @@ pub struct ConfigFile {
 pub struct Settings {
     /// What they say together.
     pub config: Config,
-    /// The files: a team's, the user's, the workspace's.
+    /// The files: a team's, the user's, what variables say, the workspace's.
     pub files: Vec<ConfigFile>,
     withheld: Vec<String>,
 }
@@ -69,7 +74,12 @@ impl Settings {
 
     fn find(places: &Places, workspace: &Workspace) -> Result<Self, ToolError> {
         let mut files = Vec::new();
+        let mut variables = environment::read(&places.variables)?;
         for place in Place::all(places, workspace) {
+            if place.whose == Whose::Project {
+                // Before it, since what lowers a bar is measured by what the person says.
+                files.extend(variables.take());
+            }
             let Some(file) = ConfigFile::read(place)? else {
                 continue;
             };
@@ -140,6 +150,7 @@ impl Settings {
     /// How messages call each file, with the hash of what it is now.
     pub fn digests(&self) -> Vec<(String, String)> {
         let files = self.files.iter();
+        let files = files.filter(|file| file.whose != Whose::Environment);
         files
             .map(|file| (file.shown.clone(), file.digest()))
             .collect()
@@ -226,12 +237,13 @@ impl ConfigFile {
     fn parse(place: Place, text: &str) -> Result<Self, ToolError> {
         let Place { path, shown, whose } = place;
         let fault = |error: serde_yaml::Error| faults::explain(&shown, &error);
-        mimir_script::yaml::fit(text).map_err(|unfit| faults::unfit(&shown, &unfit))?;
-        let mut value: Value = serde_yaml::from_str(text).map_err(fault)?;
+        let plain = edit::unmarked(text);
+        mimir_script::yaml::fit(plain).map_err(|unfit| faults::unfit(&shown, &unfit))?;
+        let mut value: Value = serde_yaml::from_str(plain).map_err(fault)?;
         let mut config = match value {
             // A file of comments only.
             Value::Null => Config::default(),
-            _ => serde_yaml::from_str(text).map_err(fault)?,
+            _ => serde_yaml::from_str(plain).map_err(fault)?,
         };
         if whose != Whose::Project
             && let Some(folder) = path.parent()

@@ -18,6 +18,7 @@ const FILES: [&str; 10] = [
     "config.yml",
     ".gitignore",
     "tools.lock",
+    "config.schema.json",
     "tools/planted.wasm",
     "state/.gitignore",
     "state/audit.jsonl",

@@ -8,21 +8,36 @@ use serde_json::json;
 use crate::args::{ConfigWish, Globals};
 use crate::exit::{Exit, Failure};
 use crate::output::{BAD, FAINT, GOOD, Printer, WARN, styled};
-use crate::settings::{Place, Settings};
+use crate::places::Places;
+use crate::settings::{Place, Settings, environment};
 use crate::setup;
+use crate::workspace::Workspace;
+
+mod key;
 
 /// Says what config files may hold, where they are, or what is wrong with them.
 pub fn run(globals: &Globals, printer: Printer, wish: ConfigWish) -> Result<Exit, Failure> {
-    if wish == ConfigWish::Schema {
-        printer.value(&Config::schema())?;
-        return Ok(Exit::Done);
+    let places = setup::places;
+    let workspace = || setup::workspace(globals);
+    match wish {
+        ConfigWish::Schema => printer.value(&Config::schema())?,
+        ConfigWish::Path => {
+            let places = places();
+            let variables = environment::read(&places.variables)?;
+            let variables = variables.as_ref().map(|said| said.shown.as_str());
+            paths(printer, &Place::all(&places, &workspace()?), variables)?;
+        }
+        ConfigWish::Get(key) => return key::get(globals, printer, &key),
+        ConfigWish::Set { key, value, user } => {
+            return key::set(globals, printer, &key, value.as_deref(), user);
+        }
+        ConfigWish::Check => return checked(printer, &places(), &workspace()?),
     }
-    let (places, workspace) = (setup::places(), setup::workspace(globals)?);
-    if wish == ConfigWish::Path {
-        paths(printer, &Place::all(&places, &workspace))?;
-        return Ok(Exit::Done);
-    }
-    let read = Settings::read_all(&places, &workspace);
+    Ok(Exit::Done)
+}
+
+fn checked(printer: Printer, places: &Places, workspace: &Workspace) -> Result<Exit, Failure> {
+    let read = Settings::read_all(places, workspace);
     check(printer, &read)?;
     Ok(match read {
         Ok(_) => Exit::Done,
@@ -30,13 +45,16 @@ pub fn run(globals: &Globals, printer: Printer, wish: ConfigWish) -> Result<Exit
     })
 }
 
-fn paths(printer: Printer, all: &[Place]) -> Result<(), Failure> {
+fn paths(printer: Printer, all: &[Place], variables: Option<&str>) -> Result<(), Failure> {
     let row = |place: &Place| {
         let path = place.path.display().to_string();
         json!({ "layer": place.whose.as_str(), "path": path, "exists": place.is_there() })
     };
     let rows: Vec<_> = all.iter().map(row).collect();
-    printer.result(&json!({ "files": rows }), |out| {
+    printer.result(&json!({ "files": rows, "environment": variables }), |out| {
+        if let Some(variables) = variables {
+            writeln!(out, "{:8} {variables}", "run")?;
+        }
         for place in all {
             let path = visible(&place.path.display().to_string());
             let layer = place.whose.as_str();

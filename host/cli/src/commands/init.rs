@@ -5,16 +5,22 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use mimir_core::ToolError;
+use mimir_core::config::Config;
+use mimir_core::files::{self, Links};
 use serde::Serialize;
 
 use super::editing;
 use crate::args::Globals;
 use crate::exit::{Exit, Failure, file_error};
 use crate::output::{FAINT, GOOD, Printer, styled};
+use crate::private::{self, Readers};
 use crate::workspace::Workspace;
 
 /// The config that a new workspace gets: every key, each with its default, all of it comments.
 pub const TEMPLATE: &str = include_str!("config.template.yml");
+
+/// The schema of the config, beside it: its first line names this file, and editors read it.
+const SCHEMA: &str = "config.schema.json";
 
 /// What belongs to this machine and not to the project.
 const GITIGNORE: &str = "state/\n";
@@ -62,8 +68,27 @@ fn make(named: Option<&Path>) -> Result<Made, ToolError> {
     for (shown, is_new) in editing::lay_out(&workspace)? {
         made.note(is_new, shown);
     }
+    let path = dot.join(SCHEMA);
+    let is_new = write_schema(&path).map_err(|e| file_error("write", &path, &e))?;
+    made.note(is_new, workspace.shown(&path));
     Ok(made)
 }
+
+/// Writes the schema as this version of mimir has it, if it is another one. Nobody writes into that file by hand.
+fn write_schema(path: &Path) -> io::Result<bool> {
+    let mut text = serde_json::to_string_pretty(&Config::schema())?;
+    text.push('\n');
+    if write_new(path, &text)? {
+        return Ok(true);
+    }
+    if files::read(path, Links::Refused, SCHEMA_MOST)? == text.as_bytes() {
+        return Ok(false);
+    }
+    private::replace(path, text.as_bytes(), Readers::Everybody).map(|()| true)
+}
+
+/// A longer file is no schema of ours.
+const SCHEMA_MOST: u64 = 4 << 20;
 
 /// Writes a file that is not there yet.
 fn write_new(path: &Path, text: &str) -> io::Result<bool> {
@@ -101,7 +126,6 @@ impl Made {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mimir_core::config::Config;
 
     /// The template with its comments taken away: every key in it must be one that is enforced.
     #[test]
@@ -143,13 +167,24 @@ mod tests {
     #[test]
     fn a_second_time_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(make(Some(dir.path())).unwrap().made.len(), 7);
+        assert_eq!(make(Some(dir.path())).unwrap().made.len(), 8);
         let config = dir.path().join(".mimir/config.yml");
         std::fs::write(&config, "profile: compact\n").unwrap();
-        assert_eq!(make(Some(dir.path())).unwrap().kept.len(), 7);
+        assert_eq!(make(Some(dir.path())).unwrap().kept.len(), 8);
         assert_eq!(
             std::fs::read_to_string(config).unwrap(),
             "profile: compact\n"
         );
+        let schema = dir.path().join(".mimir").join(SCHEMA);
+        std::fs::write(&schema, "of another version").unwrap();
+        assert_eq!(
+            make(Some(dir.path())).unwrap().made,
+            [".mimir/config.schema.json"]
+        );
+        let schema: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(schema).unwrap()).unwrap();
+        assert_eq!(schema, Config::schema());
+        let first = TEMPLATE.lines().next().unwrap();
+        assert!(first.starts_with("# yaml-language-server: $schema=") && first.ends_with(SCHEMA));
     }
 }

@@ -97,6 +97,14 @@ impl Edit {
     }
 }
 
+/// What some editors begin a file of UTF-8 with.
+const MARK: &str = "\u{feff}";
+
+/// The text behind that. A reader of YAML takes it for a column, in which no other key stands.
+pub fn unmarked(text: &str) -> &str {
+    text.strip_prefix(MARK).unwrap_or(text)
+}
+
 /// The text with these changes made.
 pub fn edited(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
     let mut wanted = read(text)?;
@@ -108,12 +116,14 @@ pub fn edited(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
             format!("{message}; {}", by_hand.join("; ")),
         )
     };
+    let mark = if unmarked(text) == text { "" } else { MARK };
+    let text = unmarked(text);
     let file = YamlFile::from_str(text).map_err(|_| unsure())?;
     for edit in edits {
         edit.apply(&mut wanted);
         edit.write(&file).ok_or_else(unsure)?;
     }
-    let mut after = file.to_string();
+    let mut after = format!("{mark}{file}");
     if !after.ends_with('\n') {
         after.push_str(if text.contains("\r\n") { "\r\n" } else { "\n" });
     }
@@ -124,11 +134,12 @@ pub fn edited(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
 }
 
 fn read(text: &str) -> Result<Value, ToolError> {
-    mimir_script::yaml::fit(text).map_err(|unfit| {
+    let plain = unmarked(text);
+    mimir_script::yaml::fit(plain).map_err(|unfit| {
         let message = format!("the config file cannot be read: {unfit}");
         ToolError::new(Code::InvalidInput, message)
     })?;
-    let value = serde_yaml::from_str(text).map_err(|error| {
+    let value = serde_yaml::from_str(plain).map_err(|error| {
         let message = format!("the config file cannot be read: {error}");
         ToolError::new(Code::InvalidInput, message)
     })?;

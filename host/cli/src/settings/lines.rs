@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Parser};
 
+use super::edit::unmarked;
+
 /// Keys as `policy.deny[0]` with their lines, counted from 1. What cannot be read has no lines.
 pub fn of(text: &str) -> BTreeMap<String, u64> {
     let mut lines = BTreeMap::new();
     let mut open: Vec<Level> = Vec::new();
-    for event in Parser::new_from_str(text) {
+    for event in Parser::new_from_str(unmarked(text)) {
         let Ok((event, span)) = event else { break };
         let line = span.start.line() as u64;
         match event {

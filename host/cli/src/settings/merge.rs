@@ -8,7 +8,7 @@ use mimir_core::policy::{PolicyError, Source};
 use mimir_core::{Code, Policy, ToolError};
 use serde_yaml::Value;
 
-use super::{ConfigFile, Settings, lines};
+use super::{ConfigFile, Settings, Whose, lines};
 
 /// What the files say together. A team's come first among them, and above the others.
 pub fn layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
@@ -31,8 +31,8 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
         [] => return Ok(Config::default()),
         [one] => one.config.clone(),
         many => {
-            let merged = many
-                .iter()
+            let merged = stacked(many)
+                .into_iter()
                 .fold(Value::Null, |below, file| over(below, file.value.clone()));
             match merged {
                 Value::Null => Config::default(),
@@ -46,14 +46,15 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
         }
     };
     // A provider of one file is not asked with the secret of another.
-    let mut searches = files
+    let above = stacked(files);
+    let mut searches = above
         .iter()
         .rev()
         .filter(|file| file.config.web_search.is_some());
     if let Some(file) = searches.next() {
         config.web_search.clone_from(&file.config.web_search);
     }
-    let servers: Vec<_> = files.iter().map(|file| &file.config.mcp).collect();
+    let servers: Vec<_> = above.iter().map(|file| &file.config.mcp).collect();
     config.mcp.whole(&servers);
     for (name, settings) in &mut config.tools.each {
         settings.deny = gathered(files, |file| {
@@ -66,6 +67,13 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
         config.within(&below_teams(below)?);
     }
     Ok(config)
+}
+
+/// The files in the order in which one goes before the other: what is said for one run goes before them all.
+fn stacked(files: &[ConfigFile]) -> Vec<&ConfigFile> {
+    let of_run = |file: &&ConfigFile| file.whose == Whose::Environment;
+    let (run, others): (Vec<_>, Vec<_>) = files.iter().partition(of_run);
+    others.into_iter().chain(run).collect()
 }
 
 /// Whether the file itself says so, and it is not the default.
@@ -87,7 +95,7 @@ fn gathered<'a>(
     all
 }
 
-fn over(below: Value, above: Value) -> Value {
+pub fn over(below: Value, above: Value) -> Value {
     match (below, above) {
         (Value::Mapping(mut below), Value::Mapping(above)) => {
             for (key, value) in above {

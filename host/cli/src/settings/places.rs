@@ -21,6 +21,8 @@ pub enum Whose {
     NamedTeam,
     /// The user.
     User,
+    /// The user, in variables of this one run.
+    Environment,
     /// The workspace, whoever wrote it.
     Project,
 }
@@ -36,6 +38,7 @@ impl Whose {
         match self {
             Self::Machine | Self::NamedTeam => "team",
             Self::User => "user",
+            Self::Environment => "environment",
             Self::Project => "project",
         }
     }

@@ -21,6 +21,54 @@ pub fn change(
     changes: impl FnOnce(&str) -> Result<Vec<Edit>, ToolError>,
 ) -> Result<String, Failure> {
     let whose = if user { Whose::User } else { Whose::Project };
+    match attempt(setup, &setup.settings, whose, changes)? {
+        Written::Done(shown) => Ok(shown),
+        Written::Changed(shown) => Err(meanwhile(&shown)),
+    }
+}
+
+/// How often a change is tried that others get ahead of. Each of them has written its own, so all get there.
+const ATTEMPTS: usize = 100;
+
+/// The same for a change that means the same whatever else stands in the file: where somebody was faster, it is made
+/// to what stands there now.
+pub fn change_again(
+    setup: &Setup,
+    whose: Whose,
+    changes: impl Fn(&str) -> Result<Vec<Edit>, ToolError>,
+) -> Result<String, Failure> {
+    let mut written = attempt(setup, &setup.settings, whose, &changes)?;
+    for _ in 1..ATTEMPTS {
+        if let Written::Done(shown) = written {
+            return Ok(shown);
+        }
+        let settings = Settings::read(&setup.places, &setup.workspace)?;
+        written = attempt(setup, &settings, whose, &changes)?;
+    }
+    match written {
+        Written::Done(shown) => Ok(shown),
+        Written::Changed(shown) => Err(meanwhile(&shown)),
+    }
+}
+
+fn meanwhile(shown: &str) -> Failure {
+    let message = format!("{shown} has changed meanwhile; nothing was written, try it again");
+    ToolError::new(Code::InvalidInput, message).into()
+}
+
+/// What came of a change, with how messages call the file.
+enum Written {
+    Done(String),
+    /// It is not what these settings were read from.
+    Changed(String),
+}
+
+fn attempt(
+    setup: &Setup,
+    settings: &Settings,
+    whose: Whose,
+    changes: impl FnOnce(&str) -> Result<Vec<Edit>, ToolError>,
+) -> Result<Written, Failure> {
     let mut places = Place::all(&setup.places, &setup.workspace).into_iter();
     let Some(place) = places.find(|place| place.whose == whose) else {
         let message = "there is no folder for your own settings; set MIMIR_CONFIG_DIR";
@@ -37,32 +85,27 @@ pub fn change(
     };
     let turn = private::turn(&turn).map_err(|error| file_error("lock", &turn, &error))?;
     let before = place.text()?;
-    let known = setup.settings.files.iter().find(|file| file.whose == whose);
+    let known = settings.files.iter().find(|file| file.whose == whose);
     if before.as_deref().map(digest) != known.map(super::ConfigFile::digest) {
-        let message = format!(
-            "{} has changed meanwhile; nothing was written, try it again",
-            place.shown
-        );
-        return Err(ToolError::new(Code::InvalidInput, message).into());
+        return Ok(Written::Changed(place.shown));
     }
     let before = before.unwrap_or_default();
     let after = edited(&before, &changes(&before)?)?;
     if after == before {
-        return Ok(place.shown);
+        return Ok(Written::Done(place.shown));
     }
     Settings::check(&place, &after)?;
     private::replace(&place.path, after.as_bytes(), Readers::Everybody)
         .map_err(|error| file_error("write", &place.path, &error))?;
     if whose == Whose::Project {
-        accept(setup, &place, &after)?;
+        accept(setup, settings, &place, &after)?;
     }
     drop(turn);
-    Ok(place.shown)
+    Ok(Written::Done(place.shown))
 }
 
 /// A person has made this change here and now: if all that stood there before was accepted, what stands there now is.
-fn accept(setup: &Setup, place: &Place, after: &str) -> Result<(), Failure> {
-    let settings = &setup.settings;
+fn accept(setup: &Setup, settings: &Settings, place: &Place, after: &str) -> Result<(), Failure> {
     if !(settings.withheld().is_empty() && settings.unread_words().is_empty()) {
         note("the project's settings count in full once you accept them: `mimir policy accept`");
         return Ok(());

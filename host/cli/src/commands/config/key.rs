@@ -1,0 +1,148 @@
+//! `mimir config get`, `set` and `unset`.
+
+use std::io;
+
+use mimir_core::text::visible;
+use mimir_core::{Code, ToolError};
+use serde_json::{Value, json};
+
+use crate::args::Globals;
+use crate::exit::{Exit, Failure};
+use crate::output::{FAINT, GOOD, Printer, WARN, styled};
+use crate::settings::{self, Edit, Keys, Said, Whose};
+use crate::setup::Setup;
+
+/// Prints what the layers say of a key.
+pub fn get(globals: &Globals, printer: Printer, key: &str) -> Result<Exit, Failure> {
+    let path = Keys::new().path(key).map_err(usage)?;
+    let setup = Setup::find(globals)?;
+    let said = setup.settings.said(&path);
+    let counting = said.iter().find(|said| !said.withheld);
+    let layers: Vec<Value> = said.iter().map(layer).collect();
+    let result = json!({
+        "key": path.join("."),
+        "value": counting.map(|said| plain(&said.value)),
+        "from": counting.map(|said| said.whose.as_str()),
+        "layers": layers,
+    });
+    printer.result(&result, |out| {
+        let Some(first) = counting else {
+            let words = format!("{} is not set: the default counts", path.join("."));
+            writeln!(out, "{}", styled(FAINT, words))?;
+            return said.iter().try_for_each(|said| beside(out, said));
+        };
+        for line in written(&first.value) {
+            writeln!(out, "{line}")?;
+        }
+        let from = format!("{}: {}", first.whose.as_str(), visible(&first.place));
+        writeln!(out, "{}", styled(FAINT, from))?;
+        let mut others = said.iter().filter(|other| !std::ptr::eq(*other, first));
+        others.try_for_each(|other| beside(out, other))
+    })?;
+    Ok(Exit::Done)
+}
+
+/// A layer that does not have the last word.
+fn beside(out: &mut dyn io::Write, said: &Said) -> io::Result<()> {
+    let lines = written(&said.value).join(" ");
+    let place = visible(&said.place);
+    let whose = said.whose.as_str();
+    match said.withheld {
+        true => {
+            let waits = styled(WARN, "waits for `mimir policy accept`:");
+            writeln!(out, "{waits} {lines} ({whose}: {place})")
+        }
+        false => writeln!(
+            out,
+            "{} {lines} ({whose}: {place})",
+            styled(FAINT, "beside it:")
+        ),
+    }
+}
+
+fn layer(said: &Said) -> Value {
+    json!({
+        "layer": said.whose.as_str(),
+        "place": said.place,
+        "value": plain(&said.value),
+        "withheld": said.withheld,
+    })
+}
+
+fn plain(value: &serde_yaml::Value) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// A value as lines of YAML that cannot drive a terminal.
+fn written(value: &serde_yaml::Value) -> Vec<String> {
+    let text = serde_yaml::to_string(value).unwrap_or_default();
+    text.trim_end().lines().map(visible).collect()
+}
+
+/// Sets a key, or takes it out.
+pub fn set(
+    globals: &Globals,
+    printer: Printer,
+    key: &str,
+    value: Option<&str>,
+    user: bool,
+) -> Result<Exit, Failure> {
+    let path = Keys::new().path(key).map_err(usage)?;
+    let setup = Setup::find(globals)?;
+    let whose = if user { Whose::User } else { Whose::Project };
+    let edit = match value {
+        Some(text) => Edit::Set(path.clone(), read(text)?),
+        None => {
+            let said = setup.settings.said(&path);
+            if !said.iter().any(|said| said.whose == whose) {
+                let message = format!("{} is not set there", path.join("."));
+                return Err(usage(ToolError::new(Code::NotFound, message)));
+            }
+            Edit::Remove(path.clone())
+        }
+    };
+    let file = settings::change_again(&setup, whose, |_| Ok(vec![edit.clone()]))?;
+    let result = json!({ "ok": true, "key": path.join("."), "file": file });
+    printer.result(&result, |out| {
+        let done = if value.is_some() {
+            "set in"
+        } else {
+            "taken out of"
+        };
+        writeln!(
+            out,
+            "{} {} {done} {file}",
+            styled(GOOD, "✓"),
+            path.join(".")
+        )
+    })?;
+    overruled(&setup, &path, whose)?;
+    Ok(Exit::Done)
+}
+
+/// Says who goes before what was just set.
+fn overruled(setup: &Setup, path: &[String], whose: Whose) -> Result<(), Failure> {
+    let settings = settings::Settings::read(&setup.places, &setup.workspace)?;
+    let said = settings.said(path);
+    let above = said.iter().take_while(|said| said.whose != whose);
+    for said in above {
+        crate::output::note(format_args!(
+            "{} says otherwise and goes before it ({})",
+            visible(&said.place),
+            said.whose.as_str()
+        ));
+    }
+    Ok(())
+}
+
+fn read(text: &str) -> Result<Value, Failure> {
+    let value: Result<Value, _> = serde_yaml::from_str(text);
+    value.map_err(|error| {
+        let message = format!("the value is no YAML: {error}");
+        usage(ToolError::new(Code::InvalidInput, visible(&message)))
+    })
+}
+
+fn usage(error: ToolError) -> Failure {
+    Failure::ending(error, Exit::Usage)
+}

@@ -1,0 +1,225 @@
+//! Settings from variables: `MIMIR_LIMITS__TIME_MS=5000` is `limits: {timeMs: 5000}` of the person who started mimir.
+//!
+//! Between the keys stand two underscores, and a key is written as variables are: `timeMs` is `TIME_MS`. A name that
+//! somebody chose, such as a tool's, is in small letters, and that of a secret as it is. A value is YAML, or a text.
+//! A variable with two underscores that means no key is an error, for the same reason as in a file.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use mimir_core::config::Config;
+use mimir_core::names::did_you_mean;
+use mimir_core::text::{prefix, visible};
+use mimir_core::{Code, ToolError};
+use serde_yaml::{Mapping, Value};
+
+use super::keys::{Keys, Node};
+use super::{ConfigFile, Whose, merge};
+
+/// What the names of our variables begin with.
+pub const PREFIX: &str = "MIMIR_";
+
+/// Where names of secrets are, which are written in capitals themselves.
+const SECRETS: &str = "secrets";
+
+/// The variables of a process that may be settings, in the order of their names.
+pub fn variables(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, OsString)> {
+    let named = all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let mut ours: Vec<_> = named.filter(|(name, _)| name.starts_with(PREFIX)).collect();
+    ours.sort();
+    ours
+}
+
+/// What these variables say, as if it stood in a file; nothing if none of them is a setting.
+pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, ToolError> {
+    if variables.is_empty() {
+        return Ok(None);
+    }
+    let keys = Keys::new();
+    let mut together = Value::Null;
+    let mut named = Vec::new();
+    for (variable, value) in variables {
+        let Some(path) = path(&keys, variable)? else {
+            continue;
+        };
+        let text = value
+            .to_str()
+            .ok_or_else(|| fault(variable, "it is not UTF-8"))?;
+        let value = setting(&path, text).map_err(|message| fault(variable, &message))?;
+        together = merge::over(together, value);
+        named.push(variable.as_str());
+    }
+    if named.is_empty() {
+        return Ok(None);
+    }
+    let names = named.join(", ");
+    let config = serde_yaml::from_value(together.clone())
+        .map_err(|error| fault(&names, &error.to_string()))?;
+    let shown = format!("the environment ({names})");
+    Ok(Some(ConfigFile {
+        path: PathBuf::from(&shown),
+        shown,
+        config,
+        value: together,
+        // There are no lines to name.
+        text: "".into(),
+        unaccepted: false,
+        strange: false,
+        whose: Whose::Environment,
+    }))
+}
+
+fn fault(variable: &str, message: &str) -> ToolError {
+    let message = mimir_core::names::nearer(message);
+    let message = visible(prefix(&message, 500));
+    let variable = visible(prefix(variable, 200));
+    ToolError::new(Code::InvalidInput, format!("{variable}: {message}"))
+}
+
+/// The keys that a variable means; none if it is none of ours.
+fn path(keys: &Keys, variable: &str) -> Result<Option<Vec<String>>, ToolError> {
+    let rest = variable.strip_prefix(PREFIX).unwrap_or(variable);
+    let deep = rest.contains("__");
+    let mut path: Vec<String> = Vec::new();
+    let mut node = keys.root();
+    for part in rest.split("__") {
+        let key = key(&node, &path, part);
+        let below = key.as_ref().and_then(|key| keys.below(&node, key));
+        let (Some(key), Some(below)) = (key, below) else {
+            if !deep {
+                return Ok(None);
+            }
+            let wanted = part.to_lowercase();
+            let names: Vec<String> = node.names().map(as_variable).collect();
+            let lower: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+            let near = did_you_mean(&wanted, lower.iter().map(String::as_str)).to_uppercase();
+            let near = near.replace("DID YOU MEAN", "Did you mean");
+            let near = near.replace("` OR `", "` or `");
+            let message = format!("it means no key: `{part}` is unknown there.{near}");
+            return Err(fault(variable, &message));
+        };
+        path.push(key);
+        node = below;
+    }
+    // Alone a block would be written as YAML in a variable whose name may mean anything.
+    Ok((deep || node.is_leaf()).then_some(path))
+}
+
+fn key(node: &Node<'_>, path: &[String], part: &str) -> Option<String> {
+    let own = node.names().find(|name| as_variable(name) == part);
+    if let Some(own) = own {
+        return Some(own.to_owned());
+    }
+    if part.is_empty() || !node.is_map() {
+        return None;
+    }
+    Some(match path {
+        [block] if block == SECRETS => part.to_owned(),
+        _ => part.to_lowercase(),
+    })
+}
+
+/// `blockPrivateIPs` as `BLOCK_PRIVATE_IPS`.
+fn as_variable(key: &str) -> String {
+    let mut name = String::new();
+    let mut small = false;
+    for character in key.chars() {
+        if small && character.is_ascii_uppercase() {
+            name.push('_');
+        }
+        small = !character.is_ascii_uppercase();
+        name.push(character.to_ascii_uppercase());
+    }
+    name
+}
+
+/// The value under its keys: as YAML if that fits there, else as text.
+fn setting(path: &[String], text: &str) -> Result<Value, String> {
+    let whole = |value: Value| {
+        path.iter().rev().fold(value, |inner, key| {
+            Value::Mapping(Mapping::from_iter([(Value::String(key.clone()), inner)]))
+        })
+    };
+    let fits = |value: Value| {
+        let whole = whole(value);
+        let read: Result<Config, _> = serde_yaml::from_value(whole.clone());
+        read.map(|_| whole).map_err(|error| error.to_string())
+    };
+    let parsed: Value = serde_yaml::from_str(text).unwrap_or_else(|_| text.into());
+    fits(parsed).or_else(|error| fits(text.into()).map_err(|_| error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Result<Option<ConfigFile>, ToolError> {
+        let all = variables
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        read(&super::variables(all))
+    }
+
+    #[test]
+    fn variables_mean_keys() {
+        let file = of(&[
+            ("MIMIR_LIMITS__TIME_MS", "5000"),
+            ("MIMIR_TOOLS__READ_FILE__ENABLED", "false"),
+            ("MIMIR_TOOLS__MAX_EXECUTION_TIME", "9"),
+            ("MIMIR_POLICY__DENY", "[git, exec]"),
+            ("MIMIR_NETWORK__BLOCK_PRIVATE_IPS", "true"),
+            ("MIMIR_PROFILE", "compact"),
+            ("MIMIR_SECRETS__API_KEY__ENV", "12"),
+            ("MIMIR_LOG", "debug"),
+            ("MIMIR_CACHE_DIR", "/x"),
+            ("HOME", "/h"),
+        ]);
+        let file = file.unwrap().unwrap();
+        let config = &file.config;
+        assert_eq!(config.limits.time_ms, Some(5000));
+        assert_eq!(config.tools.each["read_file"].enabled, Some(false));
+        assert_eq!(config.tools.max_execution_time, Some(9));
+        assert_eq!(config.policy.deny, ["git", "exec"]);
+        assert_eq!(
+            config.secrets["API_KEY"].env, "12",
+            "a text that looks like a number"
+        );
+        assert_eq!(config.profile, mimir_core::config::Profile::Compact);
+        assert!(file.shown.contains("MIMIR_PROFILE") && !file.shown.contains("MIMIR_LOG"));
+        assert!(
+            of(&[("MIMIR_LOG", "x"), ("MIMIR_TOOLS", "{}")])
+                .unwrap()
+                .is_none()
+        );
+        assert!(of(&[]).unwrap().is_none());
+    }
+
+    #[test]
+    fn slips_are_told_with_the_nearest() {
+        for (name, value, wanted) in [
+            ("MIMIR_POLCY__DENY", "[git]", "Did you mean `POLICY`?"),
+            ("MIMIR_TOOLS__GIT__ENABLE", "false", "`ENABLED`"),
+            ("MIMIR_LIMITS__", "1", "means no key"),
+            ("MIMIR_LIMITS__TIME_MS", "soon", "MIMIR_LIMITS__TIME_MS"),
+            ("MIMIR_LIMITS__TIME_MS__X", "1", "means no key"),
+            ("MIMIR_PROFILE", "compat", "Did you mean `compact`?"),
+            ("MIMIR_TOOLS__A-B__ENABLED", "true", "tool name"),
+        ] {
+            let error = of(&[(name, value)]).unwrap_err();
+            assert!(error.message.contains(wanted), "{name}: {error}");
+            assert!(error.message.starts_with(name), "{error}");
+            assert_eq!(error.code, Code::InvalidInput);
+        }
+    }
+
+    #[test]
+    fn keys_are_written_as_variables_are() {
+        for (key, variable) in [
+            ("timeMs", "TIME_MS"),
+            ("blockPrivateIPs", "BLOCK_PRIVATE_IPS"),
+            ("profile", "PROFILE"),
+        ] {
+            assert_eq!(as_variable(key), variable);
+        }
+    }
+}
