@@ -1,4 +1,5 @@
-//! `mimir tools list` with a thousand plugins beside ten, whole process, when all were seen before.
+//! `mimir tools list` with a thousand plugins beside ten, and with fifty tools beside another program: whole process,
+//! with the costs of all tools, when all were seen before.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -36,6 +37,38 @@ pub fn bench(report: &mut Report) {
         reference: format!("{} with 10", time(pair.reference)),
         ratio: pair.ratio(),
         budget: Budget::AtMost(3.0),
+    });
+    beside_node(report, folder.path(), pace);
+}
+
+/// As many tools as many people have, of which some thirty come with mimir.
+const PLUGINS: usize = 30;
+
+fn beside_node(report: &mut Report, folder: &Path, pace: Pace) {
+    let name = "`mimir tools list` with 50 tools and their costs, whole process";
+    let Some(mut node) = program::other("node") else {
+        return report.skip(name, "there is no `node`");
+    };
+    node.args(["-e", "0"]);
+    let workspace = folder.join("fifty");
+    fill(&workspace, PLUGINS);
+    let mut mimir = program::call(&workspace, &folder.join("home"), &["tools", "list"]);
+    let list = program::printed(&mut mimir);
+    assert!(list.contains("Total system prompt cost: ~"), "{list}");
+    let tools = list.matches(" tokens\n").count();
+    assert!(tools > 50, "{list}");
+    let pair = report.pair(
+        "list beside node",
+        pace,
+        |times| program::run(&mut mimir, times),
+        |times| program::run(&mut node, times),
+    );
+    report.row(Row {
+        name: name.to_owned(),
+        ours: time(pair.ours),
+        reference: format!("{} `node -e 0`", time(pair.reference)),
+        ratio: pair.ratio(),
+        budget: Budget::AtMost(0.5),
     });
 }
 

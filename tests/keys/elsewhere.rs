@@ -128,6 +128,16 @@ const SHOWN: &[(&str, &str, &str)] = &[
         "custom_tools_are_left_alone_where_that_is_set",
     ),
     (
+        "tools.showTokenCosts",
+        "host/cli/tests/tools.rs",
+        "costs_are_not_shown_where_that_is_set",
+    ),
+    (
+        "tools.tokenPrice",
+        "host/cli/tests/tools.rs",
+        "the_price_is_the_configs",
+    ),
+    (
         "secrets.*.env",
         "host/cli/tests/keys.rs",
         "a_secret_from_a_variable_is_masked",

@@ -4,17 +4,20 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use serde::Serialize;
 
 mod audit;
 mod config;
 mod gates;
 mod mcp;
+mod tools;
 mod typed;
 
 pub use audit::{AuditWish, Filter};
 pub use config::ConfigWish;
 pub use gates::{AddWish, ApprovalsWish, PolicyWish, SecretsWish, TrustWish};
 pub use mcp::{Agent, McpAdd, McpWish};
+pub use tools::ToolsWish;
 pub use typed::{Command, Globals, HttpWish, Invocation, ServeWish, UndoWish, Unread};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
@@ -72,10 +75,19 @@ Examples:
   mimir call write_file path=notes.md content=@draft.md --approve always
   echo '{\"path\":\".\"}' | mimir call list_directory - --json")]
     Call(RawCall),
-    /// List, show, write and build tools
+    /// List, switch, show, write and build tools
+    #[command(after_help = "\
+Without a command it is a screen to look through the tools and switch them on and off; where there is no
+terminal, it is the list.
+
+Examples:
+  mimir tools list                 what there is, and what each costs in a prompt
+  mimir tools disable git          take a tool away from models
+  mimir tools tokens --advise      what could be saved
+  mimir tools search rename file")]
     Tools {
         #[command(subcommand)]
-        command: Option<RawTools>,
+        command: Option<tools::RawTools>,
     },
     /// Print the tools' definitions for a model
     Schema {
@@ -222,56 +234,6 @@ struct RawServe {
     origins: Vec<String>,
 }
 
-#[derive(Debug, Subcommand)]
-enum RawTools {
-    /// List the tools
-    List,
-    /// Show everything about a tool, or why a file in .mimir/tools is left out
-    Info {
-        /// Name, alias, or file name
-        #[arg(value_name = "NAME")]
-        name: String,
-    },
-    /// Write a new plugin in Rust, or a tool in a YAML file
-    New {
-        /// Letters, digits, `_` and `-`
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// What it is written in
-        #[arg(long, value_enum, default_value_t = Lang::Rust)]
-        lang: Lang,
-        /// Where [default: NAME; a file in .mimir/tools]
-        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-        dir: Option<PathBuf>,
-    },
-    /// Print the JSON Schema of a tool in a YAML file
-    Schema,
-    /// Print the TypeScript types of what the code of such a tool is given
-    Types,
-    /// Look for faults in a tool in a YAML file, without running it
-    Check {
-        /// The file
-        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-        file: PathBuf,
-    },
-    /// Compile a plugin and put it into .mimir/tools
-    Build {
-        /// The plugin's folder
-        #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
-        dir: PathBuf,
-    },
-    /// Put a component into .mimir/tools
-    Add(gates::RawAdd),
-    /// Grant a plugin what it needs
-    Trust(gates::RawTrust),
-    /// Take back what a plugin was granted
-    Revoke {
-        /// Name or alias of one of its tools, or its file name
-        #[arg(value_name = "NAME")]
-        name: String,
-    },
-}
-
 /// What stands in for a person when the rules ask for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Approve {
@@ -299,7 +261,8 @@ pub enum Lang {
 }
 
 /// Whose format a definition is printed in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub enum Format {
     /// `tools` of the OpenAI API
     Openai,
@@ -307,4 +270,18 @@ pub enum Format {
     Anthropic,
     /// `tools/list` of the Model Context Protocol
     Mcp,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 3] = [Format::Openai, Format::Anthropic, Format::Mcp];
+
+    /// The spelling on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Format::Openai => "openai",
+            Format::Anthropic => "anthropic",
+            Format::Mcp => "mcp",
+        }
+    }
 }

@@ -20,11 +20,10 @@ mod policy_check;
 mod redact;
 mod secrets;
 mod serve;
+mod tools;
 mod tools_add;
 mod tools_build;
 mod tools_check;
-mod tools_info;
-mod tools_list;
 mod tools_new;
 mod tools_trust;
 mod undo;
@@ -55,8 +54,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
             )
             .await
         }
-        Command::ToolsList => tools_list::run(globals, printer).await,
-        Command::ToolsInfo { name } => tools_info::run(globals, printer, &name).await,
+        Command::Tools(wish) => tools::run(globals, printer, wish).await,
         Command::ToolsCheck { file } => tools_check::run(printer, &file),
         Command::ToolsNew { name, dir, lang } => {
             tools_new::run(globals, printer, &name, (lang, dir)).await

@@ -11,6 +11,7 @@ mod ledger;
 mod live;
 mod memory;
 mod output;
+mod picker;
 mod places;
 mod private;
 mod sdk;
@@ -20,6 +21,7 @@ mod servers;
 mod settings;
 mod setup;
 mod terminal;
+mod tools;
 mod undo;
 mod workspace;
 

@@ -91,3 +91,240 @@ fn every_fault_is_named_and_what_does_not_count() {
     run(home.path(), &["policy", "accept", "--yes"]);
     assert!(check().1["withheld"].as_array().unwrap().is_empty());
 }
+
+/// A workspace whose project says this.
+fn with(config: &[u8]) -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    fs::write(home.path().join(".mimir/config.yml"), config).unwrap();
+    home
+}
+
+#[test]
+fn broken_files_are_told_by_file_and_line_and_nothing_runs() {
+    let long = [b"# ".as_slice(), &vec![b'x'; 10 << 20]].concat();
+    for (config, wanted) in [
+        (
+            b"tools:\n\tgit: {enabled: true}\n".as_slice(),
+            "config.yml:2:",
+        ),
+        (b"profile: fine\nprofile: compact\n", "duplicate"),
+        (b"tools:\n  git: {}\n  git: {}\n", "duplicate"),
+        (b"polcy: {}\n", "Did you mean `policy`?"),
+        (
+            b"tools:\n  git:\n    enable: true\n",
+            "Did you mean `enabled`?",
+        ),
+        (b"\n\nlimits:\n  timeMs: soon\n", "config.yml:4:"),
+        (b"profile: [fine]\n", "config.yml:1:"),
+        (b"- a\n", "config.yml:1:"),
+        (b"just words\n", "config.yml:1:"),
+        (b"policy: [\n", "config.yml:"),
+        (b"x: \xff\n", "UTF-8"),
+        (b"tools: *missing\n", "config.yml:1:"),
+        (&long, "at most 1 MB"),
+    ] {
+        let home = with(config);
+        let shown = String::from_utf8_lossy(&config[..config.len().min(60)]).into_owned();
+        for args in [
+            &["config", "check"][..],
+            &["tools", "list"],
+            &["call", "git", "operation=status"],
+        ] {
+            let (code, out, err) = run(home.path(), args);
+            let said = out + &err;
+            assert!(
+                code == 2 && said.contains(wanted),
+                "{shown:?} {args:?} {code}: {said}"
+            );
+            assert!(said.len() < 2_000, "{said}");
+        }
+        let (code, out, err) = run(home.path(), &["tools", "disable", "git"]);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        let now = fs::read(home.path().join(".mimir/config.yml")).unwrap();
+        assert!(now == config, "nothing is written into it");
+    }
+}
+
+#[test]
+fn odd_files_are_read_and_changed_in_their_own_manner() {
+    for (config, after) in [
+        ("", "tools:\n  git:\n    enabled: false\n"),
+        (
+            "# only words\n",
+            "# only words\ntools:\n  git:\n    enabled: false\n",
+        ),
+        ("---\n...\n", ""),
+        (
+            "\u{feff}profile: compact\n",
+            "\u{feff}profile: compact\ntools:\n  git:\n    enabled: false\n",
+        ),
+        (
+            "profile: compact\r\n",
+            "profile: compact\r\ntools:\r\n  git:\r\n    enabled: false\r\n",
+        ),
+        ("x-unused: &off {enabled: true}\n", ""),
+        (
+            "tools:\n  exec: &one\n    enabled: true\n  run_code: *one\n  git: {enabled: true}\n",
+            "tools:\n  exec: &one\n    enabled: true\n  run_code: *one\n  git: {enabled: false}\n",
+        ),
+    ] {
+        let home = with(config.as_bytes());
+        let (code, _, err) = run(home.path(), &["tools", "disable", "git"]);
+        let now = fs::read_to_string(home.path().join(".mimir/config.yml")).unwrap();
+        match after {
+            "" if code == 0 => assert!(now.contains("enabled: false"), "{config:?} {now}"),
+            // Refused with the way to write it by hand, or because it is no config.
+            "" => assert_eq!((code, now.as_str()), (2, config), "{err}"),
+            after => assert_eq!((code, now.as_str()), (0, after), "{err}"),
+        }
+    }
+    let home = with(b"tools:\n  exec: &one\n    enabled: true\n    approval: ask\n  git: *one\n");
+    let (code, _, err) = run(home.path(), &["tools", "disable", "git"]);
+    assert!(code == 2 && err.contains("write this into it"), "{err}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_cannot_be_written_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = with(b"profile: fine # mine\n");
+    let dot = home.path().join(".mimir");
+    run(home.path(), &["tools", "list"]);
+    let mode = |mode| fs::set_permissions(&dot, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o555);
+    // Who may do everything may write there, too.
+    let root = fs::write(dot.join("probe"), "").is_ok();
+    let (code, _, err) = run(home.path(), &["config", "set", "profile", "compact"]);
+    mode(0o755);
+    match root {
+        true => assert_eq!(code, 0, "{err}"),
+        false => assert!(
+            code == 3 && err.contains("PERMISSION_DENIED"),
+            "{code} {err}"
+        ),
+    }
+}
+
+#[test]
+fn a_key_is_read_with_its_layer_and_set_in_its_place() {
+    let home = with(b"# mine\nlimits: {timeMs: 9000} # short\n");
+    let get = |key: &str| {
+        let (code, out, err) = run(home.path(), &["config", "get", key, "--json"]);
+        assert_eq!(code, 0, "{err}");
+        json(&out)
+    };
+    let said = get("limits.timeMs");
+    assert_eq!(
+        (&said["value"], &said["from"]),
+        (&9000.into(), &"project".into())
+    );
+    assert_eq!(said["layers"][0]["place"], ".mimir/config.yml:2");
+    assert_eq!(get("limits.fuel")["value"], Value::Null);
+    let (_, out, _) = run(home.path(), &["config", "get", "limits"]);
+    assert_eq!(out, "timeMs: 9000\nproject: .mimir/config.yml:2\n");
+    let (_, out, _) = run(home.path(), &["config", "get", "profile"]);
+    assert_eq!(out, "profile is not set: the default counts\n");
+    let set = |args: &[&str], code: i32| {
+        let args = [&["config"], args].concat();
+        let (now, out, err) = run(home.path(), &args);
+        assert_eq!(now, code, "{out}{err}");
+        out + &err
+    };
+    set(&["set", "limits.timeMs", "8000"], 0);
+    set(&["set", "policy.deny", "[git, 'mcp_*']"], 0);
+    set(&["set", "--user", "limits.timeMs", "7000"], 0);
+    let own = || fs::read_to_string(home.path().join(".mimir/config.yml")).unwrap();
+    let expected = "# mine\nlimits: {timeMs: 8000} # short\npolicy:\n  deny:\n";
+    assert!(own().starts_with(expected), "{}", own());
+    let said = get("limits.timeMs");
+    assert_eq!(said["layers"].as_array().unwrap().len(), 2);
+    assert_eq!(get("policy.deny")["value"][1], "mcp_*");
+    assert!(set(&["set", "--user", "limits.timeMs", "6000"], 0).contains("goes before it"));
+    set(&["unset", "policy.deny"], 0);
+    assert_eq!(get("policy.deny")["value"], Value::Null);
+    for (args, wanted) in [
+        (&["set", "limits.timeMs", "soon"][..], "config.yml:2:"),
+        (&["set", "limits.timems", "1"], "Did you mean `timeMs`"),
+        (&["set", "limits.fuel", "0"], "limits.fuel"),
+        (&["set", "profile", "[: x"], "no YAML"),
+        (&["unset", "policy.deny"], "not set there"),
+        (&["get", "polcy"], "Did you mean `policy`?"),
+    ] {
+        let before = own();
+        let said = set(args, 2);
+        assert!(said.contains(wanted), "{args:?}: {said}");
+        assert_eq!(own(), before);
+    }
+}
+
+#[test]
+fn variables_go_before_files_and_not_before_a_team() {
+    let home = with(b"limits: {timeMs: 9000}\npolicy: {deny: [exec]}\n");
+    let team = tempfile::tempdir().unwrap();
+    let team = team.path().join("team.yml");
+    fs::write(&team, "profile: fine\n").unwrap();
+    let run = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = mimir(home.path(), args);
+        command
+            .env("MIMIR_TEAM_POLICY", &team)
+            .envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let variables = [
+        ("MIMIR_LIMITS__TIME_MS", "5000"),
+        ("MIMIR_PROFILE", "compact"),
+        ("MIMIR_TOOLS__GIT__ENABLED", "false"),
+        ("MIMIR_POLICY__DENY", "[]"),
+    ];
+    let (_, out, _) = run(&["config", "get", "limits.timeMs", "--json"], &variables);
+    let said = json(&out);
+    assert_eq!(
+        (&said["value"], &said["from"]),
+        (&5000.into(), &"environment".into())
+    );
+    let (_, out, _) = run(&["tools", "info", "read_file", "--json"], &variables);
+    let info = json(&out);
+    assert_eq!(info["limits"]["timeMs"], 5000);
+    assert_eq!(info["listed"], true, "a team has said which profile");
+    let (code, _, err) = run(&["call", "git", "operation=status"], &variables);
+    assert!(
+        code == 3 && err.contains("MIMIR_TOOLS__GIT__ENABLED"),
+        "{err}"
+    );
+    let (code, _, _) = run(&["call", "exec", "command=true"], &variables);
+    assert_eq!(code, 3, "what a file forbids stays so");
+    let (code, _, err) = run(&["tools", "enable", "git"], &variables);
+    assert!(code == 3 && err.contains("for this run by"), "{err}");
+    // It is the person's: what it allows, nobody has to accept.
+    let decided = |variables: &[_]| {
+        let args = [
+            "policy",
+            "explain",
+            "--json",
+            "edit_file",
+            "path=a",
+            "pattern=x",
+            "replacement=y",
+        ];
+        json(&run(&args, variables).1)["decision"].clone()
+    };
+    assert_eq!(decided(&[]), "ask");
+    assert_eq!(
+        decided(&[("MIMIR_TOOLS__EDIT_FILE__APPROVAL", "allow")]),
+        "allow"
+    );
+    let (code, _, err) = run(&["tools"], &[("MIMIR_TOOLS__GIT__ENABLE", "true")]);
+    assert!(
+        code == 2 && err.contains("Did you mean `ENABLED`?"),
+        "{err}"
+    );
+    let (code, _, err) = run(&["tools"], &[("MIMIR_ANYTHING", "x")]);
+    assert_eq!(code, 0, "{err}");
+}

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use kit::{mimir, run};
 
 /// Every file below `.mimir` that some command reads or writes.
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "config.yml",
     ".gitignore",
     "tools.lock",

@@ -127,6 +127,12 @@ pub struct Tools {
     /// Whether `.mimir/tools` is read at all.
     #[schemars(rename = "autoLoadCustomTools")]
     pub auto_load_custom_tools: bool,
+    /// Whether lists of tools say what each costs in a prompt.
+    #[schemars(rename = "showTokenCosts")]
+    pub show_token_costs: bool,
+    /// What a million tokens of prompt cost, in dollars: for what is printed, nothing is paid by it.
+    #[schemars(rename = "tokenPrice", range(min = 0, max = 1_000_000))]
+    pub token_price: f64,
     /// Longest wall clock of a call in milliseconds.
     #[schemars(rename = "maxExecutionTime")]
     pub max_execution_time: Option<u64>,
@@ -135,10 +141,35 @@ pub struct Tools {
     pub each: BTreeMap<String, ToolSettings>,
 }
 
+/// The keys of the block that are no tools: no tool has capitals in its name.
+const TOOLS_KEYS: [&str; 4] = [
+    "autoLoadCustomTools",
+    "maxExecutionTime",
+    "showTokenCosts",
+    "tokenPrice",
+];
+
+/// Dollars for a million tokens. More is a slip, and what is no number would be printed as one.
+const PRICES: std::ops::RangeInclusive<f64> = 0.0..=1_000_000.0;
+
+fn price<E: de::Error>(dollars: f64) -> Result<f64, E> {
+    match PRICES.contains(&dollars) {
+        true => Ok(dollars),
+        false => Err(E::custom(format!(
+            "tools.tokenPrice is between {} and {} dollars for a million tokens, not {dollars}",
+            PRICES.start(),
+            PRICES.end()
+        ))),
+    }
+}
+
 impl Default for Tools {
     fn default() -> Self {
         Self {
             auto_load_custom_tools: true,
+            show_token_costs: true,
+            // The seeds' estimate; models differ by a hundred times.
+            token_price: 1.0,
             max_execution_time: None,
             each: BTreeMap::new(),
         }
@@ -161,10 +192,11 @@ impl<'de> Deserialize<'de> for Tools {
                 while let Some(key) = map.next_key::<String>()? {
                     match key.as_str() {
                         "autoLoadCustomTools" => tools.auto_load_custom_tools = map.next_value()?,
+                        "showTokenCosts" => tools.show_token_costs = map.next_value()?,
+                        "tokenPrice" => tools.token_price = price(map.next_value()?)?,
                         "maxExecutionTime" => tools.max_execution_time = Some(map.next_value()?),
                         name if crate::tool::ToolName::new(name).is_err() => {
-                            let known = ["autoLoadCustomTools", "maxExecutionTime"];
-                            let near = crate::names::did_you_mean(name, known);
+                            let near = crate::names::did_you_mean(name, TOOLS_KEYS);
                             return Err(de::Error::custom(format!(
                                 "unknown key `{name}`: neither a setting nor a tool name.{near}"
                             )));
@@ -404,6 +436,9 @@ mod tests {
             serde_json::json!({"policy": {"alow": []}}),
             serde_json::json!({"tools": {"maxExecutiontime": 1}}),
             serde_json::json!({"tools": {"git": {"enable": true}}}),
+            serde_json::json!({"tools": {"tokenPrice": -1}}),
+            serde_json::json!({"tools": {"tokenPrice": "free"}}),
+            serde_json::json!({"tools": {"showTokenCosts": "yes"}}),
             serde_json::json!({"limits": {"memory": 1}}),
             serde_json::json!({"audit": {"durability": "maybe"}}),
             serde_json::json!({"audit": {"onFailure": "ignore"}}),

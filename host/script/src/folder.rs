@@ -112,6 +112,7 @@ impl Scripts {
 
     fn of(&self, place: &str, checked: Checked, digest: Hash) -> Tool {
         let definition = checked.definition.clone();
+        let token_cost = checked.token_cost;
         let imports = imports(&definition.needs);
         let trust = match definition.needs.is_empty() {
             true => Trust::Harmless,
@@ -142,6 +143,7 @@ impl Scripts {
             flags: Vec::new(),
             changes: None,
             assessed: false,
+            token_cost,
             backend: Arc::new(backend) as Arc<dyn Backend>,
         }
     }

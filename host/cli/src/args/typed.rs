@@ -13,7 +13,7 @@ use crate::exit::Failure;
 
 use super::{
     AddWish, ApprovalsWish, Approve, AuditWish, ConfigWish, Format, Lang, McpWish, PolicyWish, Raw,
-    RawCommand, RawServe, RawTools, SecretsWish, TrustWish,
+    RawCommand, RawServe, SecretsWish, ToolsWish, TrustWish,
 };
 
 /// What holds for every command.
@@ -52,13 +52,8 @@ pub enum Command {
         /// The call's wall clock.
         timeout: Option<Duration>,
     },
-    /// List the tools.
-    ToolsList,
-    /// Show one tool.
-    ToolsInfo {
-        /// Name, alias or file name.
-        name: String,
-    },
+    /// Look at tools, or switch them.
+    Tools(ToolsWish),
     /// Look for faults in a script.
     ToolsCheck {
         /// The file.
@@ -256,16 +251,8 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
             timeout: call.timeout,
         },
         Some(RawCommand::Tools { command }) => match command {
-            None | Some(RawTools::List) => Command::ToolsList,
-            Some(RawTools::Info { name }) => Command::ToolsInfo { name },
-            Some(RawTools::Check { file }) => Command::ToolsCheck { file },
-            Some(RawTools::New { name, dir, lang }) => Command::ToolsNew { name, dir, lang },
-            Some(RawTools::Schema) => Command::ToolsSchema,
-            Some(RawTools::Types) => Command::ToolsTypes,
-            Some(RawTools::Build { dir }) => Command::ToolsBuild { dir },
-            Some(RawTools::Add(add)) => Command::ToolsAdd(add.typed()),
-            Some(RawTools::Trust(trust)) => Command::ToolsTrust(trust.typed()),
-            Some(RawTools::Revoke { name }) => Command::ToolsRevoke { name },
+            None => Command::Tools(ToolsWish::Pick),
+            Some(tools) => tools.typed(),
         },
         Some(RawCommand::Schema { format, tools }) => Command::Schema { format, tools },
         Some(RawCommand::Serve(serve)) => Command::Serve(served(serve)),
@@ -396,9 +383,12 @@ mod tests {
     }
 
     #[test]
-    fn no_command_is_help_and_tools_alone_lists() {
+    fn no_command_is_help_and_tools_alone_is_a_screen() {
         assert_eq!(read(&[]).unwrap().command, Command::Help);
-        assert_eq!(read(&["tools"]).unwrap().command, Command::ToolsList);
+        assert_eq!(
+            read(&["tools"]).unwrap().command,
+            Command::Tools(ToolsWish::Pick)
+        );
         assert_eq!(
             read(&["undo"]).unwrap().command,
             Command::Undo(UndoWish::Restore {

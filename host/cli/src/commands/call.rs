@@ -16,7 +16,7 @@ use crate::setup::Setup;
 use crate::terminal::{Watcher, approver, left_open};
 use crate::workspace::Workspace;
 
-use super::tools_info::is_named;
+use crate::tools::is_named;
 
 /// What is to be called, and how.
 pub struct Wish {

@@ -17,7 +17,7 @@ use crate::output::{Printer, note};
 use crate::private::{self, Readers};
 use crate::setup::Setup;
 
-use super::tools_info::is_file;
+use crate::tools::is_file;
 
 mod fetch;
 

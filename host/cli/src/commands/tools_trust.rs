@@ -17,7 +17,7 @@ use crate::output::{Printer, grant, note};
 use crate::setup::Setup;
 use crate::terminal;
 
-use super::tools_info::is_file;
+use crate::tools::is_file;
 
 /// Grants a plugin what it needs, after a person has seen it.
 pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Result<Exit, Failure> {

@@ -2,8 +2,8 @@
 //! it. So a server hands its lines to a thread, and what that cannot get rid of is dropped.
 
 use std::io::{self, Write};
-use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The way to the thread, once there is one.
@@ -51,12 +51,48 @@ pub fn flush() {
     }
 }
 
+/// What is kept back while the screen is somebody's.
+static HELD: Mutex<Option<Vec<u8>>> = Mutex::new(None);
+
+/// As much of it is kept.
+const HELD_MOST: usize = 64 << 10;
+
+/// Keeps back what is for stderr, until this is dropped.
+pub struct Held(());
+
+/// From now on nothing is written across the screen.
+pub fn hold() -> Held {
+    held().get_or_insert_default();
+    Held(())
+}
+
+/// Whether the screen is somebody's.
+pub fn is_held() -> bool {
+    held().is_some()
+}
+
+fn held() -> MutexGuard<'static, Option<Vec<u8>>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let words = held().take();
+        let _ = Aside.write_all(&words.unwrap_or_default());
+    }
+}
+
 /// A writer to stderr.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Aside;
 
 impl Write for Aside {
     fn write(&mut self, words: &[u8]) -> io::Result<usize> {
+        if let Some(kept) = &mut *held() {
+            let room = HELD_MOST.saturating_sub(kept.len());
+            kept.extend_from_slice(&words[..words.len().min(room)]);
+            return Ok(words.len());
+        }
         match WAY.get() {
             Some(way) => {
                 let _ = way.try_send(Piece::Words(words.to_vec()));

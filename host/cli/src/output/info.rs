@@ -1,5 +1,6 @@
 //! Everything about one tool.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -10,7 +11,9 @@ use mimir_wasm::family::{Proof, proofs};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::args::Format;
 use crate::exit::Failure;
+use crate::tools::{Cost, PastCall};
 
 use super::{BAD, FAINT, GOOD, Printer, STRONG, columns, styled};
 
@@ -48,6 +51,10 @@ struct Info<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     flags: &'a [String],
     limits: Bounds,
+    #[serde(flatten)]
+    cost: Option<Cost>,
+    token_costs: BTreeMap<&'static str, u32>,
+    last_calls: &'a [PastCall],
 }
 
 #[derive(Serialize)]
@@ -59,7 +66,12 @@ struct Bounds {
 }
 
 impl<'a> Info<'a> {
-    fn new(tool: &'a Tool, policy: &Policy) -> Self {
+    fn new(
+        tool: &'a Tool,
+        policy: &Policy,
+        costs: &[(Format, Cost)],
+        calls: &'a [PastCall],
+    ) -> Self {
         let definition = &tool.definition;
         let origin = &tool.origin;
         let Limits {
@@ -103,6 +115,15 @@ impl<'a> Info<'a> {
                 fuel,
                 memory_bytes: memory,
             },
+            cost: costs
+                .iter()
+                .find(|(format, _)| *format == Format::Openai)
+                .map(|(_, cost)| *cost),
+            token_costs: costs
+                .iter()
+                .map(|(format, cost)| (format.as_str(), cost.tokens))
+                .collect(),
+            last_calls: calls,
         }
     }
 }
@@ -115,10 +136,29 @@ fn grants(tool: &Tool) -> Vec<String> {
     }
 }
 
-/// Prints everything about a tool.
-pub fn print(printer: Printer, tool: &Tool, policy: &Policy) -> Result<(), Failure> {
-    let info = Info::new(tool, policy);
+/// Prints everything about a tool: with what it costs, and its last calls.
+pub fn print(
+    printer: Printer,
+    tool: &Tool,
+    policy: &Policy,
+    costs: &[(Format, Cost)],
+    calls: &[PastCall],
+) -> Result<(), Failure> {
+    let info = Info::new(tool, policy, costs, calls);
     printer.result(&info, |out| text(out, tool, &info))
+}
+
+/// The same in lines, without colours.
+pub fn lines(
+    tool: &Tool,
+    policy: &Policy,
+    costs: &[(Format, Cost)],
+    calls: &[PastCall],
+) -> io::Result<Vec<String>> {
+    let mut out = anstream::StripStream::new(Vec::new());
+    text(&mut out, tool, &Info::new(tool, policy, costs, calls))?;
+    let all = String::from_utf8_lossy(&out.into_inner()).into_owned();
+    Ok(all.lines().map(str::to_owned).collect())
 }
 
 fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
@@ -126,30 +166,33 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
     if let Some(words) = info.title {
         title.push_str(&format!(" — {}", visible(words)));
     }
-    writeln!(out, "{title}")?;
-    for line in info.description.trim().lines() {
+    writeln!(out, "Tool: {title}")?;
+    let mut words = info.description.trim().lines();
+    let first = visible(words.next().unwrap_or_default());
+    writeln!(out, "Description: {first}")?;
+    for line in words {
         writeln!(out, "  {}", visible(line))?;
     }
-    writeln!(out)?;
-    let mut fact = |name: &str, value: &str| writeln!(out, "{name:<12} {value}");
+    let mut fact = |name: &str, value: &str| writeln!(out, "{name} {value}");
     if !info.aliases.is_empty() {
         let names: Vec<&str> = info.aliases.iter().map(ToolName::as_str).collect();
         fact("Aliases:", &names.join(", "))?;
     }
     let enabled = match &info.refusal {
-        None => styled(GOOD, "yes"),
+        None => styled(GOOD, "Yes"),
         Some(reason) => format!(
             "{} — {} ({})",
-            styled(BAD, "no"),
+            styled(BAD, "No"),
             visible(&reason.text),
             visible(&reason.source)
         ),
     };
-    fact("Enabled:", &enabled)?;
     fact(
         "Source:",
         &format!("{} {}", tool.source.badge(), visible(info.location)),
     )?;
+    fact("Enabled:", &enabled)?;
+    fact("Token Cost:", &cost(info))?;
     fact(
         "Plugin:",
         &format!("{} {}", visible(info.plugin), visible(info.version)),
@@ -173,7 +216,7 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
     if !info.flags.is_empty() {
         list(out, "Beware", info.flags, "")?;
     }
-    writeln!(out, "\n{}", styled(STRONG, "Parameters"))?;
+    writeln!(out, "\n{}", styled(STRONG, "Parameters:"))?;
     parameters(out, &info.input_schema)?;
     if info.output_schema.is_some() {
         writeln!(out, "\n{}", styled(STRONG, "Structured result"))?;
@@ -183,15 +226,50 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
     list(out, "Grants", &info.grants, without_grants(tool))?;
     if tool.source == Source::Mcp {
         let title = "Its server, which reaches what it reaches, is";
-        return list(out, title, info.imports, "nothing that is known");
+        list(out, title, info.imports, "nothing that is known")?;
+    } else {
+        let proofs: Vec<String> = info.proofs.iter().map(ToString::to_string).collect();
+        list(
+            out,
+            "Its imports prove that it",
+            &proofs,
+            "nothing: it imports something of every kind",
+        )?;
     }
-    let proofs: Vec<String> = info.proofs.iter().map(ToString::to_string).collect();
-    list(
-        out,
-        "Its imports prove that it",
-        &proofs,
-        "nothing: it imports something of every kind",
-    )
+    let calls: Vec<String> = info.last_calls.iter().map(call).collect();
+    list(out, "Last calls", &calls, "none is on record")
+}
+
+/// What it costs, in the format that costs are commonly compared in, and beside it in the others.
+fn cost(info: &Info<'_>) -> String {
+    let Some(cost) = info.cost else {
+        return "not known".to_owned();
+    };
+    if cost.stated {
+        return format!("~{} tokens, as its author says", cost.tokens);
+    }
+    let others = [Format::Anthropic, Format::Mcp].map(Format::as_str);
+    let others = others.into_iter().filter_map(|format| {
+        let tokens = info.token_costs.get(format)?;
+        Some(format!("{format} ~{tokens}"))
+    });
+    let others: Vec<String> = others.collect();
+    format!("~{} tokens ({})", cost.tokens, others.join(", "))
+}
+
+/// A call and its receipt on one line.
+fn call(call: &PastCall) -> String {
+    let mut line = call.time.clone();
+    line.push_str(match (&call.code, call.ok) {
+        (_, true) => " ok",
+        (Some(_), false) => " ",
+        (None, false) => " failed",
+    });
+    line.push_str(call.code.as_deref().unwrap_or_default());
+    for (key, value) in &call.receipt {
+        line.push_str(&format!(", {key} {value}"));
+    }
+    line
 }
 
 fn without_grants(tool: &Tool) -> &'static str {

@@ -1,104 +1,70 @@
-//! The list of tools.
+//! What `mimir tools` and `/tools` print, in the seeds' format.
 
 use std::io::{self, Write};
 
-use mimir_core::{Policy, Quarantined, Registry, Tool, ToolName};
-use serde::Serialize;
+use mimir_core::Quarantined;
 
 use crate::exit::Failure;
+use crate::tools::{Found, List, Row, Switched};
 
 use super::{BAD, FAINT, GOOD, Printer, STRONG, WARN, columns, first_line, note, styled};
 
-/// Widths of the columns, as the listing has always had them.
-const NAME: usize = 25;
+mod tokens;
+
+pub use tokens::{advice, spending};
+
+/// Who reads it, and so how commands are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Face {
+    /// A shell.
+    Shell,
+}
+
+impl Face {
+    /// What stands before a subcommand.
+    pub const fn command(self) -> &'static str {
+        match self {
+            Face::Shell => "mimir tools",
+        }
+    }
+}
+
+/// Widths of the columns, as the seeds' screens have them.
+const NAME: usize = 24;
 const SOURCE: usize = 12;
 
 /// A description needs at least this many columns to say anything.
 const NARROWEST: usize = 30;
 
-#[derive(Serialize)]
-struct List<'a> {
-    tools: Vec<Row<'a>>,
-    quarantined: &'a [Quarantined],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Row<'a> {
-    name: &'a ToolName,
-    aliases: &'a [ToolName],
-    source: &'static str,
-    /// Whether it can be called.
-    enabled: bool,
-    /// Whether models see it: enabled, and among the forms of the profile.
-    listed: bool,
-    group: &'static str,
-    risk: &'static str,
-    description: &'a str,
-    location: &'a str,
-    digest: &'a str,
-}
-
-impl<'a> Row<'a> {
-    fn new(tool: &'a Tool, policy: &Policy) -> Self {
-        let definition = &tool.definition;
-        let enabled = policy.refusal(tool).is_none();
-        Self {
-            name: tool.name(),
-            aliases: &tool.aliases,
-            source: tool.source.as_str(),
-            enabled,
-            listed: enabled && policy.is_shown(tool),
-            group: definition.group.as_str(),
-            risk: definition.risk.as_str(),
-            description: &definition.description,
-            location: &tool.origin.location,
-            digest: &tool.origin.digest,
-        }
-    }
-}
-
 /// Prints the list; the files that are left out go to stderr.
-pub fn print(printer: Printer, registry: &Registry, policy: &Policy) -> Result<(), Failure> {
-    let list = List {
-        tools: registry
-            .tools()
-            .iter()
-            .map(|tool| Row::new(tool, policy))
-            .collect(),
-        quarantined: registry.quarantined(),
-    };
-    printer.result(&list, |out| text(out, &list.tools, registry))?;
+pub fn list(printer: Printer, face: Face, list: &List<'_>) -> Result<(), Failure> {
+    printer.result(list, |out| text(out, face, list))?;
     if !printer.is_json() {
-        for left_out in registry.quarantined() {
+        for left_out in list.quarantined {
             quarantined(left_out);
         }
     }
     Ok(())
 }
 
-fn text(out: &mut dyn Write, tools: &[Row<'_>], registry: &Registry) -> io::Result<()> {
+fn text(out: &mut dyn Write, face: Face, list: &List<'_>) -> io::Result<()> {
     writeln!(out, "Available Tools:\n")?;
-    let room = columns().map(|all| all.saturating_sub(NAME + SOURCE + 4).max(NARROWEST));
     let mut unlisted = Vec::new();
-    let (on, off) = (styled(GOOD, "✓"), styled(BAD, "✗"));
-    for (row, tool) in tools.iter().zip(registry.tools()) {
+    let marks = Marks::new();
+    let room = room();
+    for row in &list.tools {
         if row.enabled && !row.listed {
             unlisted.push(row.name.as_str());
             continue;
         }
         // In one piece: each piece is looked through for colours.
-        let line = format!(
-            "{} {:<NAME$} {:<SOURCE$} {}\n",
-            if row.enabled { &on } else { &off },
-            row.name.as_str(),
-            tool.source.badge(),
-            first_line(row.description, room),
-        );
-        out.write_all(line.as_bytes())?;
+        out.write_all(line(row, &marks, room).as_bytes())?;
     }
-    if tools.is_empty() {
+    if list.tools.is_empty() {
         writeln!(out, "  (none)")?;
+    }
+    if let Some(total) = list.total_tokens {
+        writeln!(out, "\nTotal system prompt cost: ~{total} tokens")?;
     }
     if !unlisted.is_empty() {
         let line = format!(
@@ -107,9 +73,90 @@ fn text(out: &mut dyn Write, tools: &[Row<'_>], registry: &Registry) -> io::Resu
         );
         writeln!(out, "\n{}", styled(FAINT, line))?;
     }
+    usage(out, face)
+}
+
+fn line(row: &Row<'_>, marks: &Marks, room: Option<usize>) -> String {
+    let mark = marks.of(row.enabled);
+    let (name, badge) = (row.name.as_str(), row.source.badge());
+    let tail = match row.cost {
+        Some(cost) => format!("~{} tokens", cost.tokens),
+        None => first_line(row.description, room),
+    };
+    format!("{mark} {name:<NAME$} {badge:<SOURCE$} {tail}\n")
+}
+
+fn usage(out: &mut dyn Write, face: Face) -> io::Result<()> {
+    let command = face.command();
     writeln!(out, "\nUsage:")?;
-    writeln!(out, "  mimir tools info <name>   - Show tool details")?;
-    writeln!(out, "  mimir call <name> ...     - Call a tool")
+    for (rest, about) in [
+        ("enable <name> ", "Enable a tool"),
+        ("disable <name>", "Disable a tool"),
+        ("info <name>   ", "Show tool details"),
+        ("tokens        ", "Show token breakdown"),
+    ] {
+        writeln!(out, "  {command} {rest}  - {about}")?;
+    }
+    Ok(())
+}
+
+/// The marks of what is on and off, coloured once.
+struct Marks {
+    on: String,
+    off: String,
+}
+
+impl Marks {
+    fn new() -> Self {
+        Self {
+            on: styled(GOOD, "✓"),
+            off: styled(BAD, "✗"),
+        }
+    }
+
+    fn of(&self, on: bool) -> &str {
+        if on { &self.on } else { &self.off }
+    }
+}
+
+fn room() -> Option<usize> {
+    columns().map(|all| all.saturating_sub(NAME + SOURCE + 4).max(NARROWEST))
+}
+
+/// Says that a tool was switched, or was that way already.
+pub fn switched(printer: Printer, switched: &Switched) -> Result<(), Failure> {
+    let marks = Marks::new();
+    let name = &switched.name;
+    let (mark, word) = match switched.enabled {
+        true => (marks.of(true), "enabled"),
+        false => (marks.of(false), "disabled"),
+    };
+    let sign = if switched.enabled { "+" } else { "-" };
+    let tokens = switched.tokens.unsigned_abs();
+    printer.result(switched, |out| match (switched.changed, switched.enabled) {
+        (false, _) => writeln!(out, "Tool already {word}: {name}"),
+        (true, true) => writeln!(out, "{mark} Enabled tool: {name} ({sign}{tokens} tokens)"),
+        (true, false) => writeln!(out, "{mark} Disabled tool: {name} ({sign}{tokens} tokens)"),
+    })
+}
+
+/// Prints tools that were found.
+pub fn found(printer: Printer, words: &str, found: &[Found<'_>]) -> Result<(), Failure> {
+    let result = serde_json::json!({ "tools": found });
+    printer.result(&result, |out| {
+        if found.is_empty() {
+            let words = mimir_core::text::visible(words);
+            return writeln!(out, "No tool is about: {words}");
+        }
+        let marks = Marks::new();
+        for tool in found {
+            let mark = marks.of(tool.enabled);
+            let (name, badge) = (tool.name.as_str(), tool.source.badge());
+            let about = first_line(tool.description, room());
+            writeln!(out, "{mark} {name:<NAME$} {badge:<SOURCE$} {about}")?;
+        }
+        Ok(())
+    })
 }
 
 /// A file that is left out, and why.

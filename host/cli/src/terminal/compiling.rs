@@ -8,6 +8,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use mimir_wasm::CompileEvent;
 
+use crate::output::aside::is_held;
+
 /// Shorter waits need no explanation.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -27,6 +29,9 @@ pub fn show_compiling() -> Option<Arc<dyn Fn(CompileEvent) + Send + Sync>> {
             // Without it there is no line, and nothing else is missing.
             let _ = std::thread::Builder::new().spawn(move || {
                 std::thread::sleep(PATIENCE);
+                if is_held() {
+                    return;
+                }
                 if let Some(slot) = lock(&bars).get_mut(&name) {
                     *slot = Some(bar(&name, bytes));
                 }

@@ -42,6 +42,12 @@ impl Config {
         if sets("tools.autoLoadCustomTools") {
             self.tools.auto_load_custom_tools = team.tools.auto_load_custom_tools;
         }
+        if sets("tools.showTokenCosts") {
+            self.tools.show_token_costs = team.tools.show_token_costs;
+        }
+        if sets("tools.tokenPrice") {
+            self.tools.token_price = team.tools.token_price;
+        }
         let (approvals, cap) = (&mut self.approvals, team.approvals);
         if sets("approvals.timeoutMs") {
             approvals.timeout_ms = approvals.timeout_ms.min(cap.timeout_ms);

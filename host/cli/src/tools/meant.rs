@@ -1,19 +1,24 @@
-//! `mimir tools info`
+//! The tool that a person means.
 
-use mimir_core::{Quarantined, ToolError};
+use mimir_core::pipeline::World;
+use mimir_core::{Quarantined, Tool, ToolError};
 
-use crate::args::Globals;
 use crate::exit::{Exit, Failure};
-use crate::output::{Printer, info};
-use crate::setup::Setup;
 
-/// Shows one tool, or says why a file is left out.
-pub async fn run(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, Failure> {
-    let world = Setup::find(globals)?.world().await?;
+/// The tool of this name or alias.
+pub fn tool<'a>(world: &'a World, name: &str) -> Result<&'a Tool, Failure> {
+    let found = world.registry.find(name);
+    match found {
+        Ok(tool) => Ok(tool),
+        Err(error) => Err(Failure::ending(error, Exit::Usage)),
+    }
+}
+
+/// The same, also by the name of its file; of a file that is left out it is said why.
+pub fn named<'a>(world: &'a World, name: &str) -> Result<&'a Tool, Failure> {
     let registry = &world.registry;
     if let Some(tool) = registry.get(name) {
-        info::print(printer, tool, &world.policy)?;
-        return Ok(Exit::Done);
+        return Ok(tool);
     }
     // A file name means its tools.
     let of_file: Vec<_> = registry
@@ -22,8 +27,7 @@ pub async fn run(globals: &Globals, printer: Printer, name: &str) -> Result<Exit
         .filter(|tool| is_file(&tool.origin.location, name))
         .collect();
     if let [tool] = of_file.as_slice() {
-        info::print(printer, tool, &world.policy)?;
-        return Ok(Exit::Done);
+        return Ok(*tool);
     }
     if !of_file.is_empty() {
         let names: Vec<&str> = of_file.iter().map(|tool| tool.name().as_str()).collect();
@@ -44,14 +48,11 @@ pub async fn run(globals: &Globals, printer: Printer, name: &str) -> Result<Exit
         let error = ToolError::new(*code, format!("{location} is left out: {reason}"));
         return Err(Failure::ending(error, Exit::Failed));
     }
-    match registry.find(name) {
-        Ok(_) => Ok(Exit::Done),
-        Err(error) => Err(Failure::ending(error, Exit::Usage)),
-    }
+    tool(world, name)
 }
 
 /// Whether a location is the file that a person means.
-pub(super) fn is_file(location: &str, name: &str) -> bool {
+pub fn is_file(location: &str, name: &str) -> bool {
     let file = location.rsplit('/').next().unwrap_or(location);
     location == name || file == name || file.rsplit_once('.').is_some_and(|(stem, _)| stem == name)
 }

@@ -1,0 +1,127 @@
+//! What tools cost, as bars, and what could be saved.
+
+use std::io::{self, Write};
+
+use crate::exit::Failure;
+use crate::output::tools::Face;
+use crate::output::{FAINT, Printer, STRONG, columns, styled};
+use crate::tools::{Advice, Spending};
+
+/// The column of names, and the bars beside it: the seeds' screen.
+const NAME: usize = 25;
+const BAR: usize = 40;
+
+/// A full bar is so many tokens, or the costliest tool where that costs more.
+const FULL: u32 = 1000;
+
+/// Prints the tools that models see, the costliest first.
+pub fn spending(printer: Printer, spending: &Spending<'_>) -> Result<(), Failure> {
+    printer.result(spending, |out| {
+        writeln!(out, "Token Cost Breakdown:\n")?;
+        let most = spending.tools.iter().map(|spent| spent.cost.tokens).max();
+        let full = most.unwrap_or_default().max(FULL);
+        let width = bar_width();
+        for spent in &spending.tools {
+            let tokens = spent.cost.tokens;
+            let (name, bar) = (spent.name.as_str(), bar(tokens, full, width));
+            out.write_all(format!("{name:<NAME$} {bar} {tokens}\n").as_bytes())?;
+        }
+        if spending.tools.is_empty() {
+            writeln!(out, "  (none)")?;
+        }
+        let total = spending.total_tokens;
+        writeln!(out, "\nTotal: {total} tokens (~${:.4})", spending.dollars)?;
+        if spending.sources.len() > 1 {
+            let each = spending.sources.iter();
+            let each = each.map(|own| format!("{} {}", own.source.badge(), own.tokens));
+            let each: Vec<String> = each.collect();
+            writeln!(out, "{}", styled(FAINT, each.join(", ")))?;
+        }
+        Ok(())
+    })
+}
+
+/// As much as the terminal has room for beside the name and the number, and at least a little.
+fn bar_width() -> usize {
+    columns().map_or(BAR, |all| all.saturating_sub(NAME + 8).clamp(4, BAR))
+}
+
+fn bar(tokens: u32, full: u32, width: usize) -> String {
+    let share = f64::from(tokens) / f64::from(full);
+    let filled = ((share * width as f64).round() as usize).min(width);
+    let mut bar = "█".repeat(filled);
+    bar.push_str(&"░".repeat(width - filled));
+    bar
+}
+
+/// Prints what could be saved.
+pub fn advice(printer: Printer, face: Face, advice: &Advice<'_>) -> Result<(), Failure> {
+    printer.result(advice, |out| {
+        writeln!(out, "The tools cost ~{} tokens.", advice.total_tokens)?;
+        wordy(out, advice)?;
+        alike(out, advice)?;
+        unused(out, face, advice)
+    })
+}
+
+fn wordy(out: &mut dyn Write, advice: &Advice<'_>) -> io::Result<()> {
+    writeln!(out, "\n{}", styled(STRONG, "Costliest descriptions"))?;
+    for wordy in &advice.descriptions {
+        let name = wordy.name.as_str();
+        let (words, all) = (wordy.description_tokens, wordy.tokens);
+        writeln!(out, "  {name:<NAME$} {words} of its {all} tokens")?;
+    }
+    none(out, advice.descriptions.is_empty(), "none is long")
+}
+
+fn alike(out: &mut dyn Write, advice: &Advice<'_>) -> io::Result<()> {
+    writeln!(out, "\n{}", styled(STRONG, "Much the same"))?;
+    for pair in &advice.duplicates {
+        let (name, other, tokens) = (pair.name.as_str(), pair.other.as_str(), pair.tokens);
+        writeln!(
+            out,
+            "  {name:<NAME$} says what {other} says ({tokens} tokens)"
+        )?;
+    }
+    none(out, advice.duplicates.is_empty(), "no two tools")
+}
+
+fn unused(out: &mut dyn Write, face: Face, advice: &Advice<'_>) -> io::Result<()> {
+    writeln!(out, "\n{}", styled(STRONG, "Unused"))?;
+    if advice.calls == 0 {
+        return none(out, true, "nothing was called yet, so nobody knows");
+    }
+    for unused in &advice.unused {
+        let (name, tokens) = (unused.name.as_str(), unused.tokens);
+        writeln!(out, "  {name:<NAME$} {tokens} tokens")?;
+    }
+    if advice.unused.is_empty() {
+        return none(out, true, "every tool was called");
+    }
+    let saved: u64 = advice.unused.iter().map(|one| u64::from(one.tokens)).sum();
+    let (calls, since, command) = (advice.calls, &advice.since, face.command());
+    writeln!(
+        out,
+        "\nNone of these was among the {calls} calls since {since}. Without them it is ~{saved} tokens less:\n  {command} disable <name>"
+    )
+}
+
+fn none(out: &mut dyn Write, is_so: bool, words: &str) -> io::Result<()> {
+    match is_so {
+        true => writeln!(out, "  {}", styled(FAINT, words)),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_as_long_as_their_share() {
+        assert_eq!(bar(0, 1000, 4), "░░░░");
+        assert_eq!(bar(500, 1000, 4), "██░░");
+        assert_eq!(bar(1000, 1000, 4), "████");
+        assert_eq!(bar(1999, 2000, 4), "████");
+    }
+}

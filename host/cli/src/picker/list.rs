@@ -1,0 +1,251 @@
+//! What is on the screen: the tools, which of them are looked for, which is selected, and the page that is read.
+
+use mimir_core::pipeline::World;
+use mimir_core::text::visible;
+use mimir_core::{Source, Tool, ToolName};
+
+use crate::args::{Format, Globals};
+use crate::exit::Failure;
+use crate::setup::Setup;
+use crate::tools::{self, Costs};
+
+/// All that is shown.
+pub struct Shelf {
+    world: World,
+    pub costs: Costs,
+    /// All tools.
+    pub items: Vec<Item>,
+    /// Those that are looked for, by their numbers.
+    pub shown: Vec<usize>,
+    /// The selected one of those.
+    pub selected: usize,
+    /// The first one that there was room for.
+    pub top: usize,
+    /// How many there was room for.
+    pub height: usize,
+    /// What is looked for.
+    pub filter: String,
+    /// Whether that is being typed.
+    pub typing: bool,
+    /// What is read.
+    pub page: Option<Page>,
+    /// The last thing that the person should know.
+    pub said: String,
+}
+
+/// A tool in the list.
+pub struct Item {
+    pub name: ToolName,
+    pub source: Source,
+    pub enabled: bool,
+    /// Whether models see it.
+    pub listed: bool,
+    pub tokens: u32,
+    pub about: String,
+    /// What a filter is looked for in.
+    text: String,
+}
+
+/// What is said of a tool.
+pub struct Page {
+    pub name: ToolName,
+    pub lines: Vec<String>,
+    /// The first line that is shown.
+    pub top: usize,
+}
+
+impl Shelf {
+    /// The tools of this world.
+    pub fn new(world: World, costs: Costs) -> Self {
+        let mut shelf = Self {
+            world,
+            costs,
+            items: Vec::new(),
+            shown: Vec::new(),
+            selected: 0,
+            top: 0,
+            height: 1,
+            filter: String::new(),
+            typing: false,
+            page: None,
+            said: String::new(),
+        };
+        shelf.refresh();
+        shelf
+    }
+
+    /// Shows another world. What was selected stays so, if it is still there.
+    pub fn take(&mut self, world: World) {
+        let before = self.world.registry.tools().len();
+        let selected = self.current().map(|item| item.name.clone());
+        self.world = world;
+        self.refresh();
+        if let Some(name) = &selected {
+            match self
+                .shown
+                .iter()
+                .position(|at| self.items[*at].name == *name)
+            {
+                Some(at) => self.selected = at,
+                None => self.gone(name),
+            }
+        }
+        let read = self.page.as_ref().map(|page| page.name.clone());
+        if let Some(name) = read.filter(|name| self.world.registry.get(name.as_str()).is_none()) {
+            self.page = None;
+            self.gone(&name);
+        }
+        let now = self.world.registry.tools().len();
+        if now > before {
+            self.say(&format!("{} more", now - before));
+        }
+    }
+
+    fn gone(&mut self, name: &ToolName) {
+        self.say(&format!("{name} is gone"));
+    }
+
+    fn refresh(&mut self) {
+        let (world, costs) = (&self.world, &mut self.costs);
+        let tools = world.registry.tools().iter();
+        self.items = tools.map(|tool| Item::of(tool, world, costs)).collect();
+        self.look();
+    }
+
+    /// Shows only what these words are in.
+    pub fn look_for(&mut self, filter: String) {
+        self.filter = filter;
+        self.selected = 0;
+        self.look();
+    }
+
+    fn look(&mut self) {
+        let words = self.filter.to_lowercase();
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let found = |item: &Item| words.iter().all(|word| item.text.contains(word));
+        let all = self.items.iter().enumerate();
+        let all = all.filter(|(_, item)| found(item));
+        // What has it in its name goes before what only mentions it.
+        let named = |item: &Item| words.iter().all(|word| item.name.as_str().contains(word));
+        let (named, others): (Vec<_>, Vec<_>) = all.partition(|(_, item)| named(item));
+        let both = named.into_iter().chain(others);
+        self.shown = both.map(|(at, _)| at).collect();
+        self.go(0);
+    }
+
+    /// Selects the tool that stands so much lower.
+    pub fn go(&mut self, by: isize) {
+        let last = self.shown.len().saturating_sub(1);
+        self.selected = self.selected.saturating_add_signed(by).min(last);
+    }
+
+    /// The selected tool.
+    pub fn current(&self) -> Option<&Item> {
+        self.shown
+            .get(self.selected)
+            .and_then(|at| self.items.get(*at))
+    }
+
+    fn tool(&self) -> Option<&Tool> {
+        let name = match &self.page {
+            Some(page) => &page.name,
+            None => &self.current()?.name,
+        };
+        self.world.registry.get(name.as_str()).map(|tool| &**tool)
+    }
+
+    /// Tells the person something on the last line.
+    pub fn say(&mut self, words: &str) {
+        self.said = visible(words);
+    }
+
+    /// What was told is old.
+    pub fn hush(&mut self) {
+        self.said.clear();
+    }
+
+    /// Switches the selected tool, and says what came of it.
+    pub fn switch(&mut self, globals: &Globals) {
+        let said = match self.switched(globals) {
+            Ok(said) => said,
+            Err(failure) => failure.to_string(),
+        };
+        self.say(&said);
+    }
+
+    fn switched(&mut self, globals: &Globals) -> Result<String, Failure> {
+        let Some(tool) = self.tool() else {
+            return Ok(String::new());
+        };
+        let (name, enabled) = (
+            tool.name().clone(),
+            self.world.policy.refusal(tool).is_none(),
+        );
+        let setup = Setup::find(globals)?;
+        if is_gone(&setup, tool) {
+            return Ok(format!("{name} is gone"));
+        }
+        // As the files are now, whatever has been seen of them.
+        self.world.policy = setup.settings.policy()?;
+        let tool = self.world.registry.find(name.as_str())?;
+        let (world, costs) = (&self.world, &mut self.costs);
+        let switched = match enabled {
+            true => tools::disable(&setup, world, tool, false, costs)?,
+            false => tools::enable(&setup, world, tool, costs)?,
+        };
+        self.world.policy = Setup::find(globals)?.settings.policy()?;
+        self.refresh();
+        let word = if switched.enabled { "on" } else { "off" };
+        Ok(format!("{name} is {word} ({:+} tokens)", switched.tokens))
+    }
+
+    /// Opens the page of the selected tool.
+    pub fn read(&mut self, globals: &Globals) {
+        match self.opened(globals) {
+            Ok(page) => self.page = page,
+            Err(failure) => self.say(&failure.to_string()),
+        }
+    }
+
+    fn opened(&mut self, globals: &Globals) -> Result<Option<Page>, Failure> {
+        let Some(name) = self.current().map(|item| item.name.clone()) else {
+            return Ok(None);
+        };
+        let setup = Setup::find(globals)?;
+        let tool = self.world.registry.find(name.as_str())?;
+        let lines = tools::page(&setup, &self.world, tool, &mut self.costs)?;
+        Ok(Some(Page {
+            name,
+            lines,
+            top: 0,
+        }))
+    }
+}
+
+/// Whether the file of a tool is not there any more, and nobody has noticed yet.
+fn is_gone(setup: &Setup, tool: &Tool) -> bool {
+    let place = setup.workspace.root().join(&tool.origin.location);
+    tool.source == Source::Custom && !place.exists()
+}
+
+impl Item {
+    fn of(tool: &Tool, world: &World, costs: &mut Costs) -> Self {
+        let enabled = world.policy.refusal(tool).is_none();
+        let about = tool.definition.description.trim().lines().next();
+        let about = visible(about.unwrap_or_default());
+        let name = tool.name().clone();
+        let aliases = tool.aliases.iter().map(ToolName::as_str);
+        let names: Vec<&str> = std::iter::once(name.as_str()).chain(aliases).collect();
+        let badge = tool.source.badge();
+        let text = format!("{} {badge} {about}", names.join(" ")).to_lowercase();
+        Self {
+            source: tool.source,
+            enabled,
+            listed: enabled && world.policy.is_shown(tool),
+            tokens: costs.of(tool, Format::Openai).tokens,
+            about,
+            text,
+            name,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The terminal while it is ours, and as it was before once it is not, however that comes about.
+
+use std::io::{self, Stdout, Write as _};
+use std::sync::Once;
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::draw;
+use super::list::Shelf;
+
+/// The terminal in our hands. Dropping it gives it back.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub fn open() -> io::Result<Self> {
+        restore_in_panics();
+        enable_raw_mode()?;
+        // From here on it is given back, also if the rest fails.
+        let mut screen = Self {
+            terminal: Terminal::new(CrosstermBackend::new(io::stdout()))
+                .inspect_err(|_| restore())?,
+        };
+        execute!(screen.terminal.backend_mut(), EnterAlternateScreen)?;
+        screen.terminal.clear()?;
+        Ok(screen)
+    }
+
+    /// Draws what there is.
+    pub fn draw(&mut self, shelf: &mut Shelf) -> io::Result<()> {
+        self.terminal
+            .draw(|frame| draw::all(frame, shelf))
+            .map(drop)
+    }
+
+    /// What is typed, and how the terminal changes. It ends with the terminal.
+    pub fn events() -> UnboundedReceiver<Event> {
+        let (send, events) = unbounded_channel();
+        // Reading waits, and nothing ends it but the program's end.
+        std::thread::spawn(move || {
+            while let Ok(event) = event::read() {
+                if send.send(event).is_err() {
+                    return;
+                }
+            }
+        });
+        events
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Gives the terminal back. If it is gone, nobody misses it.
+fn restore() {
+    let _ = disable_raw_mode();
+    let mut out = io::stdout();
+    let _ = execute!(out, LeaveAlternateScreen, Show);
+    let _ = out.flush();
+}
+
+/// Has a panic say what it says on the terminal as it was before.
+fn restore_in_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            restore();
+            before(info);
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    /// The child of the test below: what panics while the terminal is ours.
+    #[test]
+    #[ignore = "needs a terminal"]
+    fn panics_on_a_terminal() {
+        if std::env::var_os("MIMIR_TEST_PANIC").is_none() {
+            return;
+        }
+        let _screen = super::Screen::open().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        panic!("as it has to");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    #[ignore = "needs tmux"]
+    fn a_panic_gives_the_terminal_back() {
+        use std::process::Command;
+        let folder = tempfile::tempdir().unwrap();
+        let (out, socket) = (folder.path().join("out"), folder.path().join("socket"));
+        let own = std::env::current_exe().unwrap();
+        let test = "picker::screen::tests::panics_on_a_terminal";
+        let script = format!(
+            "stty -g > '{0}'; MIMIR_TEST_PANIC=1 '{1}' --ignored --exact --nocapture {test}; stty -g >> '{0}'; read wait",
+            out.display(),
+            own.display()
+        );
+        let tmux = |words: &[&str]| {
+            let output = Command::new("tmux")
+                .arg("-S")
+                .arg(&socket)
+                .args(words)
+                .output();
+            String::from_utf8(output.unwrap().stdout).unwrap()
+        };
+        tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "80",
+            "-y",
+            "24",
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ]);
+        let mut screen = String::new();
+        for _ in 0..200 {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            screen = tmux(&["capture-pane", "-p"]);
+            let modes = std::fs::read_to_string(&out).unwrap_or_default();
+            if modes.lines().count() == 2 {
+                break;
+            }
+        }
+        let modes = std::fs::read_to_string(&out).unwrap();
+        let seen = tmux(&["display-message", "-p", "#{alternate_on}"]);
+        tmux(&["kill-server"]);
+        let modes: Vec<&str> = modes.lines().collect();
+        assert!(modes.len() == 2 && modes[0] == modes[1], "{modes:?}");
+        assert_eq!(seen.trim(), "0");
+        assert!(screen.contains("as it has to"), "{screen}");
+    }
+}

@@ -1,0 +1,133 @@
+//! What `mimir tools` and `/tools` in a chat find out and do: one list, one switch, one count.
+//!
+//! Everything here gives data; `output::tools` prints it. Both faces come through [`run`].
+//!
+//! Never here: printing, and rules. Whether a tool may be called is for the policy to say.
+
+use std::sync::Arc;
+
+use mimir_core::pipeline::World;
+use mimir_core::{Code, Tool, ToolError};
+
+use crate::args::{Format, ToolsWish};
+use crate::exit::{Exit, Failure};
+use crate::output::tools::{self as printed, Face};
+use crate::output::{Printer, info, warn};
+use crate::setup::Setup;
+
+mod advice;
+mod costs;
+mod list;
+mod meant;
+mod search;
+mod spending;
+mod switch;
+mod usage;
+
+pub use advice::Advice;
+pub use costs::{Cost, Costs};
+pub use list::{List, Row};
+pub use meant::{is_file, is_named};
+pub use search::Found;
+pub use spending::Spending;
+pub use switch::{Switched, disable, enable};
+pub use usage::{PastCall, Usage};
+
+/// Does what is asked for and prints what came of it. `world` is what counts now; a tool that is switched counts the
+/// next time it is read.
+pub fn run(
+    setup: &Setup,
+    world: &World,
+    printer: Printer,
+    face: Face,
+    wish: ToolsWish,
+) -> Result<Exit, Failure> {
+    let mut costs = Costs::open(&setup.places);
+    match wish {
+        ToolsWish::Pick => list(setup, world, printer, face, &mut costs, Format::Openai)?,
+        ToolsWish::List(format) => list(setup, world, printer, face, &mut costs, format)?,
+        ToolsWish::Enable(name) => {
+            let tool = meant::tool(world, &name)?;
+            let switched = switch::enable(setup, world, tool, &mut costs)?;
+            printed::switched(printer, &switched)?;
+        }
+        ToolsWish::Disable { name, user } => {
+            let tool = meant::tool(world, &name)?;
+            let switched = switch::disable(setup, world, tool, user, &mut costs)?;
+            printed::switched(printer, &switched)?;
+        }
+        ToolsWish::Info(name) => {
+            let tool = meant::named(world, &name)?;
+            let cost = Format::ALL.map(|format| (format, costs.of(tool, format)));
+            let calls = last_calls(setup, tool);
+            info::print(printer, tool, &world.policy, &cost, &calls)?;
+        }
+        ToolsWish::Tokens(format) => {
+            let spending = Spending::of(world, &mut costs, format, price(setup));
+            printed::spending(printer, &spending)?;
+        }
+        ToolsWish::Advise(format) => {
+            let usage = Usage::read(&setup.workspace)?;
+            let advice = Advice::of(world, &mut costs, format, &usage);
+            printed::advice(printer, face, &advice)?;
+        }
+        ToolsWish::Search(words) => {
+            let found = search::search(world, &mut costs, &words);
+            printed::found(printer, &words, &found)?;
+        }
+    }
+    costs.keep();
+    Ok(Exit::Done)
+}
+
+/// Everything about a tool, in lines.
+pub fn page(
+    setup: &Setup,
+    world: &World,
+    tool: &Tool,
+    costs: &mut Costs,
+) -> Result<Vec<String>, Failure> {
+    let cost = Format::ALL.map(|format| (format, costs.of(tool, format)));
+    let calls = last_calls(setup, tool);
+    Ok(info::lines(tool, &world.policy, &cost, &calls)?)
+}
+
+fn list(
+    setup: &Setup,
+    world: &World,
+    printer: Printer,
+    face: Face,
+    costs: &mut Costs,
+    format: Format,
+) -> Result<(), Failure> {
+    let shown = setup.settings.config.tools.show_token_costs;
+    let costs = (shown || printer.is_json()).then_some(costs);
+    printed::list(printer, face, &List::of(world, costs, format))
+}
+
+/// The last calls of a tool. A record that cannot be read is told, and hides nothing else.
+fn last_calls(setup: &Setup, tool: &Tool) -> Vec<PastCall> {
+    let calls = usage::last_calls(&setup.workspace, tool);
+    calls.unwrap_or_else(|failure| {
+        warn(failure);
+        Vec::new()
+    })
+}
+
+fn price(setup: &Setup) -> f64 {
+    setup.settings.config.tools.token_price
+}
+
+/// The tools that models see.
+fn listed(world: &World) -> impl Iterator<Item = &Arc<Tool>> {
+    let tools = world.registry.tools().iter();
+    tools.filter(|tool| world.policy.is_listed(tool))
+}
+
+/// A rule of somebody's that stands in the way.
+fn refused(message: String) -> Failure {
+    ToolError::new(Code::PolicyDenied, message).into()
+}
+
+#[cfg(test)]
+pub mod tests;

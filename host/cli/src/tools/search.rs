@@ -1,0 +1,81 @@
+//! Tools found by words of what they do.
+
+use mimir_core::pipeline::World;
+use mimir_core::{Source, Tool, ToolName};
+use serde::Serialize;
+
+use crate::args::Format;
+
+use super::{Cost, Costs};
+
+/// A tool that was found.
+#[derive(Serialize)]
+pub struct Found<'a> {
+    /// Its name.
+    pub name: &'a ToolName,
+    /// Where it comes from.
+    pub source: Source,
+    /// Whether it can be called.
+    pub enabled: bool,
+    /// What it costs.
+    #[serde(flatten)]
+    pub cost: Cost,
+    /// What it says it does.
+    pub description: &'a str,
+}
+
+/// The tools that these words are about, the best first.
+pub fn search<'a>(world: &'a World, costs: &mut Costs, words: &str) -> Vec<Found<'a>> {
+    let words = words_of(words);
+    let mut scored: Vec<(usize, &Tool)> = world
+        .registry
+        .tools()
+        .iter()
+        .map(|tool| (score(tool, &words), &**tool))
+        .filter(|(score, _)| *score > 0)
+        .collect();
+    // Those that are as good stay in the order of their names.
+    scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    let found = scored.into_iter().map(|(_, tool)| Found {
+        name: tool.name(),
+        source: tool.source,
+        enabled: world.policy.refusal(tool).is_none(),
+        cost: costs.of(tool, Format::Openai),
+        description: &tool.definition.description,
+    });
+    found.collect()
+}
+
+/// The words of a text, in lower case.
+pub(super) fn words_of(text: &str) -> Vec<String> {
+    let lower = text.to_lowercase();
+    let words = lower.split(|c: char| !c.is_alphanumeric());
+    let words = words.filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
+}
+
+/// How well a tool fits. A word of its name is worth more than one of what it does, and all of the words more than
+/// one of them often.
+pub(super) fn score(tool: &Tool, words: &[String]) -> usize {
+    let definition = &tool.definition;
+    let aliases = tool.aliases.iter().map(ToolName::as_str);
+    let names: Vec<&str> = std::iter::once(tool.name().as_str())
+        .chain(aliases)
+        .collect();
+    let title = definition.title.as_deref().unwrap_or_default();
+    let about = definition.description.to_lowercase();
+    let title = title.to_lowercase();
+    let each = words.iter().map(|word| {
+        let part = names
+            .iter()
+            .any(|name| name.split('_').any(|part| part == word));
+        let inside = names.iter().any(|name| name.contains(word.as_str()));
+        8 * usize::from(part)
+            + 4 * usize::from(inside)
+            + 2 * usize::from(title.contains(word.as_str()))
+            + usize::from(about.contains(word.as_str()))
+    });
+    let each: Vec<usize> = each.collect();
+    let hits = each.iter().filter(|score| **score > 0).count();
+    each.iter().sum::<usize>() * hits
+}

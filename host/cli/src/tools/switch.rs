@@ -1,0 +1,162 @@
+//! Tools switched on and off, in the config file that says so.
+//!
+//! A tool is off where any file says `enabled: false`, so that is what switching on changes, in each file of the
+//! person's. What a team says is not changed here, and a tool that another rule refuses is not switched on by a word.
+
+use mimir_core::pipeline::World;
+use mimir_core::{Source, Tool, ToolName};
+use serde::Serialize;
+
+use crate::args::Format;
+use crate::exit::Failure;
+use crate::output::note;
+use crate::settings::{self, ConfigFile, Edit, Whose};
+use crate::setup::Setup;
+
+use super::{Costs, refused};
+
+/// What came of it.
+#[derive(Serialize)]
+pub struct Switched {
+    /// The tool.
+    pub name: ToolName,
+    /// Whether it is on now.
+    pub enabled: bool,
+    /// Whether it was not, before.
+    pub changed: bool,
+    /// What models read more, or less if it is negative.
+    pub tokens: i64,
+    /// The files that were changed.
+    pub files: Vec<String>,
+}
+
+/// Switches a tool on.
+pub fn enable(
+    setup: &Setup,
+    world: &World,
+    tool: &Tool,
+    costs: &mut Costs,
+) -> Result<Switched, Failure> {
+    let name = tool.name();
+    let refusal = world.policy.refusal(tool);
+    let files = setup.settings.files.iter();
+    let off: Vec<(&ConfigFile, String)> = files
+        .filter_map(|file| Some((file, said(file, tool, false)?)))
+        .collect();
+    if off.iter().any(|(file, _)| file.whose.is_team()) {
+        return Err(refused(format!(
+            "Cannot enable tool: {name} (enforced by enterprise policy)"
+        )));
+    }
+    if let Some((file, _)) = off
+        .iter()
+        .find(|(file, _)| file.whose == Whose::Environment)
+    {
+        return Err(refused(format!(
+            "Cannot enable tool: {name} (switched off for this run by {})",
+            file.shown
+        )));
+    }
+    let mut files = Vec::new();
+    for (file, key) in &off {
+        let edit = Edit::set(&["tools", key, "enabled"], true);
+        files.push(settings::change_again(setup, file.whose, |_| {
+            Ok(vec![edit.clone()])
+        })?);
+    }
+    match refusal {
+        None => {}
+        // What is off in a file and on in another was told apart above; this rule is of another kind.
+        Some(reason) if off.is_empty() => {
+            return Err(refused(format!(
+                "Cannot enable tool: {name} ({}: {}); `mimir policy check` reads the rules again once that is changed",
+                reason.source, reason.text
+            )));
+        }
+        Some(_) => still_refused(setup, tool)?,
+    }
+    Ok(Switched {
+        name: name.clone(),
+        enabled: true,
+        changed: !off.is_empty(),
+        tokens: cost(world, tool, costs),
+        files,
+    })
+}
+
+/// Says so if something else refuses the tool, too.
+fn still_refused(setup: &Setup, tool: &Tool) -> Result<(), Failure> {
+    let settings = settings::Settings::read(&setup.places, &setup.workspace)?;
+    if let Some(reason) = settings.policy()?.refusal(tool) {
+        note(format_args!(
+            "it is still refused: {} ({})",
+            mimir_core::text::visible(&reason.text),
+            mimir_core::text::visible(&reason.source)
+        ));
+    }
+    Ok(())
+}
+
+/// Switches a tool off, in the project's settings or in the user's own.
+pub fn disable(
+    setup: &Setup,
+    world: &World,
+    tool: &Tool,
+    user: bool,
+    costs: &mut Costs,
+) -> Result<Switched, Failure> {
+    let name = tool.name();
+    if tool.source == Source::Teams || setup.settings.team().any(|file| says(file, tool, true)) {
+        return Err(refused(format!(
+            "Cannot disable tool: {name} (enforced by enterprise policy)"
+        )));
+    }
+    let changed = world.policy.is_enabled(tool);
+    let mut files = Vec::new();
+    let tokens = -cost(world, tool, costs);
+    if changed {
+        let whose = if user { Whose::User } else { Whose::Project };
+        let mut known = setup.settings.files.iter();
+        let key = known
+            .find(|file| file.whose == whose)
+            .and_then(|file| key(file, tool));
+        let key = key.unwrap_or_else(|| name.to_string());
+        let edit = Edit::set(&["tools", &key, "enabled"], false);
+        files.push(settings::change_again(setup, whose, |_| {
+            Ok(vec![edit.clone()])
+        })?);
+    }
+    Ok(Switched {
+        name: name.clone(),
+        enabled: false,
+        changed,
+        tokens,
+        files,
+    })
+}
+
+/// What models read of it, where the profile shows it.
+fn cost(world: &World, tool: &Tool, costs: &mut Costs) -> i64 {
+    match world.policy.is_shown(tool) {
+        true => i64::from(costs.of(tool, Format::Openai).tokens),
+        false => 0,
+    }
+}
+
+fn says(file: &ConfigFile, tool: &Tool, enabled: bool) -> bool {
+    said(file, tool, enabled).is_some()
+}
+
+/// The name under which this file says so of the tool.
+fn said(file: &ConfigFile, tool: &Tool, enabled: bool) -> Option<String> {
+    let each = file.config.tools.each.iter();
+    let mut own = each.filter(|(name, _)| tool.answers_to(name));
+    let found = own.find(|(_, settings)| settings.enabled == Some(enabled));
+    found.map(|(name, _)| name.clone())
+}
+
+/// The name that the tool has in this file already.
+fn key(file: &ConfigFile, tool: &Tool) -> Option<String> {
+    let mut names = file.config.tools.each.keys();
+    names.find(|name| tool.answers_to(name)).cloned()
+}
