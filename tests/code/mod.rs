@@ -159,6 +159,7 @@ fn tool(engines: Arc<CodeEngines>, access: Access) -> Tool {
         flags: Vec::new(),
         changes: None,
         assessed: false,
+        off: false,
         token_cost: None,
         backend: Arc::new(Runs(engines)),
     }

@@ -349,11 +349,12 @@ fn hostile_scripts_end_and_harm_nobody() {
 }
 
 #[test]
-fn a_tool_that_is_not_enabled_is_not_there() {
+fn a_tool_that_is_not_enabled_is_refused() {
     let off = tool("off", "export default () => 1") + "enabled: false\n";
     let home = workspace(&[("off.yml", &off)]);
     let (code, _, err) = run(home.path(), &["call", "off"]);
-    assert!(code != 0 && err.contains("NOT_FOUND"), "{err}");
+    assert!(code == 3 && err.contains("POLICY_DENIED"), "{err}");
+    assert!(err.contains("`mimir tools enable off`"), "{err}");
 }
 
 #[test]

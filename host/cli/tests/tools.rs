@@ -1,52 +1,15 @@
-//! `mimir tools`: what it prints, beside the seeds' screens, and what it changes.
+//! `mimir tools`: what it prints, beside the seeds' screens.
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 
 mod kit;
+#[path = "kit/shop.rs"]
+mod shop;
 
 use std::fs;
-use std::path::Path;
 
-use kit::{config, mimir, run};
+use kit::{mimir, run};
 use serde_json::Value;
-use tempfile::TempDir;
-
-/// A tool of the seeds, with the cost that they say it has.
-fn stated(name: &str, tokens: u32) -> String {
-    format!(
-        "name: {name}\ndescription: Looks at {name}.\ntokenCost: {tokens}\nschema: {{type: object}}\ncode: |\n  export async function execute() {{ return ''; }}\n"
-    )
-}
-
-/// The seeds' workspace: compact forms, two custom tools, one of them switched off.
-fn workspace() -> TempDir {
-    let home = tempfile::tempdir().unwrap();
-    let tools = home.path().join(".mimir/tools");
-    fs::create_dir_all(&tools).unwrap();
-    fs::write(tools.join("run_tests.yml"), stated("run_tests", 450)).unwrap();
-    let other = stated("analyze_dependencies", 380);
-    fs::write(tools.join("analyze_dependencies.yml"), other).unwrap();
-    fs::write(own(&home), CONFIG).unwrap();
-    home
-}
-
-const CONFIG: &str = "profile: compact\ntools:\n  # Disable if not needed\n  analyze_dependencies:\n    enabled: false # not now\n  showTokenCosts: true\n";
-
-fn own(home: &TempDir) -> std::path::PathBuf {
-    home.path().join(".mimir/config.yml")
-}
-
-fn text(home: &Path, args: &[&str]) -> String {
-    let (code, out, err) = run(home, args);
-    assert_eq!(code, 0, "{args:?}: {err}");
-    assert!(!out.contains('\u{1b}'), "{out}");
-    out
-}
-
-fn json(home: &Path, args: &[&str]) -> Value {
-    let mut args = args.to_vec();
-    args.push("--json");
-    serde_json::from_str(&text(home, &args)).unwrap()
-}
+use shop::{CONFIG, json, own, stated, text, workspace};
 
 const BADGES: [(&str, &str); 2] = [("built-in", "[Built-in]"), ("custom", "[Custom]")];
 
@@ -240,179 +203,6 @@ fn costs_are_not_shown_where_that_is_set() {
 }
 
 #[test]
-fn a_switch_says_what_it_saves_and_is_in_the_config() {
-    let home = workspace();
-    let tokens = |name: &str| {
-        let list = json(home.path(), &["tools", "list"]);
-        let rows = list["tools"].as_array().unwrap().iter();
-        let mut rows = rows.filter(|row| row["name"] == name);
-        rows.next().unwrap()["tokenCost"].as_u64().unwrap()
-    };
-    let git = tokens("git");
-    for (args, said) in [
-        (
-            ["disable", "git"],
-            format!("✗ Disabled tool: git (-{git} tokens)\n"),
-        ),
-        (
-            ["disable", "git"],
-            "Tool already disabled: git\n".to_owned(),
-        ),
-        (
-            ["enable", "git"],
-            format!("✓ Enabled tool: git (+{git} tokens)\n"),
-        ),
-        (["enable", "git"], "Tool already enabled: git\n".to_owned()),
-        (
-            ["enable", "analyze_dependencies"],
-            "✓ Enabled tool: analyze_dependencies (+380 tokens)\n".to_owned(),
-        ),
-        // Not among the forms of this profile: models read no less.
-        (
-            ["disable", "read_file"],
-            "✗ Disabled tool: read_file (-0 tokens)\n".to_owned(),
-        ),
-        // An alias is the tool.
-        (
-            ["disable", "bash_execution"],
-            format!("✗ Disabled tool: exec (-{} tokens)\n", tokens("exec")),
-        ),
-    ] {
-        assert_eq!(text(home.path(), &["tools", args[0], args[1]]), said);
-    }
-    let now = fs::read_to_string(own(&home)).unwrap();
-    let expected = CONFIG.replace("enabled: false # not now", "enabled: true # not now");
-    let added = "  git:\n    enabled: true\n  read_file:\n    enabled: false\n  exec:\n    enabled: false\n";
-    assert_eq!(now, expected + added);
-    let (code, _, err) = run(home.path(), &["call", "exec", "command=true"]);
-    assert_eq!(code, 3, "{err}");
-    let (code, _, err) = run(home.path(), &["tools", "enable", "gti"]);
-    assert!(code == 2 && err.contains("Did you mean `git`?"), "{err}");
-    let switched = json(home.path(), &["tools", "disable", "git"]);
-    assert_eq!(
-        (&switched["tokens"], &switched["changed"]),
-        (&(-(git as i64)).into(), &true.into())
-    );
-}
-
-#[test]
-fn a_hundred_switches_leave_all_else_byte_for_byte() {
-    let home = workspace();
-    let rich = "# top\r\n\r\n\"profile\":   'compact'   # quoted\r\ntools: # all\r\n    # of git\r\n    'git':   {enabled: true, approval: \"ask\"} # flow\r\n\r\n    exec:\r\n        enabled: true    # wide\r\n# end\r\n";
-    fs::write(own(&home), rich).unwrap();
-    for turn in 0..50 {
-        for name in ["git", "exec"] {
-            let word = if turn % 2 == 0 { "disable" } else { "enable" };
-            text(home.path(), &["tools", word, name]);
-        }
-        let wanted = match turn % 2 {
-            0 => rich.replace("enabled: true", "enabled: false"),
-            _ => rich.to_owned(),
-        };
-        assert_eq!(
-            fs::read_to_string(own(&home)).unwrap(),
-            wanted,
-            "turn {turn}"
-        );
-    }
-}
-
-#[test]
-fn many_at_once_lose_nothing() {
-    let home = workspace();
-    let names = [
-        "git",
-        "exec",
-        "web_fetch",
-        "file_search",
-        "run_code",
-        "web_search",
-    ];
-    let all: Vec<_> = names
-        .iter()
-        .map(|name| {
-            let mut command = mimir(home.path(), &["tools", "disable", name]);
-            command
-                .stdout(std::process::Stdio::piped())
-                .stderr(std::process::Stdio::piped());
-            command.spawn().unwrap()
-        })
-        .collect();
-    for child in all {
-        let output = child.wait_with_output().unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    let list = json(home.path(), &["tools", "list"]);
-    for row in list["tools"].as_array().unwrap() {
-        let name = row["name"].as_str().unwrap();
-        let off = names.contains(&name) || name == "analyze_dependencies";
-        assert_eq!(row["enabled"] == false, off, "{name}");
-    }
-    assert!(fs::read_to_string(own(&home)).unwrap().starts_with(CONFIG));
-}
-
-#[test]
-fn what_a_team_or_another_rule_says_is_not_switched() {
-    let home = workspace();
-    let team = tempfile::tempdir().unwrap();
-    let team = team.path().join("team.yml");
-    fs::write(
-        &team,
-        "tools: {git: {enabled: true}, exec: {enabled: false}}\n",
-    )
-    .unwrap();
-    let told = |args: &[&str], code: i32| {
-        let output = mimir(home.path(), args)
-            .env("MIMIR_TEAM_POLICY", &team)
-            .output()
-            .unwrap();
-        let err = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{err}");
-        err
-    };
-    let err = told(&["tools", "disable", "git"], 3);
-    assert!(
-        err.contains("Cannot disable tool: git (enforced by enterprise policy)"),
-        "{err}"
-    );
-    let err = told(&["tools", "enable", "exec"], 3);
-    assert!(
-        err.contains("Cannot enable tool: exec (enforced by enterprise policy)"),
-        "{err}"
-    );
-    assert_eq!(fs::read_to_string(own(&home)).unwrap(), CONFIG);
-    fs::write(own(&home), "policy: {deny: [git]}\n").unwrap();
-    let err = told(&["tools", "enable", "git"], 3);
-    assert!(
-        err.contains(".mimir/config.yml:1"),
-        "the rule is named: {err}"
-    );
-    // Off in both: both are switched, in their own files.
-    fs::create_dir_all(config(home.path())).unwrap();
-    let user = config(home.path()).join("config.yml");
-    fs::write(&user, "tools: {web_fetch: {enabled: false}} # mine\n").unwrap();
-    fs::write(own(&home), "tools: {web_fetch: {enabled: false}}\n").unwrap();
-    told(&["tools", "enable", "web_fetch"], 0);
-    assert_eq!(
-        fs::read_to_string(&user).unwrap(),
-        "tools: {web_fetch: {enabled: true}} # mine\n"
-    );
-    told(&["tools", "disable", "web_fetch", "--user"], 0);
-    assert_eq!(
-        fs::read_to_string(&user).unwrap(),
-        "tools: {web_fetch: {enabled: false}} # mine\n"
-    );
-    assert_eq!(
-        fs::read_to_string(own(&home)).unwrap(),
-        "tools: {web_fetch: {enabled: true}}\n"
-    );
-}
-
-#[test]
 fn info_has_the_cost_and_the_last_calls() {
     let home = workspace();
     fs::write(home.path().join("a.txt"), "x").unwrap();
@@ -433,7 +223,10 @@ fn info_has_the_cost_and_the_last_calls() {
         "{calls:?}"
     );
     let out = text(home.path(), &["tools", "info", "read_file"]);
-    assert!(out.starts_with("Tool: read_file\nDescription: "), "{out}");
+    assert!(
+        out.starts_with("Tool: read_file — Read file\nDescription: "),
+        "{out}"
+    );
     for line in [
         "Source: [Built-in]".to_owned(),
         "Enabled: Yes".to_owned(),

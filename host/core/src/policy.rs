@@ -206,7 +206,16 @@ impl Policy {
     /// Whether the tool may be listed and called at all.
     pub fn is_enabled(&self, tool: &Tool) -> bool {
         let mut voices = self.voices().iter();
-        voices.all(|file| !file.is_off(tool))
+        voices.all(|file| !file.is_off(tool)) && !self.is_left_off(tool)
+    }
+
+    /// Whether its own file says that it is not in use, and nobody has switched it on.
+    fn is_left_off(&self, tool: &Tool) -> bool {
+        let on = |file: &Policy| {
+            let mut settings = file.settings(tool);
+            settings.any(|settings| settings.enabled == Some(true))
+        };
+        tool.off && !self.voices().iter().any(on)
     }
 
     fn is_off(&self, tool: &Tool) -> bool {
@@ -276,6 +285,15 @@ impl Policy {
     /// What is said of every call of the tool, whatever its arguments, and whether a person has set its approval.
     fn always(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
         let mut set = false;
+        if self.is_left_off(tool) {
+            evaluation.push(Reason {
+                layer: Layer::Enabled,
+                decision: Decision::Deny,
+                source: tool.origin.location.clone(),
+                rule: "enabled: false".to_owned(),
+                text: format!("`{}` is switched off in its own file", tool.name()),
+            });
+        }
         for file in self.voices() {
             let before = evaluation.reasons().len();
             file.enabled(tool, evaluation);

@@ -269,6 +269,8 @@ pub struct Tool {
     pub flags: Vec<String>,
     /// Whether its plugin judges its own calls.
     pub assessed: bool,
+    /// Whether its own file says that it is not in use: it is, where the settings switch it on.
+    pub off: bool,
     /// What its author says it costs in a prompt, in tokens; it goes before what is counted.
     pub token_cost: Option<u32>,
     /// What runs it.

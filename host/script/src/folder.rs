@@ -35,7 +35,6 @@ pub struct Scripts {
 /// What is kept of a file that has not changed.
 struct Kept {
     tool: Result<Tool, ToolError>,
-    enabled: bool,
 }
 
 impl Scripts {
@@ -89,8 +88,7 @@ impl Scripts {
             drop(known);
             let file = before.unwrap_or_else(|| Arc::new(self.tool(&place, &content, key.1)));
             match &file.tool {
-                Ok(tool) if file.enabled => loaded.tools.push(tool.clone()),
-                Ok(_) => {}
+                Ok(tool) => loaded.tools.push(tool.clone()),
                 Err(error) => loaded.quarantined.push(quarantine(error.clone())),
             }
             kept.insert(key, file);
@@ -105,14 +103,13 @@ impl Scripts {
         });
         let checked = text.and_then(|text| definition::check(place, text));
         Kept {
-            enabled: checked.as_ref().is_ok_and(|checked| checked.enabled),
             tool: checked.map(|checked| self.of(place, checked, digest)),
         }
     }
 
     fn of(&self, place: &str, checked: Checked, digest: Hash) -> Tool {
         let definition = checked.definition.clone();
-        let token_cost = checked.token_cost;
+        let (token_cost, enabled) = (checked.token_cost, checked.enabled);
         let imports = imports(&definition.needs);
         let trust = match definition.needs.is_empty() {
             true => Trust::Harmless,
@@ -143,6 +140,7 @@ impl Scripts {
             flags: Vec::new(),
             changes: None,
             assessed: false,
+            off: !enabled,
             token_cost,
             backend: Arc::new(backend) as Arc<dyn Backend>,
         }

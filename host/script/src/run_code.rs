@@ -78,6 +78,7 @@ pub(crate) fn run_code(engines: Vec<Arc<dyn Engine>>) -> Result<Tool, BadName> {
         changes: None,
         flags: Vec::new(),
         assessed: false,
+        off: false,
         token_cost: None,
         backend: Arc::new(RunCode { engines }),
     })

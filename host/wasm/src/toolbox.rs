@@ -315,6 +315,7 @@ impl Toolbox {
                 changes: None,
                 flags: Vec::new(),
                 assessed,
+                off: false,
                 token_cost: None,
                 backend: Arc::clone(&backend) as Arc<_>,
                 definition,

@@ -108,7 +108,7 @@ mod tests {
         let own = std::env::current_exe().unwrap();
         let test = "picker::screen::tests::panics_on_a_terminal";
         let script = format!(
-            "stty -g > '{0}'; MIMIR_TEST_PANIC=1 '{1}' --ignored --exact --nocapture {test}; stty -g >> '{0}'; read wait",
+            "stty -g > '{0}'; MIMIR_TEST_PANIC=1 RUST_BACKTRACE=0 '{1}' --ignored --exact --nocapture {test}; stty -g >> '{0}'; read wait",
             out.display(),
             own.display()
         );

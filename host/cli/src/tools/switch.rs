@@ -58,6 +58,10 @@ pub fn enable(
         )));
     }
     let mut files = Vec::new();
+    let left_off = tool.off && off.is_empty() && !world.policy.is_enabled(tool);
+    if left_off {
+        files.push(set(setup, Whose::Project, tool, true)?);
+    }
     for (file, key) in &off {
         let edit = Edit::set(&["tools", key, "enabled"], true);
         files.push(settings::change_again(setup, file.whose, |_| {
@@ -67,7 +71,7 @@ pub fn enable(
     match refusal {
         None => {}
         // What is off in a file and on in another was told apart above; this rule is of another kind.
-        Some(reason) if off.is_empty() => {
+        Some(reason) if off.is_empty() && !left_off => {
             return Err(refused(format!(
                 "Cannot enable tool: {name} ({}: {}); `mimir policy check` reads the rules again once that is changed",
                 reason.source, reason.text
@@ -78,7 +82,7 @@ pub fn enable(
     Ok(Switched {
         name: name.clone(),
         enabled: true,
-        changed: !off.is_empty(),
+        changed: !files.is_empty(),
         tokens: cost(world, tool, costs),
         files,
     })
@@ -116,15 +120,7 @@ pub fn disable(
     let tokens = -cost(world, tool, costs);
     if changed {
         let whose = if user { Whose::User } else { Whose::Project };
-        let mut known = setup.settings.files.iter();
-        let key = known
-            .find(|file| file.whose == whose)
-            .and_then(|file| key(file, tool));
-        let key = key.unwrap_or_else(|| name.to_string());
-        let edit = Edit::set(&["tools", &key, "enabled"], false);
-        files.push(settings::change_again(setup, whose, |_| {
-            Ok(vec![edit.clone()])
-        })?);
+        files.push(set(setup, whose, tool, false)?);
     }
     Ok(Switched {
         name: name.clone(),
@@ -133,6 +129,16 @@ pub fn disable(
         tokens,
         files,
     })
+}
+
+/// Writes it into that file, under the name that the tool has there already.
+fn set(setup: &Setup, whose: Whose, tool: &Tool, enabled: bool) -> Result<String, Failure> {
+    let mut known = setup.settings.files.iter();
+    let file = known.find(|file| file.whose == whose);
+    let key = file.and_then(|file| key(file, tool));
+    let key = key.unwrap_or_else(|| tool.name().to_string());
+    let edit = Edit::set(&["tools", &key, "enabled"], enabled);
+    settings::change_again(setup, whose, |_| Ok(vec![edit.clone()]))
 }
 
 /// What models read of it, where the profile shows it.

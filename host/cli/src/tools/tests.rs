@@ -54,6 +54,7 @@ pub fn tool(name: &str) -> Tool {
         changes: None,
         flags: Vec::new(),
         assessed: false,
+        off: false,
         token_cost: None,
         backend: Arc::new(Nothing),
     }

@@ -117,6 +117,7 @@ fn with(name: &str, backend: Fake) -> Tool {
         changes: None,
         flags: Vec::new(),
         assessed: backend.assess.is_some(),
+        off: false,
         token_cost: None,
         backend: Arc::new(backend),
     }

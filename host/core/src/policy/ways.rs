@@ -94,8 +94,8 @@ fn way(reason: &Reason, tool: &Tool) -> String {
             "the plugin must name the host and the method among its needs; or `tools.{name}.approval.conditions.unknownHostRequiresApproval: true` {HERE}, asks you about each other host"
         ),
         Layer::Taint => "a new session has read nothing sensitive".to_owned(),
-        Layer::Enabled
-        | Layer::ToolApproval
+        Layer::Enabled => format!("change or remove {rule}, or `mimir tools enable {name}`"),
+        Layer::ToolApproval
         | Layer::Commands
         | Layer::ArgumentRule
         | Layer::Danger
@@ -167,7 +167,7 @@ mod tests {
             ),
             (
                 json!({"tools": {"sample": {"enabled": false}}}),
-                "change or remove `tools.sample.enabled: false` (config.yml)",
+                "change or remove `tools.sample.enabled: false` (config.yml), or `mimir tools enable sample`",
             ),
             (
                 json!({"policy": {"deny": ["sample"]}}),

@@ -255,6 +255,7 @@ impl Described {
                 changes: None,
                 flags,
                 assessed: false,
+                off: false,
                 token_cost: None,
             });
         (tools.collect(), left_out)

@@ -72,6 +72,7 @@ pub fn tool(name: &str, backend: Fake) -> Tool {
         changes: None,
         flags: Vec::new(),
         assessed: false,
+        off: false,
         token_cost: None,
         backend: Arc::new(backend),
     }

@@ -98,6 +98,7 @@ fn exec() -> Tool {
         changes: None,
         flags: Vec::new(),
         assessed: false,
+        off: false,
         token_cost: None,
         backend: Arc::new(Idle),
     }
