@@ -20,6 +20,7 @@ pub mod files;
 pub mod grants;
 pub mod launch;
 pub mod limits;
+pub mod mark;
 pub mod names;
 pub mod needs;
 pub mod network;

@@ -2,14 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use mimir_core::mark::Mark;
 use mimir_core::outcome::{Output, TrustLevel};
 use mimir_core::{Content, Outcome, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, ResourceContents};
 use serde_json::{Value, json};
-
-mod mark;
-
-pub(crate) use mark::Mark;
 
 /// Where a result's `_meta` has what MCP has no words for: code, label, receipt and what was masked or cut.
 pub const OUTCOME_META: &str = "mimir/outcome";

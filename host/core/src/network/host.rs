@@ -69,6 +69,14 @@ impl Host {
         }
     }
 
+    /// Whether it is this machine and no other: `localhost`, or a loopback address.
+    pub fn is_this_machine(&self) -> bool {
+        match self {
+            Self::Ip(address) => address.to_canonical().is_loopback(),
+            Self::Name(_) => self.is_localhost(),
+        }
+    }
+
     /// The address, if it is one.
     pub fn address(&self) -> Option<IpAddr> {
         match self {

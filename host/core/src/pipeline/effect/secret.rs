@@ -9,7 +9,7 @@ use crate::audit::{Event, Kind};
 use crate::call::CallContext;
 use crate::error::{Code, ToolError};
 use crate::needs::{Needs, SecretNeed};
-use crate::network::{Host, HostPattern, Scheme, Target};
+use crate::network::{HostPattern, Scheme, Target};
 
 use super::{Effects, Inner, unsent};
 
@@ -98,11 +98,7 @@ fn belongs(need: &SecretNeed, header: &str, target: &Target) -> bool {
 
 /// Whether nobody on the way can read along: by https, or without leaving the machine.
 fn is_private(target: &Target) -> bool {
-    match target.host() {
-        _ if target.scheme() == Scheme::Https => true,
-        Host::Ip(address) => address.to_canonical().is_loopback(),
-        host => host.is_localhost(),
-    }
+    target.scheme() == Scheme::Https || target.host().is_this_machine()
 }
 
 impl Inner {
