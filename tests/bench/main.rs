@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in benches a panic is the report")]
 
+mod agent;
 mod bare;
 mod calls;
 mod code;
@@ -58,6 +59,7 @@ const AREAS: &[Area] = &[
     ("memory", memory::bench),
     ("net", net::bench),
     ("container", container::bench),
+    ("agent", agent::bench),
 ];
 
 fn main() -> ExitCode {

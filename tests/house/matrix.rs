@@ -98,7 +98,7 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("componentize", &["mimir-script"]),
     ("rmcp", &["mimir-mcp"]),
     ("tiktoken", &["mimir-tokens"]),
-    ("genai", &["mimir-agent"]),
+    ("sse-stream", &["mimir-mcp", "mimir-agent"]),
     ("oci-client", &["mimir-teams"]),
     ("sigstore", &["mimir-teams"]),
     ("clap", &["mimir"]),
@@ -109,6 +109,7 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("dialoguer", &["mimir"]),
     ("crossterm", &["mimir"]),
     ("ratatui", &["mimir"]),
+    ("rustyline", &["mimir"]),
     // Chosen by the program, and by what measures it.
     ("mimalloc", &["mimir", "mimir-tests"]),
     // In the binary, and in a build script, where nobody matches on errors.

@@ -98,6 +98,31 @@ Examples:
         #[arg(value_name = "TOOL")]
         tools: Vec<String>,
     },
+    /// Have an agent work on a task with the tools
+    #[command(after_help = "\
+The model is that of the settings: `model: PROVIDER/MODEL`, such as anthropic/NAME. Its words are
+shown as they come; where stdout is no terminal, only the last answer is printed. What the agent does
+goes to stderr, and so do the questions where the rules ask for you. With --json, each event is a
+line of JSON on stdout, the last one `{\"event\": \"end\", ...}`.
+
+Exit codes: 0 done, 1 the model failed, 2 bad settings, 3 refused, 4 a bound of `agent` was reached.
+
+Examples:
+  mimir run \"what does this project do?\"
+  mimir run - < task.txt > answer.txt
+  mimir run --model local/qwen --approve never --json \"list the TODOs\"")]
+    Run(RawRun),
+    /// Talk with an agent that has the tools
+    #[command(after_help = "\
+A line that ends in `\\` goes on in the next one; Tab completes commands and names of tools. Ctrl-C
+stops the call that runs, and a second time the answer; Ctrl-D ends. `/help` lists the commands.
+Conversations are kept in .mimir/state/chats, for you alone.
+
+Examples:
+  mimir chat
+  mimir chat --resume            go on with the newest conversation
+  mimir chat --model local/qwen")]
+    Chat(RawChat),
     /// Serve the tools to an agent, over MCP
     #[command(after_help = "\
 An agent starts it and speaks the Model Context Protocol with it on stdin and stdout; what a person
@@ -216,6 +241,33 @@ struct RawCall {
     /// Longest time for the call: 500ms, 5s, 2m
     #[arg(long, value_name = "TIME", value_parser = typed::duration)]
     timeout: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Args)]
+struct RawRun {
+    /// What is to be done; `-` reads it from stdin
+    #[arg(value_name = "TASK")]
+    task: String,
+    /// Another model than that of the settings
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    model: Option<String>,
+    /// What to do when the rules ask for a person
+    #[arg(long, value_enum, default_value_t = Approve::Ask)]
+    approve: Approve,
+}
+
+#[derive(Debug, Args)]
+struct RawChat {
+    /// Go on with a conversation [default: the newest]
+    #[arg(long, value_name = "ID", num_args = 0..=1)]
+    #[expect(
+        clippy::option_option,
+        reason = "without it, with it, and with the id of one"
+    )]
+    resume: Option<Option<String>>,
+    /// Another model than that of the settings
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    model: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ use crate::output::Printer;
 mod approvals;
 mod audit;
 pub mod call;
+mod chat;
 mod completions;
 mod config;
 mod definitions;
@@ -18,6 +19,7 @@ mod mcp;
 mod policy_accept;
 mod policy_check;
 mod redact;
+mod run;
 mod secrets;
 mod serve;
 mod tools;
@@ -27,6 +29,9 @@ mod tools_check;
 mod tools_new;
 mod tools_trust;
 mod undo;
+
+pub use chat::ChatWish;
+pub use run::RunWish;
 
 /// Carries out an invocation.
 pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
@@ -68,6 +73,8 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::ToolsAdd(wish) => tools_add::run(globals, printer, wish).await,
         Command::ToolsTrust(wish) => tools_trust::trust(globals, printer, wish).await,
         Command::ToolsRevoke { name } => tools_trust::revoke(globals, printer, &name).await,
+        Command::Run(wish) => run::run(globals, printer, wish).await,
+        Command::Chat(wish) => chat::run(globals, printer, wish).await,
         Command::Serve(wish) => serve::run(globals, wish).await,
         Command::Policy(PolicyWish::Explain { tool, words }) => {
             explain::run(globals, printer, &tool, words).await

@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+mod agent;
 mod args;
 mod arguments;
 mod commands;
@@ -56,7 +57,9 @@ fn main() -> ExitCode {
 
 fn run(invocation: Invocation) -> Result<Exit, Failure> {
     let mut builder = match invocation.command {
-        Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
+        Command::Serve(_) | Command::Run(_) | Command::Chat(_) => {
+            tokio::runtime::Builder::new_multi_thread()
+        }
         // One thread: a single call gains nothing from more, and starting them takes time.
         _ => tokio::runtime::Builder::new_current_thread(),
     };

@@ -75,14 +75,15 @@ impl OwnServers {
     }
 }
 
-/// A client that reaches the server of this URL. A person has named it in the settings: that puts this one origin on
-/// the list, also where it is on this machine. What the settings block stays blocked, and teams have the last word.
-fn client(settings: &Settings, root: &std::path::Path, url: &str) -> Result<Client, ToolError> {
+/// A client that reaches the server, or the model, at this URL. A person has named it in the settings: that puts this one
+/// origin on the list, also where it is on this machine. What the settings block stays blocked, and teams have the last
+/// word.
+pub fn client(settings: &Settings, root: &std::path::Path, url: &str) -> Result<Client, ToolError> {
     let policy = settings.policy()?;
     let target = Target::parse(url).map_err(|error| ToolError::from(Error::from(error)))?;
     let origin = target.origin().to_string();
     let pattern = origin.parse().map_err(|_| {
-        let message = format!("`{origin}` cannot be a server of `mcp.servers`");
+        let message = format!("`{origin}` is no place that can be named as a server");
         ToolError::new(mimir_core::Code::InvalidInput, message)
     })?;
     let own = policy.own_network().with_allowed([Entry {

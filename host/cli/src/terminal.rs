@@ -6,6 +6,7 @@ mod card;
 mod compiling;
 mod edit;
 mod lines;
+mod waiting;
 mod watcher;
 
 pub use approver::{approver, elsewhere, left_open};

@@ -11,23 +11,27 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use crate::limits::Limits;
 use crate::tool::Group;
 
+mod agent;
 mod approval;
 mod commands;
 mod labels;
 mod limits;
 mod lowering;
 mod mcp;
+mod model;
 mod network;
 mod rules;
 mod sandbox;
 mod team;
 mod web_search;
 
+pub use agent::{AgentSettings, Budget};
 pub use approval::{ApprovalBlock, ApprovalDefaults, ApprovalSetting, Conditions};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
 pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
 pub use limits::{LimitSettings, OutOfRange};
 pub use mcp::{McpServer, McpSettings, NoServer};
+pub use model::{Api, ChosenModel, Price, ProviderSettings};
 pub use network::{FixedHosts, NetworkSettings};
 pub use rules::{MatcherSettings, RuleSettings};
 pub use sandbox::{BindMount, NoMount, SandboxMode, SandboxSettings};
@@ -63,6 +67,12 @@ pub struct Config {
     pub web_search: Option<WebSearchSettings>,
     /// Other people's MCP servers. Those of a project are started once a person has accepted its file.
     pub mcp: McpSettings,
+    /// The model that `mimir run` and `mimir chat` ask, and tools that may: PROVIDER/MODEL.
+    pub model: Option<String>,
+    /// Who has models, by name. Those of a project are asked once a person has accepted its file.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// How an agent works, and in what bounds.
+    pub agent: AgentSettings,
     /// Bounds of every call.
     pub limits: LimitSettings,
     /// How a person is asked.

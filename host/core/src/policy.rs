@@ -99,6 +99,17 @@ impl Policy {
                 text: error.to_string(),
             })?;
         }
+        for (name, provider) in &config.providers {
+            provider.check(name).map_err(|text| PolicyError::Rule {
+                place: source.at(&format!("providers.{name}")),
+                text,
+            })?;
+        }
+        let agent = config.agent.check("agent");
+        agent.map_err(|text| PolicyError::Rule {
+            place: source.at("agent"),
+            text,
+        })?;
         config.check().map_err(|error| PolicyError::Limit {
             place: source.at(&error.key),
             error,

@@ -9,6 +9,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use crate::arguments::Words;
+use crate::commands::{ChatWish, RunWish};
 use crate::exit::Failure;
 
 use super::{
@@ -93,6 +94,10 @@ pub enum Command {
         /// A tool or a file.
         name: String,
     },
+    /// Have an agent work on a task.
+    Run(RunWish),
+    /// Talk with an agent.
+    Chat(ChatWish),
     /// Serve the tools over MCP.
     Serve(ServeWish),
     /// Ask about the rules, or accept some.
@@ -255,6 +260,15 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
             Some(tools) => tools.typed(),
         },
         Some(RawCommand::Schema { format, tools }) => Command::Schema { format, tools },
+        Some(RawCommand::Run(run)) => Command::Run(RunWish {
+            task: run.task,
+            model: run.model,
+            approve: run.approve,
+        }),
+        Some(RawCommand::Chat(chat)) => Command::Chat(ChatWish {
+            resume: chat.resume,
+            model: chat.model,
+        }),
         Some(RawCommand::Serve(serve)) => Command::Serve(served(serve)),
         Some(RawCommand::Policy { command }) => Command::Policy(command.typed()?),
         Some(RawCommand::Secrets { command }) => {

@@ -63,6 +63,9 @@ pub(super) fn later(old: &Config, now: &Config) -> Vec<&'static str> {
         ("approvals", old.approvals != now.approvals),
         ("sandbox", old.sandbox != now.sandbox),
         ("secrets", old.secrets != now.secrets),
+        ("model", old.model != now.model),
+        ("providers", old.providers != now.providers),
+        ("agent", old.agent != now.agent),
     ];
     let differs = differs.into_iter().filter(|(_, differs)| *differs);
     differs.map(|(key, _)| key).collect()

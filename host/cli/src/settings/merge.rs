@@ -54,6 +54,13 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some(file) = searches.next() {
         config.web_search.clone_from(&file.config.web_search);
     }
+    // Nor a model.
+    for (name, provider) in &mut config.providers {
+        let mut files = above.iter().rev();
+        if let Some(whole) = files.find_map(|file| file.config.providers.get(name)) {
+            provider.clone_from(whole);
+        }
+    }
     let servers: Vec<_> = above.iter().map(|file| &file.config.mcp).collect();
     config.mcp.whole(&servers);
     for (name, settings) in &mut config.tools.each {

@@ -10,7 +10,8 @@ use tokio::sync::Mutex;
 use crate::args::Approve;
 
 use super::card::{self, Drawn};
-use super::{edit, has_person, height, read_line, width};
+use super::waiting::{Line, Wanted, Watch};
+use super::{edit, has_person, height, width};
 
 /// The approver that `--approve` asks for.
 pub fn approver(approve: Approve) -> Arc<dyn Approver> {
@@ -88,7 +89,10 @@ impl Approver for Terminal {
                 lasting: card.always.is_some(),
                 edit: card.editable,
             };
-            let asked = move || converse(&drawn, &arguments, offers, height());
+            // Gone with this future: then nobody wants the answer.
+            let wanted = Wanted::default();
+            let watch = wanted.watch();
+            let asked = move || converse(&drawn, &arguments, offers, height(), &watch);
             let answer = tokio::task::spawn_blocking(asked);
             match answer.await {
                 Ok(Ok(answer)) => answer,
@@ -150,7 +154,13 @@ impl Offers {
 }
 
 /// Shows the card and reads the answer.
-fn converse(drawn: &Drawn, arguments: &str, offers: Offers, height: usize) -> io::Result<Answer> {
+fn converse(
+    drawn: &Drawn,
+    arguments: &str,
+    offers: Offers,
+    height: usize,
+    watch: &Watch,
+) -> io::Result<Answer> {
     // Not locked: whoever cancels the call while it waits here must be able to say so.
     let mut to = anstream::stderr();
     let most = height.saturating_sub(ROWS_BESIDE).max(4);
@@ -162,9 +172,13 @@ fn converse(drawn: &Drawn, arguments: &str, offers: Offers, height: usize) -> io
         write!(to, "{}{view} > ", offers.question())?;
         to.flush()?;
         OPEN.store(true, Ordering::Relaxed);
-        let line = read_line();
+        let line = watch.line();
+        if matches!(line, Ok(Line::Unwanted)) {
+            // The question still stands there.
+            return Ok(Answer::No);
+        }
         OPEN.store(false, Ordering::Relaxed);
-        let Some(line) = line? else {
+        let Line::Typed(line) = line? else {
             writeln!(to)?;
             return Ok(Answer::No);
         };

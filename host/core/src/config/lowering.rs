@@ -41,6 +41,8 @@ impl Config {
             keys.push("webSearch".to_owned());
         }
         self.mcp.lowering(&below.mcp, &mut keys);
+        self.model_lowering(below, &mut keys);
+        self.agent.lowering(&below.agent, &mut keys);
         keys.extend(self.secrets.keys().map(|name| format!("secrets.{name}")));
         if self.approvals != Config::default().approvals && self.approvals != below.approvals {
             keys.push("approvals".to_owned());
@@ -73,6 +75,10 @@ impl Config {
         self.mcp.within(&below.mcp);
         // What is looked for, and the secret, would go wherever a file says that nobody has accepted.
         self.web_search.clone_from(&below.web_search);
+        // So would a conversation.
+        self.model.clone_from(&below.model);
+        self.providers.clone_from(&below.providers);
+        self.agent.within(&below.agent);
         self.audit = below.audit;
     }
 
@@ -302,6 +308,16 @@ mod tests {
                 json!({"webSearch": {"provider": "searxng", "url": "https://s.example"}}),
                 "webSearch",
             ),
+            (json!({"model": "openai/x"}), "model: openai/x"),
+            (
+                json!({"providers": {"mine": {"url": "https://m.example"}}}),
+                "providers.mine",
+            ),
+            (
+                json!({"agent": {"instructions": "x"}}),
+                "agent.instructions",
+            ),
+            (json!({"agent": {"maxTurns": 900}}), "agent"),
             (json!({"network": {"mode": "any"}}), "network.mode: any"),
             (
                 json!({"network": {"allowedHosts": ["a.example"]}}),
@@ -341,7 +357,7 @@ mod tests {
                 "labels": {"outputTrust": "untrusted", "outputDataClass": "secret", "acceptsUntrusted": false},
             }},
             "policy": {"deny": ["b"], "allow": ["a"]}, "execApprovals": {"mode": "deny"},
-            "limits": {"fuel": 5, "timeMs": 900},
+            "limits": {"fuel": 5, "timeMs": 900}, "agent": {"maxTurns": 3, "maxCost": 1},
             "network": {"mode": "none", "allowedHosts": [], "blockPrivateIPs": true},
         }));
         assert_eq!(strict.lowering(&below), Vec::<String>::new());

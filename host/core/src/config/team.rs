@@ -74,6 +74,13 @@ impl Config {
         if sets("webSearch") {
             self.web_search.clone_from(&team.web_search);
         }
+        if sets("model") {
+            self.model.clone_from(&team.model);
+        }
+        let providers = team.providers.iter();
+        self.providers
+            .extend(providers.map(|(name, provider)| (name.clone(), provider.clone())));
+        self.agent.under_team(&team.agent);
         self.sandbox.under_team(&team.sandbox);
         let servers = team.mcp.servers.iter();
         self.mcp

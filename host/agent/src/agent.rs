@@ -1,0 +1,339 @@
+//! The loop: ask, call, ask again, until there is nothing left to call or a bound is reached.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mimir_core::config::{Budget, Price};
+use mimir_core::pipeline::World;
+use mimir_core::{Code, Pipeline, ToolError};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::calls::Round;
+use crate::conversation::Conversation;
+use crate::error::ModelError;
+use crate::event::{Event, Face};
+use crate::message::{Message, ToolSpec, tokens};
+use crate::model::{Ask, Model, Reply, Stop, Usage};
+use crate::retry;
+use crate::spent::{Bound, Spent};
+use crate::trim::{fit, fixed};
+
+/// A model with tools, instructions and bounds.
+#[derive(Clone)]
+pub struct Agent {
+    /// Who is asked.
+    pub model: Arc<dyn Model>,
+    /// The one road.
+    pub pipeline: Pipeline,
+    /// What holds for every task.
+    pub system: String,
+    /// The bounds of a task.
+    pub budget: Budget,
+    /// What the model costs, where that is known.
+    pub price: Option<Price>,
+    /// The tools that it is told of, where they are not all that are listed.
+    pub tools: Option<BTreeSet<String>>,
+}
+
+/// How a task ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The model had nothing more to call.
+    Finished,
+    /// Its last answer was cut at `agent.maxAnswerTokens`.
+    Length,
+    /// The provider did not let it go on.
+    Withheld,
+    /// A bound was reached.
+    Bound(Bound),
+}
+
+/// What is known of the tokens of this model: our counts are guesses, and a provider's are not. In thousandths.
+#[derive(Clone, Copy)]
+struct Scale(u64);
+
+impl Scale {
+    fn up(self, tokens: u64) -> u64 {
+        tokens.saturating_mul(self.0) / 1_000
+    }
+
+    fn down(self, tokens: u64) -> u64 {
+        tokens.saturating_mul(1_000) / self.0
+    }
+
+    /// Where the provider has counted more, by as much.
+    fn learn(&mut self, guessed: u64, counted: u64) {
+        // Nothing is so far off; more would be a provider that counts something else.
+        let seen = counted.saturating_mul(1_000) / guessed.max(1);
+        self.0 = self.0.max(seen.min(4_000));
+    }
+}
+
+/// How often a conversation is cut further because the provider finds it too long.
+const SHORTER: u32 = 3;
+
+/// Of the room for a conversation, the share that new results may take, as one of so many.
+const RESULTS: u64 = 2;
+
+impl Agent {
+    /// Works on what was said last in the conversation. What was said and spent until then is in it, however this ends;
+    /// dropping it stops all that is under way.
+    pub async fn task(&self, talk: &mut Conversation, face: &dyn Face) -> Result<Ended, ToolError> {
+        talk.mend();
+        self.model.name().clone_into(&mut talk.model);
+        let mut spent = Spent::default();
+        let mut scale = Scale(1_000);
+        loop {
+            let tools = self.specs(&self.pipeline.world());
+            let turn = match self
+                .turn(talk, &mut spent, &mut scale, &tools, face)
+                .await?
+            {
+                Ok(turn) => turn,
+                Err(bound) => return Ok(Ended::Bound(bound)),
+            };
+            if turn.calls == 0 {
+                return Ok(match turn.stop {
+                    Stop::Finished => Ended::Finished,
+                    Stop::Length => Ended::Length,
+                    Stop::Withheld => Ended::Withheld,
+                });
+            }
+            let room = scale.down(self.budget.context_tokens);
+            let room = room.saturating_sub(turn.before);
+            if self.call(talk, &mut spent, room, face).await {
+                return Ok(Ended::Bound(Bound::ToolCalls));
+            }
+        }
+    }
+
+    /// Asks the model once, and takes up its answer.
+    async fn turn(
+        &self,
+        talk: &mut Conversation,
+        spent: &mut Spent,
+        scale: &mut Scale,
+        tools: &[ToolSpec],
+        face: &dyn Face,
+    ) -> Result<Result<Turn, Bound>, ToolError> {
+        let before = fixed(&self.system, tools);
+        let mut room = scale
+            .down(self.budget.context_tokens)
+            .saturating_sub(before);
+        let mut shorter = 0;
+        let (reply, guessed) = loop {
+            let Some(fitted) = fit(&talk.messages, room) else {
+                return Err(too_long());
+            };
+            let guessed = before + fitted.tokens;
+            let most = match spent.room(&self.budget, self.price, scale.up(guessed)) {
+                Ok(most) => most,
+                Err(bound) => return Ok(Err(bound)),
+            };
+            if fitted.left_out > 0 {
+                face.on(Event::LeftOut {
+                    messages: fitted.left_out,
+                });
+            }
+            face.on(Event::Turn {
+                turn: spent.turns + 1,
+            });
+            let ask = Ask {
+                system: &self.system,
+                messages: &fitted.messages,
+                tools,
+                max_tokens: most,
+                session: &talk.id,
+            };
+            let asked = self.answer(ask, scale.up(guessed), spent, &mut talk.spent, face);
+            match asked.await {
+                Ok(reply) => break (reply, guessed),
+                Err(error) if error.is_too_long() && shorter < SHORTER => {
+                    shorter += 1;
+                    // It would not be asked for less than it has.
+                    room = fitted.tokens / 5 * 3;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        if let Some(usage) = reply.usage {
+            scale.learn(guessed, usage.input);
+        }
+        let mut turn = take_up(talk, reply);
+        turn.before = before;
+        Ok(Ok(turn))
+    }
+
+    /// The answer to one question, asked for again while that may help.
+    async fn answer(
+        &self,
+        ask: Ask<'_>,
+        input: u64,
+        spent: &mut Spent,
+        all: &mut Spent,
+        face: &dyn Face,
+    ) -> Result<Reply, ModelError> {
+        let mut again = 0;
+        loop {
+            let start = Instant::now();
+            let heard = AtomicBool::new(false);
+            let on = |text: &str| {
+                heard.store(true, Ordering::Relaxed);
+                face.on(Event::Text { text });
+            };
+            let left = spent.time_left(&self.budget);
+            let answer = timeout(left, self.model.answer(ask, &on)).await;
+            let took = start.elapsed();
+            let late = || ModelError::Late {
+                provider: self.model.name().to_owned(),
+            };
+            let error = match answer.unwrap_or_else(|_| Err(late())) {
+                Ok(reply) => {
+                    let usage = reply.usage.unwrap_or_else(|| guess(input, &reply));
+                    spent.answered(usage, self.price, took);
+                    all.answered(usage, self.price, took);
+                    face.on(Event::Answered { usage, spent });
+                    return Ok(reply);
+                }
+                Err(error) => error,
+            };
+            let heard = heard.load(Ordering::Relaxed);
+            let mut time = took;
+            let wait = (error.is_passing() && again < self.budget.retries)
+                .then(|| retry::wait(again, error.after()))
+                .flatten()
+                .filter(|wait| *wait + took < left);
+            if let Some(wait) = wait {
+                face.on(Event::Again {
+                    because: &error.to_string(),
+                    after_ms: millis(wait),
+                    heard,
+                });
+                sleep(wait).await;
+                time += wait;
+            }
+            for spent in [&mut *spent, &mut *all] {
+                spent.took(time);
+                if heard {
+                    // What was sent is paid for, whatever became of the answer.
+                    spent.input_tokens += input;
+                }
+            }
+            if wait.is_none() {
+                return Err(error);
+            }
+            again += 1;
+        }
+    }
+
+    /// Makes the calls of the last answer; `room` is what a whole conversation may have. Says whether the task has none
+    /// left for them.
+    async fn call(
+        &self,
+        talk: &mut Conversation,
+        spent: &mut Spent,
+        room: u64,
+        face: &dyn Face,
+    ) -> bool {
+        let Some(last @ Message::Assistant { calls, .. }) = talk.messages.last() else {
+            return false;
+        };
+        // The answer stays beside its results; what is older can be left out.
+        let room = room.saturating_sub(last.tokens()) / RESULTS;
+        let round = Round {
+            pipeline: &self.pipeline,
+            face,
+            session: &talk.id,
+            left: self.budget.tool_calls.saturating_sub(spent.tool_calls),
+            // Tokens are counted by four characters.
+            room: usize::try_from(room.saturating_mul(4)).unwrap_or(usize::MAX),
+        };
+        let made = round.make(calls).await;
+        for spent in [spent, &mut talk.spent] {
+            spent.tool_calls += made.made;
+            spent.took(made.time);
+        }
+        talk.messages.extend(made.results);
+        made.short
+    }
+
+    /// The tools as the model is told of them.
+    fn specs(&self, world: &World) -> Vec<ToolSpec> {
+        let listed = world.registry.tools().iter();
+        let listed = listed.filter(|tool| world.policy.is_listed(tool));
+        let told = listed.filter(|tool| {
+            let only = self.tools.as_ref();
+            only.is_none_or(|only| only.contains(tool.name().as_str()))
+        });
+        told.map(|tool| {
+            let mut schema = tool.definition.input_schema.to_value();
+            if let Some(schema) = schema.as_object_mut() {
+                schema.entry("type").or_insert_with(|| "object".into());
+            }
+            ToolSpec {
+                name: tool.name().to_string(),
+                description: tool.definition.description.clone(),
+                schema,
+            }
+        })
+        .collect()
+    }
+}
+
+/// What an answer wants.
+struct Turn {
+    calls: usize,
+    stop: Stop,
+    /// Tokens that stand before the conversation.
+    before: u64,
+}
+
+/// Puts an answer into the conversation. Each call gets an id that no other has.
+fn take_up(talk: &mut Conversation, mut reply: Reply) -> Turn {
+    let mut ids: HashSet<String> = HashSet::new();
+    for message in &talk.messages {
+        if let Message::Assistant { calls, .. } = message {
+            ids.extend(calls.iter().map(|call| call.id.clone()));
+        }
+    }
+    for (at, call) in reply.calls.iter_mut().enumerate() {
+        if !ids.insert(call.id.clone()) {
+            call.id = format!("{}_{}_{at}", call.id, talk.messages.len());
+            ids.insert(call.id.clone());
+        }
+    }
+    let turn = Turn {
+        calls: reply.calls.len(),
+        stop: reply.stop,
+        before: 0,
+    };
+    talk.messages.push(Message::Assistant {
+        text: reply.text,
+        calls: reply.calls,
+    });
+    turn
+}
+
+/// What an answer took, where the provider does not say.
+fn guess(input: u64, reply: &Reply) -> Usage {
+    let calls = reply.calls.iter();
+    let calls: usize = calls
+        .map(|call| call.name.len() + call.arguments.len())
+        .sum();
+    Usage {
+        input,
+        output: tokens(reply.text.len() + calls),
+    }
+}
+
+fn too_long() -> ToolError {
+    let message = "what was said last does not fit into what is sent to the model at once";
+    let way = "raise `agent.contextTokens` if the model takes more, or say less at once";
+    ToolError::new(Code::LimitExceeded, message).with_way_out([way.to_owned()])
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

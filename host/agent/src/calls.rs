@@ -1,0 +1,257 @@
+//! The calls of one answer: each through the pipeline, several at a time, and what the model reads of them.
+
+use std::pin::pin;
+use std::time::{Duration, SystemTime};
+
+use futures::StreamExt as _;
+use futures::stream;
+use mimir_core::mark::Mark;
+use mimir_core::outcome::TrustLevel;
+use mimir_core::text::{bytes, prefix, visible};
+use mimir_core::{Call, CallContext, Content, Outcome, Pipeline, RequestId};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::event::{Event, Face};
+use crate::message::{Message, ToolCall};
+
+/// Calls of one answer that are made; no task needs more at once, and each is answered.
+const IN_ONE_ANSWER: usize = 32;
+
+/// Calls that run at a time: as many as one plugin has by default.
+const AT_A_TIME: usize = 8;
+
+/// The least that is shown of a result, however many there are.
+const SHOWN_LEAST: usize = 2_000;
+
+/// The calls of one answer, and what is made of them.
+pub(crate) struct Round<'a> {
+    pub pipeline: &'a Pipeline,
+    pub face: &'a dyn Face,
+    /// The conversation.
+    pub session: &'a str,
+    /// How many calls the task has left.
+    pub left: u64,
+    /// Characters that all results together may have.
+    pub room: usize,
+}
+
+/// What came of them.
+pub(crate) struct Made {
+    /// The results, one for each call, in their order.
+    pub results: Vec<Message>,
+    /// How many were made.
+    pub made: u64,
+    /// Whether one was not made because the task has no more.
+    pub short: bool,
+    /// How long it took, without the time of a person.
+    pub time: Duration,
+}
+
+/// How one call ended.
+struct One {
+    text: String,
+    failed: bool,
+    took: Duration,
+}
+
+impl Round<'_> {
+    /// Makes the calls.
+    pub(crate) async fn make(&self, calls: &[ToolCall]) -> Made {
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let most = left.min(IN_ONE_ANSWER);
+        let (make, leave) = calls.split_at(calls.len().min(most));
+        let shown = (self.room / calls.len().max(1)).max(SHOWN_LEAST);
+        let start = Instant::now();
+        let (stop, stopped) = watch::channel(false);
+        let each = stream::iter(make).map(|call| self.one(call, shown, stopped.clone()));
+        let mut work = pin!(each.buffered(AT_A_TIME).collect::<Vec<One>>());
+        let mut asked = self.face.stop_calls();
+        let ended = loop {
+            tokio::select! {
+                ended = &mut work => break ended,
+                () = &mut asked, if !*stop.borrow() => {
+                    stop.send_replace(true);
+                }
+            }
+        };
+        let wall = start.elapsed();
+        let short = left < calls.len() && left < IN_ONE_ANSWER;
+        let worked: Duration = ended.iter().map(|one| one.took).sum();
+        let mut results: Vec<Message> = make
+            .iter()
+            .zip(ended)
+            .map(|(call, one)| result(call, one.text, one.failed))
+            .collect();
+        let why = match short {
+            true => {
+                "LIMIT_EXCEEDED: this call was not made, because the task has used up its calls"
+                    .to_owned()
+            }
+            false => format!(
+                "LIMIT_EXCEEDED: this call was not made, because at most {IN_ONE_ANSWER} are made at once; make it again with the next ones if it is needed"
+            ),
+        };
+        for call in leave {
+            self.face.on(Event::Result {
+                id: &call.id,
+                name: &call.name,
+                outcome: None,
+                text: &why,
+            });
+            results.push(result(call, why.clone(), true));
+        }
+        Made {
+            results,
+            made: make.len() as u64,
+            short,
+            // What ran side by side took no longer than all of it, and a person's time is in no receipt.
+            time: wall.min(worked),
+        }
+    }
+
+    async fn one(&self, call: &ToolCall, shown: usize, mut stopped: watch::Receiver<bool>) -> One {
+        self.face.on(Event::Call {
+            id: &call.id,
+            name: &call.name,
+            arguments: &call.arguments,
+        });
+        let (arguments, broken) = match call.parsed() {
+            Ok(arguments) => (arguments, None),
+            // It goes the way of all calls, so that it is on record, and is refused there.
+            Err(error) => (Value::String(call.arguments.clone()), Some(error)),
+        };
+        let request_id = RequestId::new(SystemTime::now());
+        let context = CallContext {
+            request_id,
+            session_id: self.session.to_owned(),
+            conversation_id: Some(self.session.to_owned()),
+            user: None,
+        };
+        let mut wanted = Call::new(call.name.clone(), arguments, context);
+        wanted.observer = self.face.observer(call);
+        let outcome = tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => None,
+            outcome = self.pipeline.call(wanted) => Some(outcome),
+        };
+        let one = match &outcome {
+            Some(outcome) => One {
+                text: match &broken {
+                    Some(error) => format!(
+                        "{}\nThe arguments are no JSON: {error}. Write one JSON object.",
+                        read(outcome, shown)
+                    ),
+                    None => read(outcome, shown),
+                },
+                failed: !outcome.is_ok(),
+                took: Duration::try_from_secs_f64(outcome.receipt().duration_ms / 1_000.0)
+                    .unwrap_or_default(),
+            },
+            None => One {
+                text: "CANCELLED: your user stopped this call; it may be half done".to_owned(),
+                failed: true,
+                took: Duration::ZERO,
+            },
+        };
+        self.face.on(Event::Result {
+            id: &call.id,
+            name: &call.name,
+            outcome: outcome.as_ref(),
+            text: &one.text,
+        });
+        one
+    }
+}
+
+fn result(call: &ToolCall, text: String, failed: bool) -> Message {
+    Message::Tool {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        text,
+        failed,
+    }
+}
+
+/// What a model reads of an outcome, in at most about `shown` characters. What strangers wrote stands between marked
+/// lines, also if it was cut.
+fn read(outcome: &Outcome, shown: usize) -> String {
+    let mut text = words(outcome);
+    if text.len() > shown {
+        let whole = text.chars().count();
+        let kept = prefix(&text, shown);
+        if kept.len() < text.len() {
+            text = format!(
+                "{kept}\n[cut: {shown} of {whole} characters are shown; ask for a smaller part]"
+            );
+        }
+    }
+    let label = outcome.label();
+    if label.trust == TrustLevel::Untrusted {
+        text = Mark::new(&label.origin).around(&text);
+    }
+    match outcome.result() {
+        Ok(output) => {
+            if let Some(code) = output.exit_code.filter(|code| *code != 0) {
+                text = format!("exit code {code}\n{text}");
+            }
+        }
+        Err(error) => text = format!("{}: {text}", error.code),
+    }
+    if outcome.truncated() {
+        text.push_str("\n[the result was cut at a limit]");
+    }
+    text
+}
+
+fn words(outcome: &Outcome) -> String {
+    let output = match outcome.result() {
+        Ok(output) => output,
+        Err(error) => {
+            return match &error.details {
+                Some(details) => format!("{}\n{details}", error.message),
+                None => error.message.clone(),
+            };
+        }
+    };
+    let mut parts: Vec<String> = output.content.iter().map(part).collect();
+    let says_nothing = parts.iter().all(|part| part.trim().is_empty());
+    match &output.structured {
+        Some(structured) if says_nothing => parts = vec![structured.to_string()],
+        None if says_nothing => parts = vec!["(done; it says nothing)".to_owned()],
+        _ => {}
+    }
+    parts.join("\n")
+}
+
+fn part(part: &Content) -> String {
+    let size = bytes(part.len() as u64);
+    match part {
+        Content::Text { text } => text.clone(),
+        Content::Image { mime_type, .. } => {
+            format!(
+                "[a picture, {}, {size}, which you are not shown]",
+                visible(mime_type)
+            )
+        }
+        Content::Audio { mime_type, .. } => {
+            format!(
+                "[a sound, {}, {size}, which you do not hear]",
+                visible(mime_type)
+            )
+        }
+        Content::File {
+            name,
+            mime_type,
+            data,
+        } => match std::str::from_utf8(data) {
+            Ok(text) => format!("[the file {}]\n{text}", visible(name)),
+            Err(_) => format!(
+                "[the file {}, {}, {size}]",
+                visible(name),
+                visible(mime_type)
+            ),
+        },
+    }
+}

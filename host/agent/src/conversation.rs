@@ -1,0 +1,149 @@
+//! A conversation as it is kept.
+
+use mimir_core::redact::Redactor;
+use serde::{Deserialize, Serialize};
+
+use crate::message::Message;
+use crate::spent::Spent;
+
+/// What was said, and what it took.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Conversation {
+    /// Names it: a session of the pipeline, and a file.
+    pub id: String,
+    /// The model that was asked last.
+    pub model: String,
+    /// What was said.
+    pub messages: Vec<Message>,
+    /// What all of it took.
+    pub spent: Spent,
+}
+
+/// What a model is told of a call that nobody waited for.
+const STOPPED: &str = "CANCELLED: your user stopped this before it ended; it may be half done";
+
+impl Conversation {
+    /// A conversation in which nothing was said yet.
+    pub fn new(id: impl Into<String>, model: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            model: model.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Gives every call of the last round a result: one that was stopped has none, and no provider takes a call without.
+    pub fn mend(&mut self) {
+        let last = self
+            .messages
+            .iter()
+            .rposition(|one| matches!(one, Message::Assistant { .. }));
+        let Some((Message::Assistant { calls, .. }, after)) =
+            last.and_then(|at| self.messages[at..].split_first())
+        else {
+            return;
+        };
+        let has = |wanted: &str| {
+            after
+                .iter()
+                .any(|one| matches!(one, Message::Tool { id, .. } if id == wanted))
+        };
+        let missing: Vec<Message> = calls
+            .iter()
+            .filter(|call| !has(&call.id))
+            .map(|call| Message::Tool {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                text: STOPPED.to_owned(),
+                failed: true,
+            })
+            .collect();
+        // Results follow the calls at once.
+        let results = after
+            .iter()
+            .take_while(|one| matches!(one, Message::Tool { .. }))
+            .count();
+        let at = last.unwrap_or_default() + 1 + results;
+        self.messages.splice(at..at, missing);
+    }
+
+    /// The same without secrets, to be kept.
+    pub fn masked(&self, redactor: &Redactor) -> Self {
+        let mut copy = self.clone();
+        for message in &mut copy.messages {
+            match message {
+                Message::User { text } | Message::Tool { text, .. } => {
+                    redactor.text(text);
+                }
+                Message::Assistant { text, calls } => {
+                    redactor.text(text);
+                    for call in calls {
+                        redactor.text(&mut call.arguments);
+                    }
+                }
+            }
+        }
+        copy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::ToolCall;
+
+    fn call(id: &str) -> ToolCall {
+        ToolCall {
+            id: id.into(),
+            name: "git".into(),
+            ..ToolCall::default()
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_stopped_gets_its_result() {
+        let mut talk = Conversation::new("c", "m");
+        talk.mend();
+        talk.messages = vec![
+            Message::user("do"),
+            Message::Assistant {
+                text: "I do".into(),
+                calls: vec![call("a"), call("b")],
+            },
+            Message::Tool {
+                id: "a".into(),
+                name: "git".into(),
+                text: "ok".into(),
+                failed: false,
+            },
+            Message::user("what?"),
+        ];
+        talk.mend();
+        assert!(
+            matches!(&talk.messages[3], Message::Tool { id, failed: true, .. } if id == "b"),
+            "{talk:?}"
+        );
+        let before = talk.clone();
+        talk.mend();
+        assert_eq!(talk, before);
+    }
+
+    #[test]
+    fn it_is_kept_without_secrets() {
+        let mut talk = Conversation::new("c", "m");
+        let mut wanted = call("a");
+        wanted.arguments = "{\"x\":\"hunter2-value\"}".into();
+        talk.messages = vec![
+            Message::user("it is hunter2-value"),
+            Message::Assistant {
+                text: "hunter2-value".into(),
+                calls: vec![wanted],
+            },
+        ];
+        let redactor = Redactor::new().with_values([("KEY", "hunter2-value")]);
+        let text = serde_json::to_string(&talk.masked(&redactor)).unwrap();
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(serde_json::from_str::<Conversation>(&text).is_ok());
+    }
+}

@@ -1,0 +1,218 @@
+//! Why a model did not answer.
+
+use std::time::Duration;
+
+use mimir_core::{Code, ToolError};
+
+/// Why a model did not answer, or not to the end.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The provider said no, with an HTTP status.
+    #[error("{provider} answered {status}: {message}")]
+    Status {
+        /// Who.
+        provider: String,
+        /// The status.
+        status: u16,
+        /// What it said, masked.
+        message: String,
+        /// How long it asks to wait.
+        after: Option<Duration>,
+    },
+    /// The provider said in the middle of its answer that it cannot go on.
+    #[error("{provider} broke off: {message}")]
+    Failed {
+        /// Who.
+        provider: String,
+        /// What it said, masked.
+        message: String,
+        /// Whether it may go well another time.
+        passing: bool,
+    },
+    /// The connection ended before the answer did.
+    #[error("the answer of {provider} ended in the middle{}", because(.why))]
+    Cut {
+        /// Who.
+        provider: String,
+        /// What happened, if it is known.
+        why: String,
+    },
+    /// No answer, or none that could be reached.
+    #[error("{0}")]
+    Net(mimir_net::Error),
+    /// An answer that is not one of this protocol.
+    #[error(
+        "{provider} did not answer as its API does ({why}); check `providers.{provider}.api` and `url`"
+    )]
+    Protocol {
+        /// Who.
+        provider: String,
+        /// What was odd.
+        why: String,
+    },
+    /// The secret that lets us in cannot be had.
+    #[error("{0}")]
+    Key(ToolError),
+    /// Nothing was sent, because that could not be recorded.
+    #[error("nothing was sent, because it could not be recorded: {0}")]
+    Unrecorded(String),
+    /// It took longer than the task has.
+    #[error("{provider} did not answer in the time that was left (`agent.maxTimeMs`)")]
+    Late {
+        /// Who.
+        provider: String,
+    },
+}
+
+fn because(why: &str) -> String {
+    match why {
+        "" => String::new(),
+        why => format!(" ({why})"),
+    }
+}
+
+/// What providers answer when they are busy, or something between us and them is.
+const PASSING: [u16; 8] = [408, 409, 425, 429, 500, 502, 503, 504];
+
+impl ModelError {
+    /// Whether the same may go well another time.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            // Beyond 520 are those of providers' own front doors, such as 529 for too much to do.
+            Self::Status { status, .. } => PASSING.contains(status) || *status >= 520,
+            Self::Failed { passing, .. } => *passing,
+            Self::Cut { .. } => true,
+            Self::Net(error) => is_passing(error),
+            Self::Protocol { .. } | Self::Key(_) | Self::Unrecorded(_) | Self::Late { .. } => false,
+        }
+    }
+
+    /// How long the provider asks to wait.
+    pub fn after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { after, .. } => *after,
+            _ => None,
+        }
+    }
+
+    /// Whether what was sent was too long for the model.
+    pub fn is_too_long(&self) -> bool {
+        let Self::Status {
+            status, message, ..
+        } = self
+        else {
+            return false;
+        };
+        let message = message.to_ascii_lowercase();
+        let says = |words: &str| message.contains(words);
+        *status == 413
+            || (*status == 400
+                && (says("context_length")
+                    || says("context length")
+                    || says("context window")
+                    || says("prompt is too long")
+                    || says("too many tokens")))
+    }
+
+    /// The code that the task fails with.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Status { status, .. } => match status {
+                401 | 403 => Code::PermissionDenied,
+                404 => Code::NotFound,
+                402 | 429 => Code::LimitExceeded,
+                400 | 413 | 422 => Code::InvalidInput,
+                _ => Code::Network,
+            },
+            Self::Failed { .. } | Self::Cut { .. } | Self::Protocol { .. } => Code::Network,
+            Self::Net(error) => error.code(),
+            Self::Key(error) => error.code,
+            Self::Unrecorded(_) => Code::Unavailable,
+            Self::Late { .. } => Code::Timeout,
+        }
+    }
+}
+
+fn is_passing(error: &mimir_net::Error) -> bool {
+    use mimir_net::Error;
+    matches!(
+        error,
+        Error::Dns { .. }
+            | Error::Refused { .. }
+            | Error::Unreachable { .. }
+            | Error::Timeout { .. }
+            | Error::TooMany(_)
+            | Error::Protocol(_)
+    )
+}
+
+impl From<ModelError> for ToolError {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Key(error) => error,
+            ModelError::Net(error) => error.into(),
+            error => {
+                let way: Option<String> = match &error {
+                    ModelError::Status {
+                        status: 401 | 403,
+                        provider,
+                        ..
+                    } => Some(format!(
+                        "the secret that `providers.{provider}.key` names lets nobody in there; `mimir secrets set` keeps another value"
+                    )),
+                    ModelError::Status { status: 404, .. } => Some(
+                        "check the name of the model, and `url` of its provider in the settings"
+                            .to_owned(),
+                    ),
+                    _ => None,
+                };
+                Self::new(error.code(), error.to_string()).with_way_out(way)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(status: u16, message: &str) -> ModelError {
+        ModelError::Status {
+            provider: "p".into(),
+            status,
+            message: message.into(),
+            after: None,
+        }
+    }
+
+    #[test]
+    fn what_passes_is_tried_again_and_what_does_not_is_not() {
+        for busy in [408, 429, 500, 502, 503, 504, 529] {
+            assert!(status(busy, "").is_passing(), "{busy}");
+        }
+        for wrong in [400, 401, 402, 403, 404, 413, 422] {
+            assert!(!status(wrong, "").is_passing(), "{wrong}");
+        }
+        assert!(status(400, "This model's maximum context length is 8192 tokens").is_too_long());
+        assert!(status(400, "prompt is too long: 210000 tokens > 200000 maximum").is_too_long());
+        assert!(!status(400, "unknown tool").is_too_long());
+    }
+
+    #[test]
+    fn each_has_a_code_and_the_key_a_way_out() {
+        let error = ToolError::from(status(401, "no"));
+        assert_eq!(error.code, Code::PermissionDenied);
+        assert!(error.way_out[0].contains("mimir secrets set"));
+        assert_eq!(
+            ToolError::from(status(429, "slow")).code,
+            Code::LimitExceeded
+        );
+        let cut = ModelError::Cut {
+            provider: "p".into(),
+            why: String::new(),
+        };
+        assert_eq!(cut.to_string(), "the answer of p ended in the middle");
+        assert_eq!(cut.code(), Code::Network);
+    }
+}

@@ -1,0 +1,186 @@
+//! Anthropic's messages.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{CALLS_MOST, Fault, On, fault, number, text};
+use crate::message::{Message, ToolCall};
+use crate::model::{Ask, Reply, Stop, Usage};
+
+/// The body of a request. What is the same in the next one is marked, so that the provider keeps it.
+pub(super) fn request(model: &str, ask: &Ask<'_>) -> Value {
+    let kept = json!({ "type": "ephemeral" });
+    let mut messages: Vec<Value> = Vec::new();
+    for message in ask.messages {
+        let (role, blocks) = blocks(message);
+        match messages.last_mut() {
+            // One turn is one message: the results of all calls, and what the person says after them.
+            Some(last) if last["role"] == role => {
+                if let Some(list) = last["content"].as_array_mut() {
+                    list.extend(blocks);
+                }
+            }
+            _ => messages.push(json!({ "role": role, "content": blocks })),
+        }
+    }
+    if let Some(block) = messages
+        .last_mut()
+        .and_then(|last| last["content"].as_array_mut()?.last_mut())
+    {
+        block["cache_control"] = kept.clone();
+    }
+    let mut body = json!({
+        "model": model,
+        "max_tokens": ask.max_tokens,
+        "system": [{ "type": "text", "text": ask.system, "cache_control": kept }],
+        "messages": messages,
+        "stream": true,
+    });
+    if !ask.tools.is_empty() {
+        let tools = ask.tools.iter().map(|tool| {
+            json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema })
+        });
+        body["tools"] = tools.collect();
+    }
+    body
+}
+
+fn blocks(message: &Message) -> (&'static str, Vec<Value>) {
+    match message {
+        Message::User { text } => ("user", vec![words(text)]),
+        Message::Assistant { text, calls } => {
+            let mut blocks = Vec::new();
+            if !text.trim().is_empty() {
+                blocks.push(words(text));
+            }
+            blocks.extend(calls.iter().map(|call| {
+                json!({ "type": "tool_use", "id": id(&call.id), "name": call.name, "input": call.object() })
+            }));
+            if blocks.is_empty() {
+                blocks.push(words("(nothing)"));
+            }
+            ("assistant", blocks)
+        }
+        Message::Tool {
+            id: call,
+            text,
+            failed,
+            ..
+        } => {
+            let block = json!({
+                "type": "tool_result", "tool_use_id": id(call),
+                "content": [words(text)], "is_error": failed,
+            });
+            ("user", vec![block])
+        }
+    }
+}
+
+/// A text; an empty one is not taken.
+fn words(text: &str) -> Value {
+    let text = match text.trim().is_empty() {
+        true => "(nothing)",
+        false => text,
+    };
+    json!({ "type": "text", "text": text })
+}
+
+/// An id as it is taken here: that of a call which another provider's model made may have other characters.
+fn id(id: &str) -> String {
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    id.chars().map(|c| if fine(c) { c } else { '_' }).collect()
+}
+
+/// Reads the events of an answer.
+#[derive(Default)]
+pub(super) struct Reader {
+    reply: Reply,
+    /// Which block is which call.
+    calls: BTreeMap<u64, usize>,
+    usage: Usage,
+    ended: bool,
+}
+
+impl Reader {
+    pub(super) fn event(&mut self, event: &Value, on: On<'_>) -> Result<(), Fault> {
+        let at = number(event, "/index").unwrap_or_default();
+        match text(event, "/type") {
+            "message_start" => self.count(event.pointer("/message/usage")),
+            "content_block_start" if text(event, "/content_block/type") == "tool_use" => {
+                if self.reply.calls.len() >= CALLS_MOST {
+                    return Err(Fault::Odd(
+                        "it wants more calls than anybody makes".to_owned(),
+                    ));
+                }
+                self.calls.insert(at, self.reply.calls.len());
+                let input = event.pointer("/content_block/input");
+                let whole = input.filter(|input| input.as_object().is_some_and(|o| !o.is_empty()));
+                self.reply.calls.push(ToolCall {
+                    id: text(event, "/content_block/id").to_owned(),
+                    name: text(event, "/content_block/name").to_owned(),
+                    arguments: whole.map(Value::to_string).unwrap_or_default(),
+                    extra: None,
+                });
+            }
+            "content_block_delta" => match text(event, "/delta/type") {
+                "text_delta" => {
+                    let words = text(event, "/delta/text");
+                    self.reply.text.push_str(words);
+                    on(words);
+                }
+                "input_json_delta" => {
+                    if let Some(&call) = self.calls.get(&at) {
+                        let more = text(event, "/delta/partial_json");
+                        self.reply.calls[call].arguments.push_str(more);
+                    }
+                }
+                _ => {}
+            },
+            "message_delta" => {
+                self.count(event.get("usage"));
+                self.reply.stop = match text(event, "/delta/stop_reason") {
+                    "max_tokens" | "model_context_window_exceeded" => Stop::Length,
+                    "refusal" => Stop::Withheld,
+                    _ => Stop::Finished,
+                };
+            }
+            "message_stop" => self.ended = true,
+            "error" => {
+                let kind = text(event, "/error/type");
+                return Err(Fault::Said {
+                    message: fault(event).unwrap_or_default(),
+                    passing: matches!(kind, "overloaded_error" | "api_error" | "rate_limit_error"),
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes up what an event says of tokens. What the provider had kept was sent all the same.
+    fn count(&mut self, usage: Option<&Value>) {
+        let Some(usage) = usage else { return };
+        let of = |place: &str| number(usage, place);
+        if let Some(input) = of("/input_tokens") {
+            let kept = of("/cache_creation_input_tokens").unwrap_or_default()
+                + of("/cache_read_input_tokens").unwrap_or_default();
+            self.usage.input = self.usage.input.max(input + kept);
+        }
+        if let Some(output) = of("/output_tokens") {
+            self.usage.output = self.usage.output.max(output);
+        }
+        self.reply.usage = Some(self.usage);
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn finish(self) -> Result<Reply, Fault> {
+        match self.ended {
+            true => Ok(self.reply),
+            false => Err(Fault::Cut),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! OpenAI's chat completions, which most others speak too.
+
+use serde_json::{Value, json};
+
+use super::{CALLS_MOST, Fault, On, fault, number, text};
+use crate::message::{Message, ToolCall};
+use crate::model::{Ask, Reply, Stop, Usage};
+
+/// The body of a request. `own`: OpenAI itself has another name for the most tokens.
+pub(super) fn request(model: &str, ask: &Ask<'_>, own: bool) -> Value {
+    let mut messages = vec![json!({ "role": "system", "content": ask.system })];
+    messages.extend(ask.messages.iter().map(message));
+    let mut body = json!({
+        "model": model,
+        "messages": messages,
+        "stream": true,
+        "stream_options": { "include_usage": true },
+    });
+    let most = match own {
+        true => "max_completion_tokens",
+        false => "max_tokens",
+    };
+    body[most] = ask.max_tokens.into();
+    if !ask.tools.is_empty() {
+        let tools = ask.tools.iter().map(|tool| {
+            json!({
+                "type": "function",
+                "function": { "name": tool.name, "description": tool.description, "parameters": tool.schema },
+            })
+        });
+        body["tools"] = tools.collect();
+    }
+    body
+}
+
+fn message(message: &Message) -> Value {
+    match message {
+        Message::User { text } => json!({ "role": "user", "content": text }),
+        Message::Assistant { text, calls } if calls.is_empty() => {
+            json!({ "role": "assistant", "content": text })
+        }
+        Message::Assistant { text, calls } => {
+            let calls: Vec<Value> = calls.iter().map(call).collect();
+            let content = (!text.is_empty()).then_some(text);
+            json!({ "role": "assistant", "content": content, "tool_calls": calls })
+        }
+        Message::Tool { id, text, .. } => {
+            json!({ "role": "tool", "tool_call_id": id, "content": text })
+        }
+    }
+}
+
+fn call(call: &ToolCall) -> Value {
+    let mut value = json!({
+        "id": call.id,
+        "type": "function",
+        "function": { "name": call.name, "arguments": call.object().to_string() },
+    });
+    // Gemini thinks on where this says that it had stopped, and refuses a call that comes back without.
+    if let Some(extra) = &call.extra {
+        value["extra_content"] = extra.clone();
+    }
+    value
+}
+
+/// Reads the chunks of an answer.
+#[derive(Default)]
+pub(super) struct Reader {
+    reply: Reply,
+    /// The place of each call in the provider's own counting.
+    places: Vec<u64>,
+    ended: bool,
+}
+
+impl Reader {
+    pub(super) fn event(&mut self, chunk: &Value, on: On<'_>) -> Result<(), Fault> {
+        if chunk.get("error").is_some_and(|error| !error.is_null()) {
+            let message = fault(chunk).unwrap_or_default();
+            return Err(Fault::Said {
+                message,
+                passing: true,
+            });
+        }
+        if let (Some(input), Some(output)) = (
+            number(chunk, "/usage/prompt_tokens"),
+            number(chunk, "/usage/completion_tokens"),
+        ) {
+            self.reply.usage = Some(Usage { input, output });
+        }
+        let Some(choice) = chunk.pointer("/choices/0") else {
+            return Ok(());
+        };
+        for place in ["/delta/content", "/delta/refusal"] {
+            let words = text(choice, place);
+            if !words.is_empty() {
+                self.reply.text.push_str(words);
+                on(words);
+            }
+        }
+        let calls = choice
+            .pointer("/delta/tool_calls")
+            .and_then(Value::as_array);
+        for (at, part) in calls.into_iter().flatten().enumerate() {
+            self.call(part, at as u64)?;
+        }
+        match choice.get("finish_reason").and_then(Value::as_str) {
+            None => {}
+            Some("length") => (self.ended, self.reply.stop) = (true, Stop::Length),
+            Some("content_filter") => (self.ended, self.reply.stop) = (true, Stop::Withheld),
+            Some(_) => self.ended = true,
+        }
+        Ok(())
+    }
+
+    /// A part of a call: the first has its id and name, the others more of its arguments.
+    fn call(&mut self, part: &Value, at: u64) -> Result<(), Fault> {
+        let place = number(part, "/index").unwrap_or(at);
+        let id = text(part, "/id");
+        let known = self.places.iter().rposition(|known| *known == place);
+        // Some count every call as the first, and tell them apart by their ids.
+        let known = known.filter(|&at| id.is_empty() || self.reply.calls[at].id == id);
+        let at = match known {
+            Some(at) => at,
+            None if self.places.len() >= CALLS_MOST => {
+                return Err(Fault::Odd(
+                    "it wants more calls than anybody makes".to_owned(),
+                ));
+            }
+            None => {
+                self.places.push(place);
+                self.reply.calls.push(ToolCall {
+                    id: id.to_owned(),
+                    ..ToolCall::default()
+                });
+                self.places.len() - 1
+            }
+        };
+        let call = &mut self.reply.calls[at];
+        call.name.push_str(text(part, "/function/name"));
+        match part.pointer("/function/arguments") {
+            Some(Value::String(words)) => call.arguments.push_str(words),
+            // Some hand them over as they are.
+            Some(Value::Object(object)) => {
+                call.arguments = Value::Object(object.clone()).to_string()
+            }
+            _ => {}
+        }
+        if let Some(extra) = part.get("extra_content") {
+            call.extra = Some(extra.clone());
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Result<Reply, Fault> {
+        match self.ended {
+            true => Ok(self.reply),
+            false => Err(Fault::Cut),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! OpenAI's responses. Nothing is kept at the provider: what was said is sent each time, as with the others.
+
+use serde_json::{Value, json};
+
+use super::{CALLS_MOST, Fault, On, fault, number, text};
+use crate::message::{Message, ToolCall};
+use crate::model::{Ask, Reply, Stop, Usage};
+
+/// The body of a request.
+pub(super) fn request(model: &str, ask: &Ask<'_>) -> Value {
+    let mut input = Vec::new();
+    for message in ask.messages {
+        items(message, &mut input);
+    }
+    let mut body = json!({
+        "model": model,
+        "instructions": ask.system,
+        "input": input,
+        "max_output_tokens": ask.max_tokens,
+        "stream": true,
+        "store": false,
+    });
+    if !ask.tools.is_empty() {
+        let tools = ask.tools.iter().map(|tool| {
+            json!({
+                "type": "function", "name": tool.name, "description": tool.description,
+                "parameters": tool.schema,
+                // Strictness wants schemas of one form, and those of tools are their authors'.
+                "strict": false,
+            })
+        });
+        body["tools"] = tools.collect();
+    }
+    body
+}
+
+fn items(message: &Message, input: &mut Vec<Value>) {
+    match message {
+        Message::User { text } => input.push(json!({ "role": "user", "content": text })),
+        Message::Assistant { text, calls } => {
+            if !text.is_empty() {
+                input.push(json!({ "role": "assistant", "content": text }));
+            }
+            input.extend(calls.iter().map(|call| {
+                json!({
+                    "type": "function_call", "call_id": call.id, "name": call.name,
+                    "arguments": call.object().to_string(),
+                })
+            }));
+        }
+        Message::Tool { id, text, .. } => {
+            input.push(json!({ "type": "function_call_output", "call_id": id, "output": text }));
+        }
+    }
+}
+
+/// Reads the events of an answer.
+#[derive(Default)]
+pub(super) struct Reader {
+    reply: Reply,
+    ended: bool,
+}
+
+impl Reader {
+    pub(super) fn event(&mut self, event: &Value, on: On<'_>) -> Result<(), Fault> {
+        match text(event, "/type") {
+            "response.output_text.delta" | "response.refusal.delta" => {
+                let words = text(event, "/delta");
+                self.reply.text.push_str(words);
+                on(words);
+            }
+            // The whole item follows its parts.
+            "response.output_item.done" if text(event, "/item/type") == "function_call" => {
+                if self.reply.calls.len() >= CALLS_MOST {
+                    return Err(Fault::Odd(
+                        "it wants more calls than anybody makes".to_owned(),
+                    ));
+                }
+                self.reply.calls.push(ToolCall {
+                    id: text(event, "/item/call_id").to_owned(),
+                    name: text(event, "/item/name").to_owned(),
+                    arguments: text(event, "/item/arguments").to_owned(),
+                    extra: None,
+                });
+            }
+            "response.completed" => self.end(event, Stop::Finished),
+            "response.incomplete" => {
+                let filtered =
+                    text(event, "/response/incomplete_details/reason") == "content_filter";
+                self.end(
+                    event,
+                    if filtered {
+                        Stop::Withheld
+                    } else {
+                        Stop::Length
+                    },
+                );
+            }
+            "response.failed" => {
+                let code = text(event, "/response/error/code");
+                return Err(Fault::Said {
+                    message: text(event, "/response/error/message").to_owned(),
+                    passing: matches!(code, "server_error" | "rate_limit_exceeded"),
+                });
+            }
+            "error" => {
+                return Err(Fault::Said {
+                    message: fault(event).unwrap_or_default(),
+                    passing: true,
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, event: &Value, stop: Stop) {
+        self.ended = true;
+        self.reply.stop = stop;
+        if let (Some(input), Some(output)) = (
+            number(event, "/response/usage/input_tokens"),
+            number(event, "/response/usage/output_tokens"),
+        ) {
+            self.reply.usage = Some(Usage { input, output });
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn finish(self) -> Result<Reply, Fault> {
+        match self.ended {
+            true => Ok(self.reply),
+            false => Err(Fault::Cut),
+        }
+    }
+}

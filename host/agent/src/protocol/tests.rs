@@ -1,0 +1,277 @@
+use serde_json::json;
+
+use super::*;
+use crate::message::{Message, ToolCall, ToolSpec};
+use crate::model::{Stop, Usage};
+
+/// What the events of an answer come to, and its words as they were heard.
+fn read(api: Api, events: &[Value]) -> (Result<Reply, Fault>, String) {
+    let heard = std::sync::Mutex::new(String::new());
+    let on = |words: &str| heard.lock().unwrap().push_str(words);
+    let mut reader = Protocol::new(api, "http://127.0.0.1/").reader();
+    let read = events
+        .iter()
+        .try_for_each(|event| reader.event(&event.to_string(), &on));
+    let read = read.and_then(|()| reader.finish());
+    (read, heard.into_inner().unwrap())
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
+    ToolCall {
+        id: id.into(),
+        name: name.into(),
+        arguments: arguments.into(),
+        extra: None,
+    }
+}
+
+#[test]
+fn chunks_of_chat_come_to_an_answer() {
+    let part =
+        |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
+    let events = [
+        part(json!({"role": "assistant", "content": "Let me "})),
+        part(json!({"content": "see."})),
+        part(
+            json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "read_file", "arguments": ""}}]}),
+        ),
+        part(json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"path\":"}}]})),
+        part(
+            json!({"tool_calls": [{"index": 1, "id": "b", "function": {"name": "git", "arguments": "{}"}}]}),
+        ),
+        part(json!({"tool_calls": [{"index": 0, "function": {"arguments": "\"x\"}"}}]})),
+        json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}),
+        json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}}),
+    ];
+    let (reply, heard) = read(Api::Openai, &events);
+    let reply = reply.unwrap();
+    assert_eq!(heard, "Let me see.");
+    assert_eq!(reply.text, heard);
+    assert_eq!(
+        reply.calls,
+        [
+            call("a", "read_file", "{\"path\":\"x\"}"),
+            call("b", "git", "{}")
+        ]
+    );
+    assert_eq!(
+        reply.usage,
+        Some(Usage {
+            input: 9,
+            output: 4
+        })
+    );
+    // What ends without saying so was cut.
+    assert_eq!(read(Api::Openai, &events[..6]).0, Err(Fault::Cut));
+}
+
+#[test]
+fn calls_that_are_all_counted_as_the_first_are_told_apart() {
+    let part = |id: &str, name: &str| {
+        json!({"choices": [{"delta": {"tool_calls": [
+            {"index": 0, "id": id, "extra_content": {"google": {"thought_signature": id}},
+             "function": {"name": name, "arguments": {"a": 1}}}]}}]})
+    };
+    let end = json!({"choices": [{"delta": {}, "finish_reason": "stop"}]});
+    let (reply, _) = read(Api::Gemini, &[part("x", "one"), part("y", "two"), end]);
+    let calls = reply.unwrap().calls;
+    let names: Vec<_> = calls.iter().map(|call| call.name.as_str()).collect();
+    assert_eq!(names, ["one", "two"]);
+    assert_eq!(calls[0].arguments, "{\"a\":1}");
+    // And what it wants back comes back.
+    let messages = [Message::Assistant {
+        text: String::new(),
+        calls,
+    }];
+    let body = Protocol::new(Api::Gemini, "").request("m", &ask(&messages, &[]));
+    let sent = &body["messages"][1]["tool_calls"][1];
+    assert_eq!(sent["extra_content"]["google"]["thought_signature"], "y");
+}
+
+#[test]
+fn events_of_responses_come_to_an_answer() {
+    let item = json!({"type": "function_call", "id": "fc", "call_id": "c1", "name": "git", "arguments": "{}"});
+    let events = [
+        json!({"type": "response.created"}),
+        json!({"type": "response.output_text.delta", "delta": "Hm. "}),
+        json!({"type": "response.function_call_arguments.delta", "delta": "{"}),
+        json!({"type": "response.output_item.done", "item": item}),
+        json!({"type": "response.completed", "response": {"usage": {"input_tokens": 7, "output_tokens": 2}}}),
+    ];
+    let (reply, heard) = read(Api::Responses, &events);
+    let reply = reply.unwrap();
+    assert_eq!(
+        (heard.as_str(), &reply.calls),
+        ("Hm. ", &vec![call("c1", "git", "{}")])
+    );
+    assert_eq!(
+        reply.usage,
+        Some(Usage {
+            input: 7,
+            output: 2
+        })
+    );
+    assert_eq!(read(Api::Responses, &events[..4]).0, Err(Fault::Cut));
+    let failed = json!({"type": "response.failed", "response": {"error": {"code": "server_error", "message": "later"}}});
+    let said = Fault::Said {
+        message: "later".into(),
+        passing: true,
+    };
+    assert_eq!(read(Api::Responses, &[failed]).0, Err(said));
+    let long = json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}});
+    assert_eq!(read(Api::Responses, &[long]).0.unwrap().stop, Stop::Length);
+}
+
+#[test]
+fn events_of_anthropic_come_to_an_answer() {
+    let events = [
+        json!({"type": "message_start", "message": {"usage":
+            {"input_tokens": 5, "cache_read_input_tokens": 90, "output_tokens": 1}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "So."}}),
+        json!({"type": "ping"}),
+        json!({"type": "content_block_start", "index": 1, "content_block":
+            {"type": "tool_use", "id": "t1", "name": "git", "input": {}}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": "{\"a\""}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": ":1}"}}),
+        json!({"type": "content_block_start", "index": 2, "content_block":
+            {"type": "tool_use", "id": "t2", "name": "none", "input": {}}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 30}}),
+        json!({"type": "message_stop"}),
+    ];
+    let (reply, heard) = read(Api::Anthropic, &events);
+    let reply = reply.unwrap();
+    assert_eq!(heard, "So.");
+    assert_eq!(
+        reply.calls,
+        [call("t1", "git", "{\"a\":1}"), call("t2", "none", "")]
+    );
+    assert_eq!(reply.calls[1].parsed().unwrap(), json!({}));
+    assert_eq!(
+        reply.usage,
+        Some(Usage {
+            input: 95,
+            output: 30
+        })
+    );
+    assert_eq!(read(Api::Anthropic, &events[..8]).0, Err(Fault::Cut));
+    let busy =
+        json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    let said = Fault::Said {
+        message: "Overloaded".into(),
+        passing: true,
+    };
+    assert_eq!(read(Api::Anthropic, &[busy]).0, Err(said));
+}
+
+#[test]
+fn what_is_no_answer_is_told_apart() {
+    for api in Api::ALL {
+        let mut reader = Protocol::new(api, "").reader();
+        assert!(reader.event("[DONE]", &|_| {}).is_ok());
+        assert!(matches!(
+            reader.event("<html>", &|_| {}),
+            Err(Fault::Odd(_))
+        ));
+        assert_eq!(Protocol::new(api, "").reader().finish(), Err(Fault::Cut));
+    }
+    assert_eq!(
+        fault(&json!({"error": {"message": "m"}})).as_deref(),
+        Some("m")
+    );
+    assert_eq!(fault(&json!({"error": "m"})).as_deref(), Some("m"));
+    assert_eq!(
+        fault(&json!([{"error": {"message": "m"}}])).as_deref(),
+        Some("m")
+    );
+    assert_eq!(fault(&json!({"message": "m"})).as_deref(), Some("m"));
+    assert_eq!(fault(&json!({"ok": true})), None);
+}
+
+#[test]
+fn calls_without_end_are_not_gathered() {
+    let part = |at: usize| json!({"choices": [{"delta": {"tool_calls": [{"index": at, "id": format!("c{at}"), "function": {"name": "git"}}]}}]});
+    let events: Vec<Value> = (0..=CALLS_MOST).map(part).collect();
+    assert!(matches!(read(Api::Openai, &events).0, Err(Fault::Odd(_))));
+}
+
+fn ask<'a>(messages: &'a [Message], tools: &'a [ToolSpec]) -> Ask<'a> {
+    Ask {
+        system: "be brief",
+        messages,
+        tools,
+        max_tokens: 77,
+        session: "s",
+    }
+}
+
+#[test]
+fn each_provider_is_asked_as_it_wants_to_be() {
+    let tools = [ToolSpec {
+        name: "git".into(),
+        description: "runs git".into(),
+        schema: json!({"type": "object"}),
+    }];
+    let messages = [
+        Message::user("hello"),
+        Message::Assistant {
+            text: String::new(),
+            calls: vec![call("a.1", "git", "{\"x\":1}"), call("b", "git", "{broken")],
+        },
+        Message::Tool {
+            id: "a.1".into(),
+            name: "git".into(),
+            text: "fine".into(),
+            failed: false,
+        },
+        Message::Tool {
+            id: "b".into(),
+            name: "git".into(),
+            text: "no JSON".into(),
+            failed: true,
+        },
+        Message::user("go on"),
+    ];
+    let ask = ask(&messages, &tools);
+
+    let chat = Protocol::new(Api::Openai, "http://h/").request("m", &ask);
+    assert_eq!(chat["max_tokens"], 77);
+    assert_eq!(chat["messages"][0]["content"], "be brief");
+    assert_eq!(chat["messages"][2]["content"], Value::Null);
+    let calls = &chat["messages"][2]["tool_calls"];
+    assert_eq!(calls[0]["function"]["arguments"], "{\"x\":1}");
+    assert_eq!(
+        calls[1]["function"]["arguments"], "{}",
+        "what cannot be read is not sent back"
+    );
+    assert_eq!(chat["messages"][3]["tool_call_id"], "a.1");
+    assert_eq!(chat["tools"][0]["function"]["name"], "git");
+    let own = Protocol::new(Api::Openai, "https://api.openai.com/v1/").request("m", &ask);
+    assert_eq!(
+        (&own["max_completion_tokens"], own.get("max_tokens")),
+        (&json!(77), None)
+    );
+
+    let responses = Protocol::new(Api::Responses, "").request("m", &ask);
+    assert_eq!(responses["instructions"], "be brief");
+    assert_eq!(responses["store"], false);
+    assert_eq!(responses["input"][1]["call_id"], "a.1");
+    assert_eq!(responses["input"][3]["type"], "function_call_output");
+
+    let anthropic = Protocol::new(Api::Anthropic, "").request("m", &ask);
+    let list = anthropic["messages"].as_array().unwrap();
+    assert_eq!(list.len(), 3, "results and the next words are one message");
+    assert_eq!(list[1]["content"][0]["id"], "a_1");
+    assert_eq!(list[2]["content"][0]["tool_use_id"], "a_1");
+    assert_eq!(list[2]["content"][1]["is_error"], true);
+    assert_eq!(list[2]["content"][2]["text"], "go on");
+    assert!(list[2]["content"][2]["cache_control"].is_object());
+}
+
+#[test]
+fn the_key_goes_where_it_belongs() {
+    let of = |api: Api| Protocol::new(api, "").headers(Some("k"));
+    assert_eq!(of(Api::Openai), [("authorization", "Bearer k".to_owned())]);
+    assert_eq!(of(Api::Anthropic)[0], ("x-api-key", "k".to_owned()));
+    assert_eq!(Protocol::new(Api::Ollama, "").headers(None), []);
+}

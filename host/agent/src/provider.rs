@@ -1,0 +1,250 @@
+//! A model behind a provider's API: one request of the way out, and its answer as it comes in.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::{BodyExt as _, Full, Limited};
+use mimir_core::audit::{AuditSink, Event, Kind};
+use mimir_core::config::ChosenModel;
+use mimir_core::redact::Vault;
+use mimir_core::text::{prefix, visible};
+use mimir_core::{BoxFuture, Code, ToolError};
+use mimir_net::{Body, Client};
+use serde_json::Value;
+use sse_stream::SseStream;
+
+use crate::error::ModelError;
+use crate::model::{Ask, Model, Reply};
+use crate::protocol::{self, Fault, Protocol};
+use crate::retry;
+
+/// What an answer that streams is called.
+const EVENTS: &str = "text/event-stream";
+
+/// Bytes of an answer that says what is wrong, and characters of that which are told.
+const FAULT_MOST: usize = 64 << 10;
+const FAULT_SHOWN: usize = 500;
+
+/// A model of a provider.
+pub struct Provider {
+    name: String,
+    chosen: ChosenModel,
+    protocol: Protocol,
+    client: Client,
+    vault: Arc<dyn Vault>,
+    audit: Arc<dyn AuditSink>,
+}
+
+impl Provider {
+    /// The model that was chosen. `client` reaches its provider and nobody else; `vault` has the secret that lets us in;
+    /// each request is on record before it is sent.
+    pub fn new(
+        chosen: ChosenModel,
+        client: Client,
+        vault: Arc<dyn Vault>,
+        audit: Arc<dyn AuditSink>,
+    ) -> Self {
+        Self {
+            name: format!("{}/{}", chosen.provider, chosen.model),
+            protocol: Protocol::new(chosen.api, &chosen.url),
+            chosen,
+            client,
+            vault,
+            audit,
+        }
+    }
+
+    /// Whether the secret is there, before anything is asked.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.key().map(drop)
+    }
+
+    /// The secret that lets us in.
+    fn key(&self) -> Result<Option<String>, ModelError> {
+        let Some(name) = &self.chosen.key else {
+            return Ok(None);
+        };
+        let unavailable = |message: String| ToolError::new(Code::Unavailable, message);
+        let value = self.vault.secret(name);
+        let value = value.map_err(|error| ModelError::Key(unavailable(error.to_string())))?;
+        match value {
+            Some(value) => Ok(Some(value)),
+            None => {
+                let message = format!(
+                    "the secret `{name}`, which lets us in at {}, is not set",
+                    self.chosen.provider
+                );
+                let ways = [
+                    format!("`mimir secrets set {name}` keeps it"),
+                    format!(
+                        "`secrets: {{{name}: {{env: {name}}}}}` in your settings takes it from the variable of that name"
+                    ),
+                ];
+                Err(ModelError::Key(unavailable(message).with_way_out(ways)))
+            }
+        }
+    }
+
+    fn request(&self, ask: &Ask<'_>) -> Result<Request<Full<Bytes>>, ModelError> {
+        let odd = |why: String| self.odd(why);
+        let url = format!("{}{}", self.chosen.url, self.protocol.path());
+        let body = self.protocol.request(&self.chosen.model, ask);
+        let body = serde_json::to_vec(&body).map_err(|error| odd(error.to_string()))?;
+        let mut request = Request::new(Full::new(Bytes::from(body)));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = mimir_net::uri(&url).map_err(ModelError::Net)?;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static(EVENTS));
+        let key = self.key()?;
+        for (name, value) in self.protocol.headers(key.as_deref()) {
+            // Its text is not in the error: it may be the secret.
+            let mut value = HeaderValue::from_str(&value)
+                .map_err(|_| odd(format!("the secret does not fit into the header {name}")))?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(request)
+    }
+
+    fn odd(&self, why: String) -> ModelError {
+        ModelError::Protocol {
+            provider: self.chosen.provider.clone(),
+            why,
+        }
+    }
+
+    /// What somebody else says, without secrets and in one line.
+    fn told(&self, words: &str) -> String {
+        let mut words = prefix(words, FAULT_SHOWN).to_owned();
+        match self.vault.redactor() {
+            Ok(redactor) => {
+                redactor.text(&mut words);
+                visible(&words)
+            }
+            Err(_) => {
+                "what it said is not shown, because it is not known what is secret".to_owned()
+            }
+        }
+    }
+
+    fn record(&self, session: &str) -> Result<(), ModelError> {
+        let mut event = Event::of(Kind::Effect, SystemTime::now()).with_subject(&format!(
+            "POST {} for the model {}",
+            self.chosen.url, self.name
+        ));
+        event.session = session.to_owned();
+        let recorded = self.audit.record(&event);
+        recorded.map_err(|error| ModelError::Unrecorded(error.to_string()))
+    }
+
+    async fn ask(
+        &self,
+        ask: Ask<'_>,
+        on: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<Reply, ModelError> {
+        let request = self.request(&ask)?;
+        self.record(ask.session)?;
+        let response = self.client.send(request).await.map_err(ModelError::Net)?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response).await);
+        }
+        let kind = response.headers().get(CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.trim_start().to_ascii_lowercase().starts_with(EVENTS) {
+            let kind = visible(prefix(kind, 80));
+            return Err(self.odd(format!("it sent `{kind}` and no events")));
+        }
+        let mut events = SseStream::new(response.into_body());
+        let mut reader = self.protocol.reader();
+        while let Some(event) = events.next().await {
+            let event = event.map_err(|error| self.broken(&error))?;
+            let data = event.data.unwrap_or_default();
+            reader.event(&data, on).map_err(|fault| self.fault(fault))?;
+            if reader.is_done() {
+                break;
+            }
+        }
+        reader.finish().map_err(|fault| self.fault(fault))
+    }
+
+    /// An answer with an error status.
+    async fn refusal(&self, response: Response<Body>) -> ModelError {
+        let status = response.status().as_u16();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+        let after = retry::asked(response.headers(), now);
+        let body = Limited::new(response.into_body(), FAULT_MOST)
+            .collect()
+            .await;
+        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        let said = serde_json::from_slice::<Value>(&body).ok();
+        let said = said.as_ref().and_then(protocol::fault);
+        let said = said.unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned());
+        let message = match self.told(said.trim()) {
+            none if none.is_empty() => "nothing more".to_owned(),
+            words => words,
+        };
+        ModelError::Status {
+            provider: self.chosen.provider.clone(),
+            status,
+            message,
+            after,
+        }
+    }
+
+    /// A stream that broke. A limit of ours is one; anything else may be the connection.
+    fn broken(&self, error: &sse_stream::Error) -> ModelError {
+        let provider = self.chosen.provider.clone();
+        let sse_stream::Error::Body(inner) = error else {
+            return self.odd("its events are none".to_owned());
+        };
+        match inner.downcast_ref::<mimir_net::Error>() {
+            Some(ours @ (mimir_net::Error::Blocked(_) | mimir_net::Error::TooLarge { .. })) => {
+                ModelError::Net(ours.clone())
+            }
+            Some(ours) => ModelError::Cut {
+                provider,
+                why: self.told(&ours.to_string()),
+            },
+            None => ModelError::Cut {
+                provider,
+                why: String::new(),
+            },
+        }
+    }
+
+    fn fault(&self, fault: Fault) -> ModelError {
+        let provider = self.chosen.provider.clone();
+        match fault {
+            Fault::Said { message, passing } => ModelError::Failed {
+                provider,
+                message: self.told(&message),
+                passing,
+            },
+            Fault::Cut => ModelError::Cut {
+                provider,
+                why: String::new(),
+            },
+            Fault::Odd(why) => self.odd(why),
+        }
+    }
+}
+
+impl Model for Provider {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn answer<'a>(
+        &'a self,
+        ask: Ask<'a>,
+        on: &'a (dyn Fn(&str) + Send + Sync),
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(self.ask(ask, on))
+    }
+}

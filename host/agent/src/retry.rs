@@ -1,0 +1,84 @@
+//! How long to wait before a provider is asked again.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
+use http::HeaderMap;
+
+/// The wait after the first failure; each further one is twice as long, up to [`MOST`].
+const FIRST: Duration = Duration::from_millis(500);
+const MOST: Duration = Duration::from_secs(30);
+
+/// What a provider that says itself how long may ask for. Nobody sits longer than that before a screen that says
+/// nothing new.
+const ASKED_MOST: Duration = Duration::from_secs(120);
+
+/// How long to wait before asking for the `again`th time, from 0 on; nothing where the provider asks for more than
+/// anybody waits.
+pub(crate) fn wait(again: u64, asked: Option<Duration>) -> Option<Duration> {
+    if let Some(asked) = asked {
+        return (asked <= ASKED_MOST).then_some(asked);
+    }
+    let twice = u32::try_from(again.min(16)).unwrap_or(16);
+    let wait = FIRST.saturating_mul(1 << twice).min(MOST);
+    // Those who failed together do not come back together.
+    let chance = RandomState::new().hash_one(again) % 512;
+    let part = u32::try_from(chance).unwrap_or_default();
+    Some(wait * 3 / 4 + wait * part / 1024)
+}
+
+/// How long the headers of an answer ask to wait, at the time `now` in seconds since 1970.
+pub(crate) fn asked(headers: &HeaderMap, now: i64) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse::<u64>().ok()) {
+        return Some(Duration::from_millis(millis));
+    }
+    let after = text("retry-after")?;
+    if let Ok(seconds) = after.parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    // Else it is a time of day, in the form that mail has, too.
+    let then = jiff::fmt::rfc2822::parse(after)
+        .ok()?
+        .timestamp()
+        .as_second();
+    u64::try_from(then - now).ok().map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &'static str, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())])
+    }
+
+    #[test]
+    fn waits_grow_and_have_an_end() {
+        for (again, least, most) in [
+            (0, 375, 625),
+            (1, 750, 1_250),
+            (3, 3_000, 5_000),
+            (40, 22_500, 37_500),
+        ] {
+            let wait = wait(again, None).unwrap().as_millis();
+            assert!((least..=most).contains(&wait), "{again}: {wait}");
+        }
+    }
+
+    #[test]
+    fn who_says_how_long_is_believed_within_reason() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(wait(5, seconds(7)), seconds(7));
+        assert_eq!(wait(0, seconds(3_600)), None);
+        assert_eq!(asked(&headers("retry-after", "7"), 0), seconds(7));
+        assert_eq!(
+            asked(&headers("retry-after-ms", "250"), 0),
+            Some(Duration::from_millis(250))
+        );
+        let date = headers("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(asked(&date, 784_111_777 - 5), seconds(5));
+        assert_eq!(asked(&date, 784_111_777 + 5), None, "that was before");
+        assert_eq!(asked(&headers("retry-after", "soon"), 0), None);
+    }
+}

@@ -1,0 +1,225 @@
+//! What a task has used up, and which bound it has reached.
+
+use std::fmt;
+use std::time::Duration;
+
+use mimir_core::config::{Budget, Price};
+use serde::{Deserialize, Serialize};
+
+use crate::model::Usage;
+
+/// What was used up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Spent {
+    /// Answers of the model.
+    pub turns: u64,
+    /// Calls of tools.
+    pub tool_calls: u64,
+    /// Tokens that were sent.
+    pub input_tokens: u64,
+    /// Tokens that were answered.
+    pub output_tokens: u64,
+    /// What they cost; nothing where no price is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// Time in milliseconds, without that of a person.
+    pub time_ms: u64,
+}
+
+/// A bound that was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Bound {
+    /// Answers of the model.
+    Turns,
+    /// Calls of tools.
+    ToolCalls,
+    /// Tokens.
+    Tokens,
+    /// Money.
+    Cost,
+    /// Time.
+    Time,
+}
+
+impl Bound {
+    /// The key that sets it.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Turns => "agent.maxTurns",
+            Self::ToolCalls => "agent.maxToolCalls",
+            Self::Tokens => "agent.maxTokens",
+            Self::Cost => "agent.maxCost",
+            Self::Time => "agent.maxTimeMs",
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Turns => "all answers of the model",
+            Self::ToolCalls => "all calls of tools",
+            Self::Tokens => "all tokens",
+            Self::Cost => "all the money",
+            Self::Time => "all the time",
+        })
+    }
+}
+
+/// The fewest tokens that are asked for: less is no answer.
+const LEAST_ANSWER: u64 = 16;
+
+impl Spent {
+    /// Takes up an answer.
+    pub(crate) fn answered(&mut self, usage: Usage, price: Option<Price>, took: Duration) {
+        self.turns += 1;
+        self.input_tokens += usage.input;
+        self.output_tokens += usage.output;
+        self.took(took);
+        if let Some(price) = price {
+            *self.cost.get_or_insert_default() += cost(usage, price);
+        }
+    }
+
+    /// Takes up time.
+    pub(crate) fn took(&mut self, time: Duration) {
+        self.time_ms += u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    }
+
+    /// Tokens, sent and answered.
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens + self.output_tokens
+    }
+
+    /// Both together.
+    pub fn add(&mut self, other: &Self) {
+        self.turns += other.turns;
+        self.tool_calls += other.tool_calls;
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.time_ms += other.time_ms;
+        if let Some(cost) = other.cost {
+            *self.cost.get_or_insert_default() += cost;
+        }
+    }
+
+    /// How many tokens the next answer may have if about `input` are sent, or the bound that does not let it be asked
+    /// for.
+    pub(crate) fn room(
+        &self,
+        budget: &Budget,
+        price: Option<Price>,
+        input: u64,
+    ) -> Result<u64, Bound> {
+        if self.turns >= budget.turns {
+            return Err(Bound::Turns);
+        }
+        if self.time_ms >= u64::try_from(budget.time.as_millis()).unwrap_or(u64::MAX) {
+            return Err(Bound::Time);
+        }
+        let tokens = budget.tokens.saturating_sub(self.tokens() + input);
+        if tokens < LEAST_ANSWER.min(budget.answer_tokens) {
+            return Err(Bound::Tokens);
+        }
+        let mut room = tokens.min(budget.answer_tokens);
+        if let (Some(most), Some(price)) = (budget.cost, price) {
+            let sent = Usage { input, output: 0 };
+            let left = most - self.cost.unwrap_or_default() - cost(sent, price);
+            if left <= 0.0 {
+                return Err(Bound::Cost);
+            }
+            if price.output > 0.0 {
+                // Beyond what any answer has it makes no difference.
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a positive number that saturates"
+                )]
+                let affordable = (left / price.output * MILLION) as u64;
+                room = room.min(affordable);
+            }
+            if room < LEAST_ANSWER.min(budget.answer_tokens) {
+                return Err(Bound::Cost);
+            }
+        }
+        Ok(room)
+    }
+
+    /// How much time is left.
+    pub(crate) fn time_left(&self, budget: &Budget) -> Duration {
+        budget
+            .time
+            .saturating_sub(Duration::from_millis(self.time_ms))
+    }
+}
+
+/// Prices are for so many tokens.
+const MILLION: f64 = 1e6;
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "nobody pays for more tokens than a float counts"
+)]
+fn cost(usage: Usage, price: Price) -> f64 {
+    (usage.input as f64 * price.input + usage.output as f64 * price.output) / MILLION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget() -> Budget {
+        Budget {
+            turns: 3,
+            tokens: 1_000,
+            cost: Some(0.01),
+            answer_tokens: 100,
+            ..Budget::default()
+        }
+    }
+
+    const PRICE: Option<Price> = Some(Price {
+        input: 1.0,
+        output: 10.0,
+    });
+
+    #[test]
+    fn each_bound_stops_the_next_question() {
+        let spent = |change: fn(&mut Spent)| {
+            let mut spent = Spent::default();
+            change(&mut spent);
+            spent
+        };
+        let room = |spent: Spent| spent.room(&budget(), PRICE, 10);
+        assert_eq!(room(Spent::default()), Ok(100));
+        assert_eq!(room(spent(|s| s.turns = 3)), Err(Bound::Turns));
+        assert_eq!(room(spent(|s| s.input_tokens = 950)), Ok(40));
+        assert_eq!(room(spent(|s| s.output_tokens = 985)), Err(Bound::Tokens));
+        assert_eq!(room(spent(|s| s.cost = Some(0.009_5))), Ok(49));
+        assert_eq!(room(spent(|s| s.cost = Some(0.01))), Err(Bound::Cost));
+        assert_eq!(room(spent(|s| s.time_ms = 1_800_000)), Err(Bound::Time));
+        // What is sent counts before it is sent.
+        assert_eq!(
+            Spent::default().room(&budget(), PRICE, 2_000),
+            Err(Bound::Tokens)
+        );
+    }
+
+    #[test]
+    fn what_an_answer_takes_is_added_up() {
+        let mut spent = Spent::default();
+        let usage = Usage {
+            input: 1_000_000,
+            output: 100_000,
+        };
+        spent.answered(usage, PRICE, Duration::from_millis(5));
+        spent.answered(usage, None, Duration::from_millis(5));
+        assert_eq!(
+            (spent.turns, spent.tokens(), spent.time_ms),
+            (2, 2_200_000, 10)
+        );
+        assert_eq!(spent.cost, Some(2.0));
+    }
+}

@@ -1,0 +1,202 @@
+//! What of a long conversation is sent: all of it while it fits, and else the newest.
+//!
+//! First the results of tools that are not of the last round are left out, the oldest first, then whole rounds. What
+//! the person asked last stays, and so does the round that is going on. The conversation itself keeps everything.
+
+use std::borrow::Cow;
+
+use crate::message::{Message, tokens};
+
+/// What is sent of a conversation.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Fitted<'a> {
+    /// The messages.
+    pub messages: Cow<'a, [Message]>,
+    /// How many of them are shorter than they were, or not there.
+    pub left_out: usize,
+    /// About how many tokens they take.
+    pub tokens: u64,
+}
+
+/// Shorter results stay: what would stand in their place is as long.
+const SHORT: u64 = 60;
+
+/// The conversation in at most about `room` tokens; nothing if what has to be sent is longer.
+pub(crate) fn fit(all: &[Message], room: u64) -> Option<Fitted<'_>> {
+    let total: u64 = all.iter().map(Message::tokens).sum();
+    if total <= room {
+        return Some(Fitted {
+            messages: Cow::Borrowed(all),
+            left_out: 0,
+            tokens: total,
+        });
+    }
+    let mut messages: Vec<Option<Message>> = all.iter().cloned().map(Some).collect();
+    let (mut total, mut left_out) = (total, 0);
+    // What the person said last, and the round that is going on.
+    let asked = all
+        .iter()
+        .rposition(|one| matches!(one, Message::User { .. }));
+    let round = all
+        .iter()
+        .rposition(|one| matches!(one, Message::Assistant { .. }));
+    let newest = round.max(asked).unwrap_or_default();
+    for message in messages.iter_mut().take(newest).flatten() {
+        if total <= room {
+            break;
+        }
+        let before = message.tokens();
+        if let Message::Tool { text, name, .. } = message
+            && before > SHORT
+        {
+            *text = format!(
+                "[left out, because the conversation is long: {} characters of `{name}`; call it again if you need them]",
+                text.chars().count()
+            );
+            total = total - before + message.tokens();
+            left_out += 1;
+        }
+    }
+    // Rounds, each with the results of its calls.
+    let mut at = 0;
+    while total > room && at < newest {
+        let end = (at + 1..newest)
+            .find(|&next| !matches!(all[next], Message::Tool { .. }))
+            .unwrap_or(newest);
+        if Some(at) != asked {
+            for gone in messages[at..end].iter_mut().filter_map(Option::take) {
+                total -= gone.tokens();
+                left_out += 1;
+            }
+        }
+        at = end;
+    }
+    let mut messages: Vec<Message> = messages.into_iter().flatten().collect();
+    // Some providers want the person to begin.
+    if !matches!(messages.first(), Some(Message::User { .. })) {
+        let begin = Message::user("[earlier messages are left out]");
+        total += begin.tokens();
+        messages.insert(0, begin);
+    }
+    (total <= room).then_some(Fitted {
+        messages: Cow::Owned(messages),
+        left_out,
+        tokens: total,
+    })
+}
+
+/// About how many tokens stand before every conversation.
+pub(crate) fn fixed(system: &str, tools: &[crate::message::ToolSpec]) -> u64 {
+    let tools = tools.iter().map(|tool| {
+        tool.name.len() + tool.description.len() + mimir_core::outcome::json_len(&tool.schema)
+    });
+    tokens(system.len() + tools.sum::<usize>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::ToolCall;
+
+    fn round(id: &str, length: usize) -> [Message; 2] {
+        [
+            Message::Assistant {
+                text: String::new(),
+                calls: vec![ToolCall {
+                    id: id.into(),
+                    name: "read_file".into(),
+                    ..ToolCall::default()
+                }],
+            },
+            Message::Tool {
+                id: id.into(),
+                name: "read_file".into(),
+                text: "x".repeat(length),
+                failed: false,
+            },
+        ]
+    }
+
+    fn long() -> Vec<Message> {
+        let mut all = vec![Message::user("first")];
+        all.extend(round("a", 4_000));
+        all.extend(round("b", 4_000));
+        all.push(Message::user("second"));
+        all.extend(round("c", 4_000));
+        all.extend(round("d", 4_000));
+        all
+    }
+
+    fn ids(fitted: &Fitted<'_>) -> Vec<(String, bool)> {
+        let tool = |one: &Message| match one {
+            Message::Tool { id, text, .. } => Some((id.clone(), text.starts_with("[left out"))),
+            _ => None,
+        };
+        fitted.messages.iter().filter_map(tool).collect()
+    }
+
+    #[test]
+    fn what_fits_is_sent_as_it_is() {
+        let all = long();
+        let fitted = fit(&all, 100_000).unwrap();
+        assert!(matches!(fitted.messages, Cow::Borrowed(_)));
+        assert_eq!(fitted.left_out, 0);
+    }
+
+    #[test]
+    fn old_results_go_before_rounds_do() {
+        let all = long();
+        let fitted = fit(&all, 3_300).unwrap();
+        let of = |id: &str, out: bool| (id.to_owned(), out);
+        assert_eq!(
+            ids(&fitted),
+            [
+                of("a", true),
+                of("b", false),
+                of("c", false),
+                of("d", false)
+            ]
+        );
+        assert_eq!(fitted.left_out, 1);
+        assert!(fitted.tokens <= 3_300);
+        let fitted = fit(&all, 1_150).unwrap();
+        assert_eq!(
+            ids(&fitted).last(),
+            Some(&of("d", false)),
+            "the newest stays as it is"
+        );
+        assert!(fitted.messages.contains(&Message::user("second")));
+        assert!(fitted.tokens <= 1_150, "{fitted:?}");
+    }
+
+    #[test]
+    fn no_result_is_sent_without_its_call() {
+        let all = long();
+        for room in (1_050..5_000).step_by(50) {
+            let Some(fitted) = fit(&all, room) else {
+                continue;
+            };
+            let mut open: Vec<&str> = Vec::new();
+            for message in fitted.messages.iter() {
+                match message {
+                    Message::Assistant { calls, .. } => {
+                        assert!(open.is_empty(), "{room}");
+                        open.extend(calls.iter().map(|call| call.id.as_str()));
+                    }
+                    Message::Tool { id, .. } => {
+                        assert!(open.contains(&id.as_str()), "{room}: {id}");
+                        open.retain(|one| *one != id.as_str());
+                    }
+                    Message::User { .. } => assert!(open.is_empty(), "{room}"),
+                }
+            }
+            assert!(open.is_empty(), "{room}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_left_out_may_not_fit() {
+        assert_eq!(fit(&[Message::user("x".repeat(10_000))], 1_000), None);
+        assert!(fit(&long(), 500).is_none());
+    }
+}

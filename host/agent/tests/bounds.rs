@@ -1,0 +1,100 @@
+//! Models that go on and on end at a bound.
+
+use mimir_agent::{Bound, Ended};
+use mimir_core::config::Price;
+use serde_json::json;
+
+use crate::kit::{APIS, Room, Step, calls, says};
+
+fn forever() -> Vec<Step> {
+    vec![calls("echo", json!({"text": "again"}))]
+}
+
+#[tokio::test]
+async fn a_model_that_loops_for_ever_ends_at_each_bound() {
+    for api in APIS {
+        let mut room = Room::new(api, forever());
+        room.agent.budget.turns = 5;
+        assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Turns)));
+        assert_eq!(room.script.asked().len(), 5);
+
+        let mut room = Room::new(api, forever());
+        room.agent.budget.tool_calls = 3;
+        assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::ToolCalls)));
+        assert_eq!(room.audit.of("call").len(), 3);
+
+        // Each turn takes 110 tokens, as the model says.
+        let mut room = Room::new(api, forever());
+        room.agent.budget.tokens = 1_000;
+        assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Tokens)));
+        assert!(room.talk.spent.tokens() <= 1_000, "{:?}", room.talk.spent);
+        assert!(room.talk.spent.turns >= 3);
+
+        let mut room = Room::new(api, forever());
+        room.agent.budget.cost = Some(0.01);
+        room.agent.price = Some(Price {
+            input: 10.0,
+            output: 100.0,
+        });
+        assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Cost)));
+        assert!(
+            room.talk.spent.cost.unwrap() <= 0.01,
+            "{:?}",
+            room.talk.spent
+        );
+        assert!(room.talk.spent.turns >= 2);
+    }
+}
+
+#[tokio::test]
+async fn time_is_a_bound_between_answers_too() {
+    let steps = vec![calls("echo", json!({"text": "x", "ms": 200}))];
+    let mut room = Room::new(APIS[0], steps);
+    room.agent.budget.time = std::time::Duration::from_millis(700);
+    assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Time)));
+    let turns = room.talk.spent.turns;
+    assert!((2..=5).contains(&turns), "{turns}");
+}
+
+#[tokio::test]
+async fn a_task_that_was_stopped_by_a_bound_can_go_on() {
+    let mut steps = forever();
+    steps.push(says("enough"));
+    let mut room = Room::new(APIS[2], steps);
+    room.agent.budget.turns = 1;
+    assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Turns)));
+    // The next task has a budget of its own.
+    assert_eq!(room.task("and?").await, Ok(Ended::Finished));
+    assert_eq!(room.talk.spent.turns, 2);
+}
+
+#[tokio::test]
+async fn an_answer_has_only_the_tokens_that_are_left() {
+    for api in APIS {
+        let mut room = Room::new(api, vec![says("x")]);
+        room.agent.budget.answer_tokens = 500;
+        room.task("go").await.unwrap();
+        room.agent.budget.tokens = 400;
+        room.task("go").await.unwrap();
+        let most = |at: usize| {
+            let body = &room.script.asked()[at].body;
+            let keys = ["max_tokens", "max_output_tokens"];
+            keys.iter().find_map(|key| body[key].as_u64()).unwrap()
+        };
+        assert_eq!(most(0), 500);
+        assert!(most(1) < 400, "{}", most(1));
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_not_sent() {
+    let mut room = Room::new(APIS[0], vec![says("x")]);
+    assert_eq!(
+        room.task(&"y".repeat(500_000)).await.unwrap_err().code,
+        mimir_core::Code::LimitExceeded
+    );
+    assert!(
+        room.script.asked().is_empty(),
+        "what does not fit is not sent"
+    );
+}

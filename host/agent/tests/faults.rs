@@ -1,0 +1,217 @@
+//! Providers that are busy, break off, or are none.
+
+use std::time::Instant;
+
+use mimir_agent::Ended;
+use mimir_core::Code;
+use serde_json::json;
+
+use crate::kit::{APIS, KEY, Room, Step, calls, says};
+
+#[tokio::test]
+async fn a_busy_provider_is_asked_again_when_it_says() {
+    for api in APIS {
+        let busy = |after| {
+            Step::Status(
+                429,
+                vec![("retry-after", after)],
+                r#"{"error":{"message":"slow down"}}"#,
+            )
+        };
+        let mut room = Room::new(api, vec![busy("0"), busy("1"), says("now")]);
+        let start = Instant::now();
+        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        assert!(start.elapsed().as_millis() >= 1_000, "it said when");
+        let again = room.seen.of("again");
+        assert_eq!(again.len(), 2);
+        assert_eq!(
+            (&again[0]["afterMs"], &again[1]["afterMs"]),
+            (&json!(0), &json!(1_000))
+        );
+        assert!(again[0]["because"].as_str().unwrap().contains("slow down"));
+        // Only the answer that came is a turn.
+        assert_eq!(room.talk.spent.turns, 1);
+        assert!(
+            room.talk.spent.time_ms >= 1_000,
+            "waiting takes of the time"
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_asks_for_an_hour_is_not_waited_for() {
+    let busy = Step::Status(
+        429,
+        vec![("retry-after", "3600")],
+        r#"{"error":{"message":"come back"}}"#,
+    );
+    let mut room = Room::new(APIS[0], vec![busy]);
+    let error = room.task("go").await.unwrap_err();
+    assert_eq!(
+        (error.code, room.script.asked().len()),
+        (Code::LimitExceeded, 1)
+    );
+}
+
+#[tokio::test]
+async fn one_that_stays_busy_is_given_up_after_the_retries() {
+    for api in APIS {
+        let mut room = Room::new(api, vec![Step::Status(503, vec![("retry-after", "0")], "")]);
+        room.agent.budget.retries = 2;
+        let error = room.task("go").await.unwrap_err();
+        assert_eq!(error.code, Code::Network);
+        assert!(error.message.contains("503"), "{error}");
+        assert_eq!(room.script.asked().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_asked_for_again_and_does_not_count() {
+    for api in APIS {
+        let steps = vec![
+            Step::Cut("It is nine hund"),
+            calls("echo", json!({"text": "x"})),
+            Step::Overloaded,
+            says("It is 7."),
+        ];
+        let mut room = Room::new(api, steps);
+        assert_eq!(room.task("go").await, Ok(Ended::Finished), "{api:?}");
+        assert_eq!(room.last(), "It is 7.");
+        let again = room.seen.of("again");
+        assert_eq!(again.len(), 2);
+        assert_eq!(again[0]["heard"], true);
+        let kept = serde_json::to_string(&room.talk).unwrap();
+        assert!(!kept.contains("nine hund"), "{kept}");
+        // The call was made once.
+        assert_eq!(room.audit.of("call").len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_for_good_is_said_once_and_without_the_key() {
+    for api in APIS {
+        let said = r#"{"error":{"message":"Incorrect API key provided: key-of-the-test-5417."}}"#;
+        let mut room = Room::new(api, vec![Step::Status(401, vec![], said)]);
+        let error = room.task("go").await.unwrap_err();
+        assert_eq!(
+            (error.code, room.script.asked().len()),
+            (Code::PermissionDenied, 1)
+        );
+        assert!(error.message.contains("Incorrect API key"), "{error}");
+        assert!(!error.message.contains(KEY), "{error}");
+        assert!(error.way_out[0].contains("providers.local.key"));
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_model_is_told_apart() {
+    for api in APIS {
+        let mut room = Room::new(api, vec![Step::Page]);
+        let error = room.task("go").await.unwrap_err();
+        assert_eq!(error.code, Code::Network);
+        assert!(
+            error.message.contains("text/html") && error.message.contains("providers.local.api"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn nobody_listens_and_it_is_tried_again() {
+    let mut room = Room::new(APIS[0], vec![says("x")]);
+    // A port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1/", free.local_addr().unwrap());
+    drop(free);
+    room.agent.model = std::sync::Arc::new(mimir_agent::Provider::new(
+        mimir_core::config::ChosenModel {
+            provider: "local".into(),
+            model: "m".into(),
+            api: APIS[0],
+            url: url.clone(),
+            key: None,
+            price: None,
+        },
+        crate::kit::client(&url),
+        std::sync::Arc::new(mimir_core::Redactor::new()),
+        std::sync::Arc::clone(&room.audit) as std::sync::Arc<_>,
+    ));
+    room.agent.budget.retries = 1;
+    let error = room.task("go").await.unwrap_err();
+    assert_eq!(error.code, Code::Network);
+    assert!(error.message.contains("refused the connection"), "{error}");
+    assert_eq!(room.seen.of("again").len(), 1);
+}
+
+#[tokio::test]
+async fn a_model_that_says_nothing_more_ends_with_the_time() {
+    for api in APIS {
+        let mut room = Room::new(api, vec![Step::Hangs("Well, ")]);
+        room.agent.budget.time = std::time::Duration::from_millis(400);
+        let start = Instant::now();
+        let error = room.task("go").await.unwrap_err();
+        assert_eq!(error.code, Code::Timeout);
+        assert!(error.message.contains("agent.maxTimeMs"), "{error}");
+        assert!(start.elapsed().as_secs() < 20);
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_a_provider_finds_too_long_is_cut() {
+    for api in APIS {
+        let long = Step::Status(
+            400,
+            vec![],
+            r#"{"error":{"message":"prompt is too long: 9 tokens > 8 maximum","code":"context_length_exceeded"}}"#,
+        );
+        let steps = vec![
+            calls("echo", json!({"text": "a".repeat(4_000)})),
+            calls("echo", json!({"text": "b".repeat(4_000)})),
+            long,
+            says("short"),
+        ];
+        let mut room = Room::new(api, steps);
+        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        let asked = room.script.asked();
+        assert_eq!(asked.len(), 4);
+        assert_eq!(asked[2].results().len(), 2);
+        let results = asked[3].results();
+        assert_eq!(
+            results.len(),
+            1,
+            "the older round is left out, and so is its call"
+        );
+        assert!(results[0].starts_with("bbbb"));
+        assert!(
+            asked[3].body.to_string().contains("\"go\""),
+            "the task is not"
+        );
+        assert_eq!(room.seen.of("leftOut").len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_is_not_set_names_the_command() {
+    let mut room = Room::new(APIS[0], vec![says("x")]);
+    let url = room.script.url.clone();
+    room.agent.model = std::sync::Arc::new(mimir_agent::Provider::new(
+        mimir_core::config::ChosenModel {
+            provider: "local".into(),
+            model: "m".into(),
+            api: APIS[0],
+            url: url.clone(),
+            key: Some("OTHER".into()),
+            price: None,
+        },
+        crate::kit::client(&url),
+        std::sync::Arc::new(mimir_core::Redactor::new()),
+        std::sync::Arc::clone(&room.audit) as std::sync::Arc<_>,
+    ));
+    let error = room.task("go").await.unwrap_err();
+    assert_eq!(error.code, Code::Unavailable);
+    assert!(
+        error.way_out[0].contains("mimir secrets set OTHER"),
+        "{error:?}"
+    );
+    assert!(room.script.asked().is_empty());
+}

@@ -1,0 +1,313 @@
+//! A task with tools of the test's own, and a model that is scripted.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use mimir_agent::{Agent, Conversation, Ended, Event, Face, Message, Provider};
+use mimir_core::approval::NoLedger;
+use mimir_core::audit::{AuditError, AuditSink};
+use mimir_core::config::{Api, Budget, ChosenModel};
+use mimir_core::network::{Entry, HostPattern, NetworkPolicy, Rules};
+use mimir_core::outcome::Output;
+use mimir_core::pipeline::{Approved, Ports, World};
+use mimir_core::tool::{Definition, Hints, Origin, Trust};
+use mimir_core::{
+    Answer, Approver, Backend, BoxFuture, Card, Clock, Content, Decision, Group, Needs, Pipeline,
+    Policy, Raw, Redactor, Registry, Risk, Schema, Source, Tool, ToolError, ToolName,
+};
+use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
+use serde_json::{Value, json};
+
+#[expect(dead_code, reason = "the tests of the program look at more of it")]
+mod script;
+
+pub use script::{Script, Step, calls, says};
+
+/// The protocols that are spoken, each with its path.
+pub const APIS: [Api; 3] = [Api::Openai, Api::Responses, Api::Anthropic];
+
+struct Now;
+
+impl Clock for Now {
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+    fn sleep_until(&self, at: Instant) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep_until(at.into()))
+    }
+}
+
+/// A record in memory.
+#[derive(Default)]
+pub struct Memory(Mutex<Vec<Value>>);
+
+impl Memory {
+    /// The events of this kind.
+    pub fn of(&self, kind: &str) -> Vec<Value> {
+        let all = self.0.lock().unwrap();
+        all.iter()
+            .filter(|event| event["event"] == kind)
+            .cloned()
+            .collect()
+    }
+}
+
+impl AuditSink for Memory {
+    fn record(&self, event: &mimir_core::Event) -> Result<(), AuditError> {
+        let event = serde_json::to_value(event).unwrap();
+        self.0.lock().unwrap().push(event);
+        Ok(())
+    }
+}
+
+/// A person who always answers the same.
+struct Person(Answer);
+
+impl Approver for Person {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
+        // Edited arguments are asked about again: yes to those.
+        let answer = match &self.0 {
+            Answer::Edit(value) if card.arguments.contains("edited") => {
+                let _ = value;
+                Answer::Once
+            }
+            answer => answer.clone(),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+/// Who watches, and keeps what was seen.
+#[derive(Default)]
+pub struct Seen {
+    pub events: Mutex<Vec<Value>>,
+    pub stop: tokio::sync::Notify,
+}
+
+impl Seen {
+    /// The events of this name.
+    pub fn of(&self, name: &str) -> Vec<Value> {
+        let all = self.events.lock().unwrap();
+        all.iter()
+            .filter(|event| event["event"] == name)
+            .cloned()
+            .collect()
+    }
+
+    /// All words that were heard.
+    pub fn words(&self) -> String {
+        let words = self.of("text");
+        words
+            .iter()
+            .filter_map(|event| event["text"].as_str())
+            .collect()
+    }
+}
+
+impl Face for Seen {
+    fn on(&self, event: Event<'_>) {
+        let event = serde_json::to_value(event).unwrap();
+        self.events.lock().unwrap().push(event);
+    }
+
+    fn stop_calls(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.stop.notified())
+    }
+}
+
+/// What a tool does: gives its argument `text` back, after `ms`.
+struct Echo {
+    under_way: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Backend for Echo {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let now = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(now, Ordering::SeqCst);
+            let wait = call.arguments()["ms"].as_u64().unwrap_or(0);
+            if wait > 0 {
+                tokio::time::sleep(Duration::from_millis(wait)).await;
+            }
+            self.under_way.fetch_sub(1, Ordering::SeqCst);
+            let text = call.arguments()["text"]
+                .as_str()
+                .unwrap_or("nothing")
+                .to_owned();
+            Raw::from(Ok(Output {
+                content: vec![Content::text(text)],
+                ..Output::default()
+            }))
+        })
+    }
+}
+
+fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
+    let schema = r#"{"type":"object","properties":{"text":{"type":"string"},"ms":{"type":"integer"}},"additionalProperties":false}"#;
+    Tool {
+        definition: Definition {
+            name: ToolName::new(name).unwrap(),
+            title: None,
+            description: "gives a text back".into(),
+            group: Group::System,
+            input_schema: Schema::parse(schema).unwrap(),
+            output_schema: None,
+            approval,
+            silent: false,
+            risk: Risk::Low,
+            hints: Hints::default(),
+            needs: Needs::default(),
+        },
+        aliases: vec![],
+        source: Source::BuiltIn,
+        origin: Arc::new(Origin {
+            plugin: name.into(),
+            version: "1.0.0".into(),
+            location: "built-in".into(),
+            digest: "00".into(),
+            speaks: true,
+            imports: vec![],
+            proofs: vec![],
+        }),
+        trust: Trust::Trusted,
+        granted: Needs::default(),
+        changes: None,
+        flags: Vec::new(),
+        assessed: false,
+        backend,
+    }
+}
+
+/// An agent over three tools: `echo` runs, `guarded` is asked about, `stranger` says what strangers wrote.
+pub struct Room {
+    pub agent: Agent,
+    pub script: Script,
+    pub audit: Arc<Memory>,
+    pub seen: Seen,
+    pub talk: Conversation,
+    echo: Arc<Echo>,
+}
+
+impl Room {
+    pub fn new(api: Api, steps: Vec<Step>) -> Self {
+        Self::with(api, steps, Answer::No, json!({}))
+    }
+
+    /// The same with a person who answers this, and these settings.
+    pub fn with(api: Api, steps: Vec<Step>, answer: Answer, mut settings: Value) -> Self {
+        let script = Script::start(steps);
+        let audit = Arc::new(Memory::default());
+        let echo = Arc::new(Echo {
+            under_way: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+        });
+        settings["tools"]["stranger"] = json!({"labels": {"outputTrust": "untrusted"}});
+        let config = serde_json::from_value(settings).unwrap();
+        let tools = vec![
+            tool("echo", Decision::Allow, Arc::clone(&echo)),
+            tool("guarded", Decision::Ask, Arc::clone(&echo)),
+            tool("stranger", Decision::Allow, Arc::clone(&echo)),
+        ];
+        let world = World {
+            registry: Registry::new(tools, vec![]),
+            policy: Policy::new(&config, "config.yml").unwrap(),
+        };
+        let ports = Ports {
+            approver: Arc::new(Person(answer)),
+            ledger: Arc::new(NoLedger),
+            vault: Arc::new(Redactor::new()),
+            audit: Arc::clone(&audit) as Arc<_>,
+            clock: Arc::new(Now),
+            runner: Arc::new(mimir_core::command::NoRunner),
+        };
+        let chosen = ChosenModel {
+            provider: "local".into(),
+            model: "m".into(),
+            api,
+            url: script.url.clone(),
+            key: Some("KEY".into()),
+            price: None,
+        };
+        let provider = Provider::new(
+            chosen,
+            client(&script.url),
+            Arc::new(Keys),
+            Arc::clone(&audit) as Arc<_>,
+        );
+        let agent = Agent {
+            model: Arc::new(provider),
+            pipeline: Pipeline::new(world, ports),
+            system: "Be brief.".into(),
+            budget: Budget::default(),
+            price: None,
+            tools: None,
+        };
+        Self {
+            agent,
+            script,
+            audit,
+            seen: Seen::default(),
+            talk: Conversation::new("talk-1", ""),
+            echo,
+        }
+    }
+
+    /// Works on a task.
+    pub async fn task(&mut self, words: &str) -> Result<Ended, ToolError> {
+        self.talk.messages.push(Message::user(words));
+        self.agent.task(&mut self.talk, &self.seen).await
+    }
+
+    /// The most calls that ran at a time.
+    pub fn at_a_time(&self) -> usize {
+        self.echo.most.load(Ordering::SeqCst)
+    }
+
+    /// What the model said last.
+    pub fn last(&self) -> &str {
+        match self.talk.messages.last() {
+            Some(Message::Assistant { text, .. }) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The secret that lets us in, which is masked in what others say.
+pub const KEY: &str = "key-of-the-test-5417";
+
+struct Keys;
+
+impl mimir_core::redact::Vault for Keys {
+    fn redactor(&self) -> Result<Redactor, mimir_core::redact::VaultError> {
+        Ok(Redactor::new().with_values([("KEY", KEY)]))
+    }
+
+    fn secret(&self, name: &str) -> Result<Option<String>, mimir_core::redact::VaultError> {
+        Ok((name == "KEY").then(|| KEY.to_owned()))
+    }
+}
+
+/// A client that reaches this address and no other.
+pub fn client(url: &str) -> Client {
+    let origin = mimir_core::network::Target::parse(url)
+        .unwrap()
+        .origin()
+        .to_string();
+    let rules = Rules {
+        allowed: vec![Entry::from(origin.parse::<HostPattern>().unwrap())],
+        ..Rules::default()
+    };
+    let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
+    Client::new(
+        guard,
+        Arc::new(PolicyAlone),
+        Roots::default(),
+        Limits::default(),
+        None,
+    )
+}

@@ -1,0 +1,326 @@
+//! A model on a port of this machine that says what is written down for it, in the protocol that it is asked in: OpenAI's
+//! chat, OpenAI's responses, Anthropic's messages. What it was asked is kept.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// What the model does about one request.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Says this, in pieces, and wants these tools called: names with arguments as it writes them.
+    Says(Vec<&'static str>, Vec<(&'static str, String)>),
+    /// Says this and breaks off.
+    Cut(&'static str),
+    /// Answers with a status, some headers and a body.
+    Status(u16, Vec<(&'static str, &'static str)>, &'static str),
+    /// Says in the middle of its answer that it cannot go on.
+    Overloaded,
+    /// Says this and then nothing for ever.
+    Hangs(&'static str),
+    /// Answers with a page.
+    Page,
+}
+
+/// It says this and is finished.
+pub fn says(words: &'static str) -> Step {
+    Step::Says(vec![words], vec![])
+}
+
+/// It wants one tool called.
+pub fn calls(name: &'static str, arguments: Value) -> Step {
+    Step::Says(vec![], vec![(name, arguments.to_string())])
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// What was asked for.
+    pub path: String,
+    /// The headers, in lower case.
+    pub head: String,
+    /// The body.
+    pub body: Value,
+}
+
+impl Asked {
+    /// The results of calls in what was sent, in all protocols: the texts, in their order.
+    pub fn results(&self) -> Vec<String> {
+        let list = |place: &str| self.body[place].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut found = Vec::new();
+        for message in list("messages").iter().chain(&list("input")) {
+            if message["role"] == "tool" {
+                found.push(text(&message["content"]));
+            }
+            if message["type"] == "function_call_output" {
+                found.push(text(&message["output"]));
+            }
+            for block in message["content"].as_array().into_iter().flatten() {
+                if block["type"] == "tool_result" {
+                    found.push(text(&block["content"][0]["text"]));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// A model that is listening.
+pub struct Script {
+    /// Where, with a `/` at the end.
+    pub url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Script {
+    /// A model that takes these steps, one a request, and the last one again and again.
+    pub fn start(steps: Vec<Step>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1/", listener.local_addr().unwrap());
+        let asked = Arc::<Mutex<Vec<Asked>>>::default();
+        let hears = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (steps, hears) = (steps.clone(), Arc::clone(&hears));
+                std::thread::spawn(move || {
+                    let _ = serve(stream, &steps, &hears);
+                });
+            }
+        });
+        Self { url, asked }
+    }
+
+    /// What it was asked so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn serve(mut stream: TcpStream, steps: &[Step], hears: &Mutex<Vec<Asked>>) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    loop {
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+            head.push_str(&line);
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        let asked = Asked {
+            path: path.clone(),
+            head: head.to_ascii_lowercase(),
+            body: serde_json::from_slice(&body).unwrap_or_default(),
+        };
+        let at = {
+            let mut all = hears.lock().unwrap();
+            all.push(asked);
+            all.len() - 1
+        };
+        let step = steps.get(at).or(steps.last()).unwrap();
+        if !answer(&mut stream, &path, step, at)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Answers. Says whether the connection goes on.
+fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Result<bool> {
+    let whole = |status: &str, kind: &str, more: &str, body: &str| {
+        format!(
+            "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n{more}content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    match step {
+        Step::Status(status, headers, body) => {
+            let more: String = headers
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}\r\n"))
+                .collect();
+            let status = format!("{status} So");
+            to.write_all(whole(&status, "application/json", &more, body).as_bytes())?;
+            return Ok(true);
+        }
+        Step::Page => {
+            to.write_all(whole("200 OK", "text/html", "", "<p>Hello</p>").as_bytes())?;
+            return Ok(true);
+        }
+        _ => {}
+    }
+    to.write_all(
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
+    )?;
+    let mut send = |event: Value| {
+        let name = match (path.ends_with("/chat/completions"), event["type"].as_str()) {
+            (false, Some(name)) => format!("event: {name}\n"),
+            _ => String::new(),
+        };
+        let text = format!("{name}data: {event}\n\n");
+        write!(to, "{:x}\r\n{text}\r\n", text.len())
+    };
+    let (words, wanted, ends) = match step {
+        Step::Says(words, wanted) => (words.clone(), wanted.clone(), true),
+        Step::Cut(words) | Step::Hangs(words) => (vec![*words], vec![], false),
+        _ => (vec!["Well"], vec![], false),
+    };
+    let events = if path.ends_with("/messages") {
+        anthropic(&words, &wanted, ends, at)
+    } else if path.ends_with("/responses") {
+        responses(&words, &wanted, ends, at)
+    } else {
+        chat(&words, &wanted, ends, at)
+    };
+    for event in events {
+        send(event)?;
+    }
+    match step {
+        Step::Overloaded => {
+            let message = "there is too much to do";
+            send(match path.ends_with("/messages") {
+                true => {
+                    json!({"type": "error", "error": {"type": "overloaded_error", "message": message}})
+                }
+                false => json!({"type": "error", "error": {"message": message}}),
+            })?;
+        }
+        Step::Hangs(_) => std::thread::sleep(Duration::from_secs(600)),
+        Step::Cut(_) => return Ok(false),
+        _ => {}
+    }
+    to.write_all(b"0\r\n\r\n")?;
+    Ok(true)
+}
+
+/// A call in two pieces, as they come.
+fn halves(arguments: &str) -> (&str, &str) {
+    arguments.split_at(arguments.floor_char_boundary(arguments.len() / 2))
+}
+
+fn chat(words: &[&str], wanted: &[(&'static str, String)], ends: bool, at: usize) -> Vec<Value> {
+    let chunk = |delta: Value, finish: Value| {
+        json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    };
+    let mut events = vec![chunk(
+        json!({"role": "assistant", "content": ""}),
+        Value::Null,
+    )];
+    events.extend(
+        words
+            .iter()
+            .map(|words| chunk(json!({"content": words}), Value::Null)),
+    );
+    for (place, (name, arguments)) in wanted.iter().enumerate() {
+        let (one, two) = halves(arguments);
+        let part = |call: Value| chunk(json!({"tool_calls": [call]}), Value::Null);
+        let id = format!("call_{at}_{place}");
+        events.push(part(json!({"index": place, "id": id, "type": "function",
+            "function": {"name": name, "arguments": one}})));
+        events.push(part(
+            json!({"index": place, "function": {"arguments": two}}),
+        ));
+    }
+    if ends {
+        let why = if wanted.is_empty() {
+            "stop"
+        } else {
+            "tool_calls"
+        };
+        events.push(chunk(json!({}), why.into()));
+        events
+            .push(json!({"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 10}}));
+    }
+    events
+}
+
+fn responses(
+    words: &[&str],
+    wanted: &[(&'static str, String)],
+    ends: bool,
+    at: usize,
+) -> Vec<Value> {
+    let mut events =
+        vec![json!({"type": "response.created", "response": {"status": "in_progress"}})];
+    events.extend(words.iter().map(
+        |words| json!({"type": "response.output_text.delta", "output_index": 0, "delta": words}),
+    ));
+    for (place, (name, arguments)) in wanted.iter().enumerate() {
+        let id = format!("call_{at}_{place}");
+        let item = |arguments: &str| json!({"type": "function_call", "id": "fc", "call_id": id, "name": name, "arguments": arguments});
+        let (one, two) = halves(arguments);
+        events.push(
+            json!({"type": "response.output_item.added", "output_index": place, "item": item("")}),
+        );
+        for part in [one, two] {
+            events.push(json!({"type": "response.function_call_arguments.delta", "output_index": place, "delta": part}));
+        }
+        events.push(json!({"type": "response.output_item.done", "output_index": place, "item": item(arguments)}));
+    }
+    if ends {
+        let usage = json!({"input_tokens": 100, "output_tokens": 10});
+        events.push(json!({"type": "response.completed", "response": {"status": "completed", "usage": usage}}));
+    }
+    events
+}
+
+fn anthropic(
+    words: &[&str],
+    wanted: &[(&'static str, String)],
+    ends: bool,
+    at: usize,
+) -> Vec<Value> {
+    let usage = json!({"input_tokens": 100, "output_tokens": 1});
+    let mut events = vec![
+        json!({"type": "message_start", "message": {"role": "assistant", "content": [], "usage": usage}}),
+        json!({"type": "ping"}),
+    ];
+    let delta = |place: usize, delta: Value| json!({"type": "content_block_delta", "index": place, "delta": delta});
+    if !words.is_empty() {
+        let block = json!({"type": "text", "text": ""});
+        events.push(json!({"type": "content_block_start", "index": 0, "content_block": block}));
+        events.extend(
+            words
+                .iter()
+                .map(|words| delta(0, json!({"type": "text_delta", "text": words}))),
+        );
+    }
+    for (place, (name, arguments)) in wanted.iter().enumerate() {
+        let id = format!("toolu_{at}_{place}");
+        let place = place + 1;
+        let block = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+        events.push(json!({"type": "content_block_start", "index": place, "content_block": block}));
+        let (one, two) = halves(arguments);
+        for part in [one, two] {
+            events.push(delta(
+                place,
+                json!({"type": "input_json_delta", "partial_json": part}),
+            ));
+        }
+        events.push(json!({"type": "content_block_stop", "index": place}));
+    }
+    if ends {
+        let why = if wanted.is_empty() {
+            "end_turn"
+        } else {
+            "tool_use"
+        };
+        events.push(json!({"type": "message_delta", "delta": {"stop_reason": why}, "usage": {"output_tokens": 10}}));
+        events.push(json!({"type": "message_stop"}));
+    }
+    events
+}

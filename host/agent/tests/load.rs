@@ -1,0 +1,44 @@
+//! Very many calls at once.
+
+use mimir_agent::{Bound, Ended, Message};
+use serde_json::json;
+
+use crate::kit::{APIS, Room, Step, says};
+
+#[tokio::test]
+async fn a_thousand_calls_at_once_are_bounded_and_each_is_answered() {
+    for api in APIS {
+        let wanted: Vec<_> = (0..1_000)
+            .map(|n| {
+                (
+                    "echo",
+                    json!({"text": format!("r{n}"), "ms": 1}).to_string(),
+                )
+            })
+            .collect();
+        let mut room = Room::new(api, vec![Step::Says(vec![], wanted), says("oh")]);
+        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        assert_eq!(room.audit.of("call").len(), 32);
+        assert!(room.at_a_time() <= 8, "{}", room.at_a_time());
+        let results = room.script.asked()[1].results();
+        assert_eq!(results.len(), 1_000);
+        assert_eq!(results[31], "r31");
+        assert!(results[32].starts_with("LIMIT_EXCEEDED: ") && results[32].contains("at most 32"));
+        let ids = room.talk.messages.iter().filter_map(|one| match one {
+            Message::Tool { id, .. } => Some(id),
+            _ => None,
+        });
+        assert_eq!(ids.collect::<std::collections::HashSet<_>>().len(), 1_000);
+        assert_eq!(room.talk.spent.tool_calls, 32);
+    }
+}
+
+#[tokio::test]
+async fn more_calls_than_the_task_has_end_it() {
+    let wanted: Vec<_> = (0..10).map(|_| ("echo", "{}".to_owned())).collect();
+    let mut room = Room::new(APIS[1], vec![Step::Says(vec![], wanted)]);
+    room.agent.budget.tool_calls = 4;
+    assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::ToolCalls)));
+    assert_eq!(room.audit.of("call").len(), 4);
+    assert_eq!(room.talk.messages.len(), 2 + 10, "each has its answer");
+}

@@ -1,0 +1,11 @@
+//! The loop against a model on loopback that says what is written down for it, in all three protocols.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that goes wrong ends where it goes wrong"
+)]
+
+mod bounds;
+mod calls;
+mod faults;
+mod kit;
+mod load;

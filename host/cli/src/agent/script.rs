@@ -1,0 +1,44 @@
+//! A task as a program sees it: one line of JSON for each event.
+
+use std::io::{self, Write as _};
+use std::sync::Mutex;
+
+use mimir_agent::{Event, Face};
+use serde::Serialize;
+
+/// Prints events as lines of JSON on stdout.
+#[derive(Default)]
+pub struct Lines {
+    /// The first failure to print: nobody reads any more.
+    broken: Mutex<Option<io::Error>>,
+}
+
+impl Lines {
+    /// Prints one line.
+    pub fn line<T: Serialize>(&self, line: &T) {
+        let printed = serde_json::to_string(line)
+            .map_err(io::Error::from)
+            .and_then(|text| {
+                let mut out = io::stdout().lock();
+                out.write_all(format!("{text}\n").as_bytes())?;
+                out.flush()
+            });
+        if let (Err(error), Ok(mut broken)) = (printed, self.broken.lock()) {
+            broken.get_or_insert(error);
+        }
+    }
+
+    /// Whether all lines were printed.
+    pub fn end(self) -> io::Result<()> {
+        match self.broken.into_inner() {
+            Ok(Some(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Face for Lines {
+    fn on(&self, event: Event<'_>) {
+        self.line(&event);
+    }
+}

@@ -1,0 +1,197 @@
+//! A task as a person sees it: the model's words on stdout as they come, what it does on stderr.
+
+use std::collections::HashMap;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mimir_agent::{Event, Face, ToolCall};
+use mimir_core::call::Observer;
+use mimir_core::text::{prefix, sanitize, visible};
+use mimir_core::{BoxFuture, Outcome};
+use tokio::sync::Notify;
+
+use crate::output::{BAD, FAINT, GOOD, STRONG, WARN, note, styled};
+use crate::terminal::{Watcher, left_open};
+
+/// Characters of arguments, and of what is said of a failure, that one line has.
+const LINE: usize = 100;
+
+/// What is shown of a task.
+pub struct Shown {
+    /// Whether words go to stdout as they come; else only the last answer does, when it is there.
+    streams: bool,
+    /// Whether the last word was no end of a line.
+    open: Mutex<bool>,
+    watchers: Mutex<HashMap<String, Arc<Watcher>>>,
+    under_way: AtomicUsize,
+    stop: Notify,
+}
+
+impl Shown {
+    /// On a terminal words are shown as they come. A file or another program gets the answer alone.
+    pub fn new() -> Self {
+        Self {
+            streams: io::stdout().is_terminal(),
+            open: Mutex::new(false),
+            watchers: Mutex::default(),
+            under_way: AtomicUsize::new(0),
+            stop: Notify::new(),
+        }
+    }
+
+    /// Whether words were shown as they came.
+    pub fn streams(&self) -> bool {
+        self.streams
+    }
+
+    /// Stops the calls that are under way. Says whether there were any.
+    pub fn stop(&self) -> bool {
+        let any = self.under_way.load(Ordering::Relaxed) > 0;
+        if any {
+            self.stop.notify_waiters();
+        }
+        any
+    }
+
+    /// Ends a line that is not.
+    pub fn end_line(&self) {
+        let mut open = lock(&self.open);
+        if std::mem::take(&mut *open) {
+            let mut out = anstream::stdout();
+            let _ = out.write_all(b"\n").and_then(|()| out.flush());
+        }
+        drop(open);
+        if left_open() {
+            note("");
+        }
+    }
+
+    /// Ends what is shown: also of calls that were dropped.
+    pub fn close(&self) {
+        for (_, watcher) in lock(&self.watchers).drain() {
+            watcher.finish();
+        }
+        self.end_line();
+    }
+
+    fn words(&self, text: &str) {
+        if !self.streams || text.is_empty() {
+            return;
+        }
+        // A model's words can drive no terminal.
+        let text = sanitize(text.to_owned());
+        let mut out = anstream::stdout();
+        // Whoever went away reads nothing; the task ends by itself.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        *lock(&self.open) = !text.ends_with('\n');
+    }
+
+    fn aside(&self, line: impl std::fmt::Display) {
+        self.end_line();
+        note(line);
+    }
+
+    fn result(&self, name: &str, outcome: Option<&Outcome>, text: &str) {
+        let name = visible(prefix(name, LINE));
+        let Some(outcome) = outcome else {
+            let text = visible(prefix(text, LINE));
+            return self.aside(format_args!("{} {name}: {text}", styled(WARN, "✗")));
+        };
+        let took = outcome.receipt().duration_ms;
+        match outcome.result() {
+            Ok(_) => {
+                let size = mimir_core::text::bytes(outcome.receipt().bytes_out);
+                let facts = format!("{took:.0} ms, {size}");
+                self.aside(format_args!(
+                    "{} {name} {}",
+                    styled(GOOD, "✓"),
+                    styled(FAINT, facts)
+                ));
+            }
+            Err(error) => {
+                let message = visible(prefix(&error.message, 3 * LINE));
+                self.aside(format_args!(
+                    "{} {name}: {message} {}",
+                    styled(BAD, "✗"),
+                    styled(FAINT, format_args!("[{}]", error.code))
+                ));
+                crate::output::outcome::ways(&error.way_out);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Face for Shown {
+    fn on(&self, event: Event<'_>) {
+        match event {
+            Event::Text { text } => self.words(text),
+            Event::Turn { .. } | Event::Answered { .. } => self.end_line(),
+            Event::Again {
+                because,
+                after_ms,
+                heard,
+            } => {
+                let lost = if heard {
+                    "; what it said so far does not count"
+                } else {
+                    ""
+                };
+                let because = visible(because);
+                let wait = after_ms / 1_000;
+                self.aside(format_args!(
+                    "{} {because}{lost}; asking again in {wait} s",
+                    styled(WARN, "again:")
+                ));
+            }
+            Event::LeftOut { messages } => self.aside(styled(
+                FAINT,
+                format_args!("(long conversation: {messages} older messages are left out)"),
+            )),
+            Event::Call {
+                name, arguments, ..
+            } => {
+                self.under_way.fetch_add(1, Ordering::Relaxed);
+                let arguments = visible(arguments);
+                let shown = prefix(&arguments, LINE);
+                let cut = if shown.len() < arguments.len() {
+                    "…"
+                } else {
+                    ""
+                };
+                self.aside(format_args!(
+                    "{} {} {}",
+                    styled(FAINT, "→"),
+                    styled(STRONG, visible(prefix(name, LINE))),
+                    styled(FAINT, format_args!("{shown}{cut}"))
+                ));
+            }
+            Event::Result {
+                id,
+                name,
+                outcome,
+                text,
+            } => {
+                if let Some(watcher) = lock(&self.watchers).remove(id) {
+                    self.under_way.fetch_sub(1, Ordering::Relaxed);
+                    watcher.finish();
+                }
+                self.result(name, outcome, text);
+            }
+        }
+    }
+
+    fn observer(&self, call: &ToolCall) -> Arc<dyn Observer> {
+        let watcher = Arc::new(Watcher::new(prefix(&call.name, LINE)));
+        lock(&self.watchers).insert(call.id.clone(), Arc::clone(&watcher));
+        watcher
+    }
+
+    fn stop_calls(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.stop.notified())
+    }
+}

@@ -1,0 +1,249 @@
+//! Lines that a person types: edited, completed, kept. A thread waits for them, so that all else goes on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::MemHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
+use tokio::sync::oneshot;
+
+use crate::exit::Failure;
+use crate::output::{FAINT, note, styled};
+
+/// What came of waiting for a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// A line, or several.
+    Line(String),
+    /// Nothing that counts.
+    Nothing,
+    /// There is nobody any more.
+    End,
+}
+
+/// Who types.
+pub(super) struct Typist {
+    asks: SyncSender<oneshot::Sender<Typed>>,
+    before: Terminal,
+    /// Whether a line is being typed: then the terminal hands out single keys.
+    waiting: AtomicBool,
+    words: Arc<Mutex<Vec<String>>>,
+    typed: Arc<Mutex<Vec<String>>>,
+}
+
+/// What stands before a line.
+const PROMPT: &str = "> ";
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Typist {
+    /// Begins with what was typed before.
+    pub(super) fn new(before: Vec<String>) -> Result<Self, Failure> {
+        let (asks, asked) = sync_channel(1);
+        let words = Arc::<Mutex<Vec<String>>>::default();
+        let typed = Arc::new(Mutex::new(before));
+        let (known, kept) = (Arc::clone(&words), Arc::clone(&typed));
+        std::thread::Builder::new().spawn(move || read(&asked, known, &kept))?;
+        Ok(Self {
+            asks,
+            before: Terminal::now(),
+            waiting: AtomicBool::new(false),
+            words,
+            typed,
+        })
+    }
+
+    /// Says what can be completed from now on.
+    pub(super) fn knows(&self, words: Vec<String>) {
+        *lock(&self.words) = words;
+    }
+
+    /// Waits for a line.
+    pub(super) async fn line(&self) -> Typed {
+        let (answer, answered) = oneshot::channel();
+        self.waiting.store(true, Ordering::Relaxed);
+        if self.asks.send(answer).is_err() {
+            return Typed::End;
+        }
+        let typed = answered.await.unwrap_or(Typed::End);
+        self.waiting.store(false, Ordering::Relaxed);
+        typed
+    }
+
+    /// All that was typed, the oldest first.
+    pub(super) fn typed(&self) -> Vec<String> {
+        lock(&self.typed).clone()
+    }
+}
+
+impl Drop for Typist {
+    fn drop(&mut self) {
+        // The program ends in the middle of a line: the terminal is left as it was found.
+        if self.waiting.load(Ordering::Relaxed) {
+            self.before.restore();
+        }
+    }
+}
+
+/// How the terminal was.
+#[cfg(unix)]
+struct Terminal(Option<rustix::termios::Termios>);
+
+#[cfg(unix)]
+impl Terminal {
+    fn now() -> Self {
+        Self(rustix::termios::tcgetattr(std::io::stdin()).ok())
+    }
+
+    fn restore(&self) {
+        use std::io::Write as _;
+        let Some(before) = &self.0 else { return };
+        let _ = rustix::termios::tcsetattr(
+            std::io::stdin(),
+            rustix::termios::OptionalActions::Now,
+            before,
+        );
+        // Pasted text is no longer marked.
+        let mut out = std::io::stdout();
+        let _ = out.write_all(b"\x1b[?2004l\n").and_then(|()| out.flush());
+    }
+}
+
+#[cfg(not(unix))]
+struct Terminal;
+
+#[cfg(not(unix))]
+impl Terminal {
+    fn now() -> Self {
+        Self
+    }
+
+    fn restore(&self) {}
+}
+
+/// Reads a line whenever one is asked for.
+fn read(
+    asked: &Receiver<oneshot::Sender<Typed>>,
+    words: Arc<Mutex<Vec<String>>>,
+    typed: &Mutex<Vec<String>>,
+) {
+    let config = Config::builder()
+        .completion_type(CompletionType::List)
+        .auto_add_history(false)
+        .build();
+    let history = MemHistory::with_config(&config);
+    let mut editor = match Editor::<Words, MemHistory>::with_history(config, history) {
+        Ok(editor) => editor,
+        Err(error) => {
+            note(format_args!("the terminal cannot be used: {error}"));
+            return;
+        }
+    };
+    editor.set_helper(Some(Words(words)));
+    for line in lock(typed).iter() {
+        let _ = editor.add_history_entry(line);
+    }
+    for answer in asked {
+        let line = match editor.readline(PROMPT) {
+            Ok(line) if line.trim().is_empty() => Typed::Nothing,
+            Ok(line) => {
+                let line = line.replace("\\\n", "\n");
+                let _ = editor.add_history_entry(&line);
+                lock(typed).push(line.clone());
+                Typed::Line(line)
+            }
+            Err(ReadlineError::Interrupted) => {
+                note(styled(FAINT, "(Ctrl-D or /quit ends)"));
+                Typed::Nothing
+            }
+            Err(ReadlineError::Eof) => Typed::End,
+            Err(error) => {
+                note(format_args!("the terminal cannot be read: {error}"));
+                Typed::End
+            }
+        };
+        let end = line == Typed::End;
+        if answer.send(line).is_err() || end {
+            return;
+        }
+    }
+}
+
+/// What can be completed: commands at the beginning of a line, names of tools anywhere.
+struct Words(Arc<Mutex<Vec<String>>>);
+
+/// Letters of a name before it is completed; fewer mean a word like any other.
+const LEAST: usize = 2;
+
+impl Words {
+    /// Where the word before the cursor begins, and what it may become.
+    fn of(&self, line: &str, at: usize) -> (usize, Vec<String>) {
+        let before = line.get(..at).unwrap_or(line);
+        let start = before
+            .rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '/')))
+            .map_or(0, |last| {
+                last + before[last..].chars().next().map_or(1, char::len_utf8)
+            });
+        let word = &before[start..];
+        let fits = |known: &&String| match word.starts_with('/') {
+            true => start == 0 && known.starts_with(word),
+            false => word.len() >= LEAST && known.starts_with(word),
+        };
+        let known = lock(&self.0);
+        (start, known.iter().filter(fits).cloned().collect())
+    }
+}
+
+impl Completer for Words {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        Ok(self.of(line, at))
+    }
+}
+
+impl Validator for Words {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(match context.input().ends_with('\\') {
+            true => ValidationResult::Incomplete,
+            false => ValidationResult::Valid(None),
+        })
+    }
+}
+
+impl Hinter for Words {
+    type Hint = String;
+}
+impl Highlighter for Words {}
+impl Helper for Words {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_and_tools_are_completed() {
+        let known = ["/tools", "/clear", "read_file", "write_file", "git"];
+        let words = Words(Arc::new(Mutex::new(known.map(str::to_owned).to_vec())));
+        let of = |line: &str| words.of(line, line.len());
+        assert_eq!(of("/t"), (0, vec!["/tools".to_owned()]));
+        assert_eq!(of("use rea"), (4, vec!["read_file".to_owned()]));
+        assert_eq!(of("é wri"), (3, vec!["write_file".to_owned()]));
+        assert_eq!(of("see /t"), (4, vec![]), "a command begins a line");
+        assert_eq!(of("g"), (0, vec![]));
+        assert_eq!(words.of("read_file x", 3).1, ["read_file"]);
+    }
+}

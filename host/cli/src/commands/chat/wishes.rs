@@ -1,0 +1,183 @@
+//! What a person asks of the chat itself, with a `/` before it.
+//!
+//! Each is a thin call of the command of that name: `/tools` is what `mimir tools` is.
+
+use mimir_agent::Conversation;
+use mimir_core::names::did_you_mean;
+use mimir_core::text::{prefix, visible};
+use mimir_core::{Code, Pipeline, ToolError};
+
+use crate::agent::{Bench, conversation, keep};
+use crate::args::{ApprovalsWish, AuditWish, Globals};
+use crate::exit::Failure;
+use crate::output::{Printer, STRONG, note, styled, tools};
+
+use super::super::run::bill;
+use super::super::{approvals, audit};
+
+/// A command, with what follows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    Tools,
+    Approvals,
+    Cost,
+    Model(Option<String>),
+    Audit,
+    Clear,
+    Help,
+    Quit,
+}
+
+/// What comes after a command.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Talk,
+    Leave,
+}
+
+/// The commands, each with what it does.
+const ALL: [(&str, &str); 8] = [
+    ("/tools", "the tools"),
+    ("/approvals", "what you have approved for good"),
+    ("/cost", "what this conversation took so far"),
+    ("/model", "the model; `/model PROVIDER/MODEL` takes another"),
+    ("/audit", "the newest lines of the record"),
+    ("/clear", "begin a new conversation"),
+    ("/help", "this"),
+    ("/quit", "end, as Ctrl-D does"),
+];
+
+/// Lines of the record that are shown.
+const RECORD: usize = 15;
+
+impl Wish {
+    /// Reads a line; nothing if it is for the model.
+    pub(super) fn read(line: &str) -> Option<Result<Self, ToolError>> {
+        let line = line.trim();
+        let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        // A path is no command, and neither is what has lines below it.
+        if !name.starts_with('/') || name[1..].contains('/') || line.contains('\n') {
+            return None;
+        }
+        let rest = Some(rest.trim()).filter(|rest| !rest.is_empty());
+        Some(match (name, rest) {
+            ("/tools", None) => Ok(Self::Tools),
+            ("/approvals", None) => Ok(Self::Approvals),
+            ("/cost", None) => Ok(Self::Cost),
+            ("/model", model) => Ok(Self::Model(model.map(str::to_owned))),
+            ("/audit", None) => Ok(Self::Audit),
+            ("/clear", None) => Ok(Self::Clear),
+            ("/help", None) => Ok(Self::Help),
+            ("/quit" | "/exit", None) => Ok(Self::Quit),
+            (known, Some(_)) if ALL.iter().any(|(name, _)| *name == known) => {
+                Err(bad(format!("`{known}` takes no words after it")))
+            }
+            (unknown, _) => {
+                let near = did_you_mean(unknown, ALL.map(|(name, _)| name));
+                let unknown = visible(prefix(unknown, 40));
+                Err(bad(format!(
+                    "there is no command `{unknown}`.{near} `/help` lists them"
+                )))
+            }
+        })
+    }
+}
+
+fn bad(message: String) -> ToolError {
+    ToolError::new(Code::InvalidInput, message)
+}
+
+/// What can be completed: the commands, and the names of the tools.
+pub(super) fn completions(pipeline: &Pipeline) -> Vec<String> {
+    let world = pipeline.world();
+    let tools = world.registry.tools().iter();
+    let tools = tools.filter(|tool| world.policy.is_listed(tool));
+    let commands = ALL.iter().map(|(name, _)| (*name).to_owned());
+    commands
+        .chain(tools.map(|tool| tool.name().to_string()))
+        .collect()
+}
+
+/// Does it.
+pub(super) async fn carry_out(
+    globals: &Globals,
+    bench: &mut Bench,
+    talk: &mut Conversation,
+    wish: Wish,
+) -> Result<Next, Failure> {
+    let printer = Printer::new(false);
+    match wish {
+        Wish::Tools => {
+            let world = bench.pipeline().world();
+            tools::print(printer, &world.registry, &world.policy)?;
+        }
+        Wish::Approvals => {
+            approvals::run(globals, printer, &ApprovalsWish::List)?;
+        }
+        Wish::Audit => {
+            let wish = AuditWish::Tail {
+                lines: RECORD,
+                follow: false,
+            };
+            audit::run(globals, printer, wish).await?;
+        }
+        Wish::Cost => note(bill(talk)),
+        Wish::Model(None) => note(visible(bench.agent.model.name())),
+        Wish::Model(Some(wanted)) => {
+            bench.choose(&wanted)?;
+            note(format_args!(
+                "{} answers from now on",
+                styled(STRONG, visible(bench.agent.model.name()))
+            ));
+        }
+        Wish::Clear => {
+            if !talk.messages.is_empty() {
+                keep(&bench.shelf, talk);
+                bench.pipeline().end_session(&talk.id);
+            }
+            *talk = conversation(&bench.agent);
+            note("a new conversation; nothing of the old one is known here");
+        }
+        Wish::Help => {
+            for (name, does) in ALL {
+                note(format_args!(
+                    "{} {does}",
+                    styled(STRONG, format_args!("{name:11}"))
+                ));
+            }
+        }
+        Wish::Quit => return Ok(Next::Leave),
+    }
+    Ok(Next::Talk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_told_from_words() {
+        for words in [
+            "hello",
+            "/etc/passwd is what?",
+            "/tmp/x",
+            "/tools\nand more",
+            "",
+        ] {
+            assert!(Wish::read(words).is_none(), "{words:?}");
+        }
+        assert_eq!(Wish::read(" /tools "), Some(Ok(Wish::Tools)));
+        let model = Wish::Model(Some("a/b".to_owned()));
+        assert_eq!(Wish::read("/model a/b"), Some(Ok(model)));
+        let fault = |line: &str| Wish::read(line).unwrap().unwrap_err().message;
+        assert!(fault("/tols").contains("`/tools`"), "{}", fault("/tols"));
+        assert!(fault("/clear all").contains("takes no words"));
+    }
+
+    #[test]
+    fn every_command_is_one() {
+        for (name, _) in ALL {
+            assert!(matches!(Wish::read(name), Some(Ok(_))), "{name}");
+        }
+    }
+}

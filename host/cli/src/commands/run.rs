@@ -1,0 +1,205 @@
+//! `mimir run`
+
+use std::io::Read as _;
+
+use mimir_agent::{Conversation, Ended, Message};
+use mimir_core::text::sanitize;
+use mimir_core::{Code, ToolError};
+use serde_json::json;
+
+use crate::agent::{Bench, Lines, Shown, conversation, keep};
+use crate::args::{Approve, Globals};
+use crate::exit::{Exit, Failure};
+use crate::output::{FAINT, Printer, note, styled, warn};
+use crate::setup::Setup;
+
+use super::call::interrupted;
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunWish {
+    /// In the person's words; `-` is on stdin.
+    pub task: String,
+    /// The model, in place of that of the settings.
+    pub model: Option<String>,
+    /// What stands in for a person.
+    pub approve: Approve,
+}
+
+/// The longest task, in bytes: longer than any model reads.
+const TASK_MOST: u64 = 16 << 20;
+
+/// Has an agent work on a task.
+pub async fn run(globals: &Globals, printer: Printer, wish: RunWish) -> Result<Exit, Failure> {
+    let task = task(&wish.task)?;
+    if !printer.is_json() {
+        return shown(globals, &task, wish).await;
+    }
+    let lines = Lines::default();
+    let mut talk = Conversation::default();
+    let ended = attempt(globals, &wish, &task, &mut talk, &lines).await;
+    let exit = exit(&ended);
+    let mut end = json!({ "event": "end", "ok": exit == Exit::Done });
+    if !talk.id.is_empty() {
+        end["conversation"] = talk.id.as_str().into();
+        end["spent"] = json!(talk.spent);
+    }
+    match &ended {
+        Ok(ended) => {
+            end["text"] = last(&talk).into();
+            end["ended"] = word(*ended).into();
+            if let Ended::Bound(bound) = ended {
+                let message = format!("the task has used up {bound} ({})", bound.key());
+                end["error"] = json!(ToolError::new(Code::LimitExceeded, message));
+            }
+        }
+        Err(Failure::Told { error, .. }) => {
+            end["error"] = json!(error);
+            if !error.way_out.is_empty() {
+                end["wayOut"] = json!(error.way_out);
+            }
+        }
+        Err(Failure::Print(_)) => return ended.map(|_| exit),
+    }
+    lines.line(&end);
+    lines.end()?;
+    Ok(exit)
+}
+
+async fn shown(globals: &Globals, task: &str, wish: RunWish) -> Result<Exit, Failure> {
+    let shown = Shown::new();
+    let mut talk = Conversation::default();
+    let ended = attempt(globals, &wish, task, &mut talk, &shown).await;
+    shown.close();
+    let exit = exit(&ended);
+    let ended = ended?;
+    if !shown.streams() {
+        Printer::new(false).result(&(), |out| {
+            let text = sanitize(last(&talk).to_owned());
+            writeln!(out, "{}", text.trim_end())
+        })?;
+    }
+    remark(ended);
+    note(styled(FAINT, bill(&talk)));
+    Ok(exit)
+}
+
+/// Works on the task; whoever asks this to end is heard at once. What was said is kept.
+async fn attempt(
+    globals: &Globals,
+    wish: &RunWish,
+    task: &str,
+    talk: &mut Conversation,
+    face: &dyn mimir_agent::Face,
+) -> Result<Ended, Failure> {
+    let setup = Setup::find(globals)?;
+    let mut bench = Bench::new(setup, wish.model.as_deref(), wish.approve).await?;
+    let agent = bench.agent.clone();
+    *talk = conversation(&agent);
+    talk.messages.push(Message::user(task));
+    let work = async {
+        tokio::select! {
+            ended = agent.task(talk, face) => ended.map_err(Failure::from),
+            exit = interrupted() => Err(Failure::ending(
+                ToolError::new(Code::Cancelled, "the task was cancelled"),
+                exit,
+            )),
+        }
+    };
+    let ended = bench.following(work).await?;
+    talk.mend();
+    keep(&bench.shelf, talk);
+    bench.pipeline().end_session(&talk.id);
+    ended
+}
+
+fn task(words: &str) -> Result<String, Failure> {
+    let mut task = words.to_owned();
+    if words == "-" {
+        task.clear();
+        let read = std::io::stdin()
+            .lock()
+            .take(TASK_MOST + 1)
+            .read_to_string(&mut task);
+        read.map_err(|error| Failure::usage(format!("the task on stdin cannot be read: {error}")))?;
+    }
+    if task.len() as u64 > TASK_MOST {
+        return Err(Failure::usage("the task is longer than any model reads"));
+    }
+    if task.trim().is_empty() {
+        return Err(Failure::usage("there is no task; say what is to be done"));
+    }
+    Ok(task)
+}
+
+/// What the model said last.
+fn last(talk: &Conversation) -> &str {
+    let said = talk
+        .messages
+        .iter()
+        .rev()
+        .find_map(|message| match message {
+            Message::Assistant { text, .. } if !text.is_empty() => Some(text.as_str()),
+            _ => None,
+        });
+    said.unwrap_or_default()
+}
+
+fn exit(ended: &Result<Ended, Failure>) -> Exit {
+    match ended {
+        Ok(Ended::Finished) => Exit::Done,
+        Ok(Ended::Length | Ended::Bound(_)) => Exit::Limit,
+        Ok(Ended::Withheld) => Exit::Refused,
+        Err(Failure::Told { exit, .. }) => *exit,
+        Err(Failure::Print(_)) => Exit::Failed,
+    }
+}
+
+fn word(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Finished => "finished",
+        Ended::Length => "length",
+        Ended::Withheld => "withheld",
+        Ended::Bound(_) => "bound",
+    }
+}
+
+/// Says why a task ended that is not finished.
+pub fn remark(ended: Ended) {
+    match ended {
+        Ended::Finished => {}
+        Ended::Length => warn("the answer was cut at `agent.maxAnswerTokens`"),
+        Ended::Withheld => warn("the provider did not let the model go on"),
+        Ended::Bound(bound) => warn(format_args!(
+            "the task has used up {bound}; `{}` in the settings bounds it",
+            bound.key()
+        )),
+    }
+}
+
+/// What a conversation took, on one line.
+pub fn bill(talk: &Conversation) -> String {
+    let spent = &talk.spent;
+    let cost = match spent.cost {
+        Some(cost) => format!(", {cost:.4} in all"),
+        None => String::new(),
+    };
+    let answers = if spent.turns == 1 {
+        "answer"
+    } else {
+        "answers"
+    };
+    let calls = if spent.tool_calls == 1 {
+        "call"
+    } else {
+        "calls"
+    };
+    format!(
+        "{}: {} {answers}, {} {calls}, {} + {} tokens{cost}",
+        mimir_core::text::visible(&talk.model),
+        spent.turns,
+        spent.tool_calls,
+        spent.input_tokens,
+        spent.output_tokens,
+    )
+}

@@ -1,0 +1,278 @@
+//! What bounds an agent's work, as a settings file has it.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::least;
+
+/// The block `agent`: how `mimir run` and `mimir chat` work. What is not set keeps its default.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct AgentSettings {
+    /// What the model is told beside what mimir tells it.
+    pub instructions: Option<String>,
+    /// Answers of the model to one task.
+    pub max_turns: Option<u64>,
+    /// Calls of tools for one task.
+    pub max_tool_calls: Option<u64>,
+    /// Tokens of one task, sent and answered, over all turns.
+    pub max_tokens: Option<u64>,
+    /// Money for one task, in the currency of `providers.*.prices`. Off unless set; a model without a price is not asked
+    /// then.
+    pub max_cost: Option<f64>,
+    /// Longest time of one task in milliseconds; the time that a person takes to answer does not count.
+    pub max_time_ms: Option<u64>,
+    /// Tokens of one answer.
+    pub max_answer_tokens: Option<u64>,
+    /// About how many tokens are sent at once; what is older is left out.
+    pub context_tokens: Option<u64>,
+    /// How often an answer is asked for again when the provider is busy or the connection breaks.
+    pub retries: Option<u64>,
+}
+
+/// The bounds of one task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// Answers of the model.
+    pub turns: u64,
+    /// Calls of tools.
+    pub tool_calls: u64,
+    /// Tokens, sent and answered.
+    pub tokens: u64,
+    /// Money.
+    pub cost: Option<f64>,
+    /// Time, without that of a person.
+    pub time: Duration,
+    /// Tokens of one answer.
+    pub answer_tokens: u64,
+    /// Tokens that are sent at once.
+    pub context_tokens: u64,
+    /// How often one answer is asked for again.
+    pub retries: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            // A long task has some tens; whoever needs more has gone round in circles as a rule.
+            turns: 50,
+            tool_calls: 200,
+            // Some fifty turns of a context of 40,000 tokens.
+            tokens: 2_000_000,
+            cost: None,
+            // Half an hour of work, a person's answers not counted.
+            time: Duration::from_secs(1_800),
+            // What every current model can answer at once.
+            answer_tokens: 8_192,
+            // Fits into the context of nearly every model with room for the answer.
+            context_tokens: 100_000,
+            // With the waits between them, about half a minute of a busy provider.
+            retries: 4,
+        }
+    }
+}
+
+/// From the least to the most of each bound: one, and what nobody reaches.
+const RANGE: (u64, u64) = (1, 1 << 40);
+
+/// A day, as of a call.
+const TIME: (u64, u64) = (1, 24 * 60 * 60 * 1_000);
+
+/// The least that a conversation with its tools fits into.
+const CONTEXT: (u64, u64) = (1_000, 1 << 30);
+
+/// None, to as many as an hour's waiting.
+const RETRIES: (u64, u64) = (0, 100);
+
+impl AgentSettings {
+    fn numbers(&self) -> [(&'static str, Option<u64>, (u64, u64)); 7] {
+        [
+            ("maxTurns", self.max_turns, RANGE),
+            ("maxToolCalls", self.max_tool_calls, RANGE),
+            ("maxTokens", self.max_tokens, RANGE),
+            ("maxTimeMs", self.max_time_ms, TIME),
+            ("maxAnswerTokens", self.max_answer_tokens, RANGE),
+            ("contextTokens", self.context_tokens, CONTEXT),
+            ("retries", self.retries, RETRIES),
+        ]
+    }
+
+    /// Checks that every bound can be held. The error says which cannot.
+    pub fn check(&self, at: &str) -> Result<(), String> {
+        for (key, value, (least, most)) in self.numbers() {
+            if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
+                return Err(format!(
+                    "{at}.{key}: {value} is no bound that can be held; it goes from {least} to {most}"
+                ));
+            }
+        }
+        match self.max_cost {
+            Some(cost) if !cost.is_finite() || cost <= 0.0 => Err(format!(
+                "{at}.maxCost: {cost} is no bound that can be held; it is more than 0"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// These bounds, and `base` where nothing is set.
+    pub fn over(&self, base: Budget) -> Budget {
+        Budget {
+            turns: self.max_turns.unwrap_or(base.turns),
+            tool_calls: self.max_tool_calls.unwrap_or(base.tool_calls),
+            tokens: self.max_tokens.unwrap_or(base.tokens),
+            cost: self.max_cost.or(base.cost),
+            time: self.max_time_ms.map_or(base.time, Duration::from_millis),
+            answer_tokens: self.max_answer_tokens.unwrap_or(base.answer_tokens),
+            context_tokens: self.context_tokens.unwrap_or(base.context_tokens),
+            retries: self.retries.unwrap_or(base.retries),
+        }
+    }
+
+    /// The keys that widen a bound of `below`, or tell the model something else.
+    pub(super) fn lowering(&self, below: &Self, keys: &mut Vec<String>) {
+        if self.instructions.is_some() && self.instructions != below.instructions {
+            keys.push("agent.instructions".to_owned());
+        }
+        let (ours, base) = (self.over(Budget::default()), below.over(Budget::default()));
+        if ours != ours.tightest(base) {
+            keys.push("agent".to_owned());
+        }
+    }
+
+    /// Holds these settings within those below.
+    pub(super) fn within(&mut self, below: &Self) {
+        let base = below.over(Budget::default());
+        let budget = self.over(base).tightest(base);
+        *self = Self::from(budget);
+        self.instructions.clone_from(&below.instructions);
+    }
+
+    /// What a team sets is a cap, and its instructions go before others.
+    pub(super) fn under_team(&mut self, team: &Self) {
+        if team.instructions.is_some() {
+            self.instructions.clone_from(&team.instructions);
+        }
+        for (own, cap) in [
+            (&mut self.max_turns, team.max_turns),
+            (&mut self.max_tool_calls, team.max_tool_calls),
+            (&mut self.max_tokens, team.max_tokens),
+            (&mut self.max_time_ms, team.max_time_ms),
+            (&mut self.max_answer_tokens, team.max_answer_tokens),
+            (&mut self.context_tokens, team.context_tokens),
+            (&mut self.retries, team.retries),
+        ] {
+            *own = least(*own, cap);
+        }
+        self.max_cost = lower(self.max_cost, team.max_cost);
+    }
+}
+
+impl From<Budget> for AgentSettings {
+    fn from(budget: Budget) -> Self {
+        Self {
+            instructions: None,
+            max_turns: Some(budget.turns),
+            max_tool_calls: Some(budget.tool_calls),
+            max_tokens: Some(budget.tokens),
+            max_cost: budget.cost,
+            max_time_ms: Some(u64::try_from(budget.time.as_millis()).unwrap_or(u64::MAX)),
+            max_answer_tokens: Some(budget.answer_tokens),
+            context_tokens: Some(budget.context_tokens),
+            retries: Some(budget.retries),
+        }
+    }
+}
+
+/// The smaller one of those that are set.
+fn lower(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+impl Budget {
+    /// Of each bound the tighter one.
+    #[must_use]
+    pub fn tightest(self, other: Self) -> Self {
+        Self {
+            turns: self.turns.min(other.turns),
+            tool_calls: self.tool_calls.min(other.tool_calls),
+            tokens: self.tokens.min(other.tokens),
+            cost: lower(self.cost, other.cost),
+            time: self.time.min(other.time),
+            answer_tokens: self.answer_tokens.min(other.answer_tokens),
+            context_tokens: self.context_tokens.min(other.context_tokens),
+            retries: self.retries.min(other.retries),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn block(value: serde_json::Value) -> AgentSettings {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn every_bound_has_a_least_and_a_most() {
+        for (key, _, (least, most)) in AgentSettings::default().numbers() {
+            let check = |value: u64| block(json!({ key: value })).check("agent");
+            assert_eq!(check(least), Ok(()));
+            assert_eq!(check(most), Ok(()));
+            assert!(
+                check(most + 1)
+                    .unwrap_err()
+                    .starts_with(&format!("agent.{key}: "))
+            );
+            assert_eq!(check(0).is_ok(), least == 0, "{key}");
+        }
+        for bad in [0.0, -1.0] {
+            assert!(block(json!({ "maxCost": bad })).check("agent").is_err());
+        }
+        assert_eq!(
+            AgentSettings::from(Budget::default()).check("agent"),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn a_file_that_nobody_accepted_only_tightens() {
+        let below = block(json!({"maxTurns": 10, "instructions": "mine"}));
+        let mut file = block(
+            json!({"maxTurns": 20, "maxToolCalls": 3, "maxCost": 1.5, "instructions": "theirs"}),
+        );
+        let mut keys = Vec::new();
+        file.lowering(&below, &mut keys);
+        assert_eq!(keys, ["agent.instructions", "agent"]);
+        file.within(&below);
+        let budget = file.over(Budget::default());
+        assert_eq!(
+            (budget.turns, budget.tool_calls, budget.cost),
+            (10, 3, Some(1.5))
+        );
+        assert_eq!(file.instructions.as_deref(), Some("mine"));
+        let mut keys = Vec::new();
+        block(json!({"maxTurns": 9, "maxCost": 1})).lowering(&below, &mut keys);
+        assert!(keys.is_empty(), "{keys:?}");
+    }
+
+    #[test]
+    fn a_team_caps() {
+        let mut own = block(json!({"maxTurns": 10, "maxCost": 5}));
+        own.under_team(&block(
+            json!({"maxTurns": 20, "maxCost": 2, "retries": 1, "instructions": "x"}),
+        ));
+        let budget = own.over(Budget::default());
+        assert_eq!(
+            (budget.turns, budget.cost, budget.retries),
+            (10, Some(2.0), 1)
+        );
+        assert_eq!(own.instructions.as_deref(), Some("x"));
+    }
+}

@@ -1,0 +1,350 @@
+//! Which language model is asked and where it is, as a settings file has it.
+//!
+//! Where a conversation goes, and with which secret, follows from what a person has written, and from nothing else: a
+//! model on this machine, too, is asked only where a file names it.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Config;
+use crate::names::did_you_mean;
+use crate::network::{Scheme, Target};
+use crate::text::{prefix, visible};
+
+/// One provider of models. As a whole it replaces that of a file below.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct ProviderSettings {
+    /// What it speaks; where none is set, what the provider of that name does.
+    pub api: Option<Api>,
+    /// Where it is: the address that the paths of its API follow. Without one it is the provider's own; a model of this
+    /// machine has to be named.
+    pub url: Option<String>,
+    /// The name of the secret that lets us in, as `mimir secrets set` keeps it.
+    pub key: Option<String>,
+    /// What its models cost, by their names; `*` is any other.
+    pub prices: BTreeMap<String, Price>,
+}
+
+/// What a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Api {
+    /// OpenAI's chat completions, and whoever speaks like that.
+    Openai,
+    /// OpenAI's responses.
+    Responses,
+    /// Anthropic's messages.
+    Anthropic,
+    /// Google's Gemini, by the form of OpenAI's that it has.
+    Gemini,
+    /// Ollama, by the form of OpenAI's that it has.
+    Ollama,
+}
+
+/// What a million tokens cost, in one currency: dollars, unless you reckon in another throughout.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Of what is sent.
+    #[schemars(range(min = 0))]
+    pub input: f64,
+    /// Of what is answered.
+    #[schemars(range(min = 0))]
+    pub output: f64,
+}
+
+/// A model that can be asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChosenModel {
+    /// The name of its provider in the settings.
+    pub provider: String,
+    /// Its own name.
+    pub model: String,
+    /// What is spoken with it.
+    pub api: Api,
+    /// Where it is; ends in `/`.
+    pub url: String,
+    /// The name of the secret that lets us in.
+    pub key: Option<String>,
+    /// What it costs, where that is known.
+    pub price: Option<Price>,
+}
+
+/// The longest name of a provider.
+const NAME_MAX: usize = 40;
+
+/// More than this for a million tokens is a slip.
+const PRICE_MOST: f64 = 1e6;
+
+impl Api {
+    /// Every one.
+    pub const ALL: [Api; 5] = [
+        Api::Openai,
+        Api::Responses,
+        Api::Anthropic,
+        Api::Gemini,
+        Api::Ollama,
+    ];
+
+    /// As the settings spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Api::Openai => "openai",
+            Api::Responses => "responses",
+            Api::Anthropic => "anthropic",
+            Api::Gemini => "gemini",
+            Api::Ollama => "ollama",
+        }
+    }
+
+    /// Where the provider is that made it, and the usual name of the secret that it wants. Ollama is on a machine of
+    /// the person's, and which one is theirs to say.
+    const fn own(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Api::Openai | Api::Responses => Some(("https://api.openai.com/v1/", "OPENAI_API_KEY")),
+            Api::Anthropic => Some(("https://api.anthropic.com/v1/", "ANTHROPIC_API_KEY")),
+            Api::Gemini => Some((
+                "https://generativelanguage.googleapis.com/v1beta/openai/",
+                "GEMINI_API_KEY",
+            )),
+            Api::Ollama => None,
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|api| api.as_str() == name)
+    }
+}
+
+impl ProviderSettings {
+    /// Checks what can be said of it alone. The error says which key is wrong, and what.
+    pub fn check(&self, name: &str) -> Result<(), String> {
+        self.place(name).map(drop)
+    }
+
+    /// What it speaks, where, and with which secret.
+    fn place(&self, name: &str) -> Result<(Api, String, Option<String>), String> {
+        let at = format!("providers.{}", visible(prefix(name, NAME_MAX)));
+        let good = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
+        if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
+            return Err(format!(
+                "{at}: a provider's name has 1 to {NAME_MAX} letters, digits, `_`, `-` and `.`"
+            ));
+        }
+        for (model, price) in &self.prices {
+            let fine = |number: f64| (0.0..=PRICE_MOST).contains(&number);
+            if !fine(price.input) || !fine(price.output) {
+                let model = visible(prefix(model, NAME_MAX));
+                return Err(format!(
+                    "{at}.prices.{model}: a price is a number from 0 to {PRICE_MOST}, for a million tokens"
+                ));
+            }
+        }
+        let Some(api) = self.api.or_else(|| Api::named(name)) else {
+            return Err(format!(
+                "{at}.api is missing: say what it speaks, `openai` if you are not sure (or responses, anthropic, gemini, ollama)"
+            ));
+        };
+        let word = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
+        if let Some(key) = &self.key
+            && (key.is_empty() || key.len() > 64 || !key.bytes().all(word))
+        {
+            return Err(format!(
+                "{at}.key is no name of a secret: letters, digits and _; the value itself goes into `mimir secrets set`"
+            ));
+        }
+        let (url, key) = match (&self.url, api.own()) {
+            // The usual secret is for the usual place: no other address gets it unasked.
+            (Some(url), _) => (url.as_str(), self.key.clone()),
+            (None, Some((url, key))) => {
+                let key = self.key.clone().unwrap_or_else(|| key.to_owned());
+                (url, Some(key))
+            }
+            (None, None) => {
+                return Err(format!(
+                    "{at}.url is missing: name where it is, such as http://127.0.0.1:11434/v1/"
+                ));
+            }
+        };
+        let target = Target::parse(url).map_err(|error| format!("{at}.url: {error}"))?;
+        let parsed = target.url();
+        if parsed.query().is_some() || parsed.fragment().is_some() {
+            return Err(format!(
+                "{at}.url has a `?` or a `#`; it is only the beginning"
+            ));
+        }
+        if let (Some(_), Scheme::Http) = (&key, target.scheme())
+            && !target.host().is_this_machine()
+        {
+            return Err(format!(
+                "{at}.url is http, and its key would be sent in the clear; use https"
+            ));
+        }
+        let mut url = parsed.to_string();
+        if !url.ends_with('/') {
+            url.push('/');
+        }
+        Ok((api, url, key))
+    }
+}
+
+impl Config {
+    /// The model that is meant by `PROVIDER/MODEL`: `wanted`, or else what the settings name. The error says what to
+    /// write.
+    pub fn chosen_model(&self, wanted: Option<&str>) -> Result<ChosenModel, String> {
+        let Some(name) = wanted.or(self.model.as_deref()) else {
+            return Err(
+                "no model is set; write `model: PROVIDER/MODEL` into the settings, such as `model: anthropic/NAME`, or use --model".to_owned(),
+            );
+        };
+        let shown = visible(prefix(name, 80));
+        let (provider, model) = match name.split_once('/') {
+            Some((provider, model)) if !provider.is_empty() && !model.trim().is_empty() => {
+                (provider, model)
+            }
+            _ => {
+                return Err(format!(
+                    "`{shown}` names no model; it is PROVIDER/MODEL, such as anthropic/NAME"
+                ));
+            }
+        };
+        let settings = self.providers.get(provider).cloned();
+        let settings = match settings {
+            Some(settings) => settings,
+            None if Api::named(provider).is_some() => ProviderSettings::default(),
+            None => {
+                let known = self.providers.keys().map(String::as_str);
+                let known = known.chain(Api::ALL.map(Api::as_str));
+                let near = did_you_mean(provider, known);
+                let provider = visible(prefix(provider, NAME_MAX));
+                return Err(format!(
+                    "there is no provider `{provider}`.{near} The settings describe one under `providers.{provider}`"
+                ));
+            }
+        };
+        let (api, url, key) = settings.place(provider)?;
+        let price = settings.prices.get(model).or(settings.prices.get("*"));
+        Ok(ChosenModel {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            api,
+            url,
+            key,
+            price: price.copied(),
+        })
+    }
+
+    /// The keys about models that differ from those below: a conversation would go somewhere else.
+    pub(super) fn model_lowering(&self, below: &Self, keys: &mut Vec<String>) {
+        if let Some(model) = self.model.as_ref().filter(|_| self.model != below.model) {
+            keys.push(format!("model: {}", visible(prefix(model, 80))));
+        }
+        for (name, provider) in &self.providers {
+            if below.providers.get(name) != Some(provider) {
+                keys.push(format!("providers.{}", visible(prefix(name, NAME_MAX))));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn config(value: serde_json::Value) -> Config {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_usual_provider_needs_no_block() {
+        let config = config(json!({"model": "anthropic/some/model"}));
+        let chosen = config.chosen_model(None).unwrap();
+        assert_eq!(
+            (chosen.api, chosen.model.as_str()),
+            (Api::Anthropic, "some/model")
+        );
+        assert_eq!(chosen.key.as_deref(), Some("ANTHROPIC_API_KEY"));
+        assert!(chosen.url.starts_with("https://") && chosen.url.ends_with("/v1/"));
+        let other = config.chosen_model(Some("openai/x")).unwrap();
+        assert_eq!(other.key.as_deref(), Some("OPENAI_API_KEY"));
+    }
+
+    #[test]
+    fn another_address_gets_no_usual_secret() {
+        let config = config(json!({"providers": {"openai": {"url": "https://other.example/v1"}}}));
+        let chosen = config.chosen_model(Some("openai/x")).unwrap();
+        assert_eq!(
+            (chosen.url.as_str(), chosen.key),
+            ("https://other.example/v1/", None)
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_key() {
+        for (providers, model, words) in [
+            (json!({}), "x", "PROVIDER/MODEL"),
+            (json!({}), "/x", "PROVIDER/MODEL"),
+            (json!({}), "anthropc/x", "`anthropic`"),
+            (json!({}), "ollama/x", "providers.ollama.url is missing"),
+            (
+                json!({"mine": {"url": "https://h.example"}}),
+                "mine/x",
+                "providers.mine.api",
+            ),
+            (
+                json!({"mine": {"api": "openai", "url": "ftp://h"}}),
+                "mine/x",
+                "providers.mine.url",
+            ),
+            (
+                json!({"mine": {"api": "openai", "url": "http://h.example/v1", "key": "K"}}),
+                "mine/x",
+                "in the clear",
+            ),
+            (
+                json!({"openai": {"key": "sk-something secret"}}),
+                "openai/x",
+                "secrets set",
+            ),
+            (
+                json!({"openai": {"prices": {"x": {"input": -1, "output": 0}}}}),
+                "openai/x",
+                "providers.openai.prices.x",
+            ),
+        ] {
+            let config = config(json!({ "providers": providers }));
+            let error = config.chosen_model(Some(model)).unwrap_err();
+            assert!(error.contains(words), "{error}");
+            assert!(!error.contains("sk-something"), "{error}");
+        }
+        assert!(
+            config(json!({}))
+                .chosen_model(None)
+                .unwrap_err()
+                .contains("model:")
+        );
+    }
+
+    #[test]
+    fn a_model_of_this_machine_is_asked_in_the_clear() {
+        let config = config(json!({
+            "model": "local/m",
+            "providers": {"local": {"api": "openai", "url": "http://127.0.0.1:1/v1", "key": "K",
+                "prices": {"m": {"input": 1, "output": 2}, "*": {"input": 9, "output": 9}}}},
+        }));
+        let chosen = config.chosen_model(None).unwrap();
+        assert_eq!(
+            chosen.price,
+            Some(Price {
+                input: 1.0,
+                output: 2.0
+            })
+        );
+        let other = config.chosen_model(Some("local/other")).unwrap();
+        assert_eq!(other.price.map(|price| price.input), Some(9.0));
+    }
+}

@@ -1,0 +1,132 @@
+//! A turn of an agent beside the model's own time: the question as the provider takes it, its answer read from events, a
+//! call through the whole pipeline, the result put into the conversation.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use mimir_agent::protocol::Protocol;
+use mimir_agent::{
+    Agent, Ask, Conversation, Ended, Event, Face, Message, Model, ModelError, Reply,
+};
+use mimir_core::BoxFuture;
+use mimir_core::config::{Api, Budget};
+use serde_json::{Value, json};
+
+use crate::measure::{Budget as Allowed, Pace, Report, Row, time, timed};
+use crate::subject::Subject;
+
+/// What a turn may take beside the model, in seconds.
+const ALLOWED: f64 = 2e-3;
+
+/// Turns of one task: the conversation grows with each, and all of it is sent again.
+const TURNS: u64 = 40;
+
+/// A model that answers at once: with a call, until the task has had its turns.
+struct Instant(AtomicU64);
+
+impl Instant {
+    fn events(at: u64) -> Vec<Value> {
+        let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
+        let mut events: Vec<Value> = (0..20)
+            .map(|_| delta(json!({"content": "some words "})))
+            .collect();
+        let last = at.is_multiple_of(TURNS);
+        if !last {
+            let arguments = json!({"text": "hello"}).to_string();
+            events.push(delta(
+                json!({"tool_calls": [{"index": 0, "id": format!("call_{at}"), "type": "function",
+                "function": {"name": "echo", "arguments": arguments}}]}),
+            ));
+        }
+        let why = if last { "stop" } else { "tool_calls" };
+        events.push(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": why}]}));
+        events.push(
+            json!({"choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 50}}),
+        );
+        events
+    }
+}
+
+impl Model for Instant {
+    fn name(&self) -> &str {
+        "bench/instant"
+    }
+
+    fn answer<'a>(
+        &'a self,
+        ask: Ask<'a>,
+        on: &'a (dyn Fn(&str) + Send + Sync),
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        let at = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        let protocol = Protocol::new(Api::Openai, "http://127.0.0.1/");
+        let body = serde_json::to_vec(&protocol.request("instant", &ask)).unwrap();
+        std::hint::black_box(body);
+        let mut reader = protocol.reader();
+        for event in Self::events(at) {
+            reader.event(&event.to_string(), on).unwrap();
+        }
+        Box::pin(std::future::ready(Ok(reader.finish().unwrap())))
+    }
+}
+
+/// Who reads every event, as `mimir run --json` writes them.
+struct Reads;
+
+impl Face for Reads {
+    fn on(&self, event: Event<'_>) {
+        std::hint::black_box(serde_json::to_string(&event).unwrap());
+    }
+}
+
+pub fn bench(report: &mut Report) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let subject = runtime.block_on(Subject::with_plugins(
+        [("echo".to_owned(), crate::guests::ECHO.bytes())],
+        crate::calls::settings(),
+    ));
+    let agent = Agent {
+        model: Arc::new(Instant(AtomicU64::new(0))),
+        pipeline: subject.pipeline().clone(),
+        system: "Be brief. ".repeat(100),
+        budget: Budget {
+            tokens: u64::MAX / 4,
+            turns: TURNS + 1,
+            ..Budget::default()
+        },
+        price: None,
+        tools: None,
+    };
+    let task = |times| {
+        timed(&runtime, times, async || {
+            let mut talk = Conversation::new("bench", "");
+            talk.messages.push(Message::user("do it"));
+            let ended = agent.task(&mut talk, &Reads).await;
+            assert_eq!(ended, Ok(Ended::Finished));
+            assert_eq!(talk.spent.turns, TURNS);
+        })
+    };
+    task(1);
+    let pace = Pace {
+        turn: 2,
+        samples: 15,
+        time: Duration::from_secs(3),
+    };
+    let pair = report.pair("agent", pace, task, |times| {
+        timed(&runtime, times, async || {
+            subject.call("echo", json!({"text": "hello"})).await;
+        })
+    });
+    #[expect(clippy::cast_precision_loss, reason = "a few dozen")]
+    let turn = pair.ours / TURNS as f64;
+    report.row(Row {
+        name: "a turn of an agent, beside the model's time".to_owned(),
+        ours: time(turn),
+        reference: format!("{} allowed; {} a call", time(ALLOWED), time(pair.reference)),
+        ratio: turn / ALLOWED,
+        budget: Allowed::AtMost(1.0),
+    });
+}
