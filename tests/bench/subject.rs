@@ -96,6 +96,7 @@ impl Subject {
             )),
             clock: Arc::new(SystemClock),
             runner: Arc::new(NoRunner),
+            model: Arc::new(mimir_core::model::NoModel),
         };
         Self {
             folder,

@@ -193,6 +193,7 @@ impl Place {
             )),
             clock: Arc::new(SystemClock),
             runner: Arc::new(NoRunner),
+            model: Arc::new(mimir_core::model::NoModel),
         };
         Self {
             workspace,

@@ -1,8 +1,9 @@
 //! Guests that look for what is not theirs: the host's environment, another call's state, the person's keys.
 
 use mimir_core::Code;
+use mimir_core::tool::Trust;
 use mimir_kit::Arena;
-use mimir_testkit::json;
+use mimir_testkit::{Testkit, json};
 
 use super::nothing;
 use crate::guests;
@@ -68,6 +69,28 @@ fn what_was_not_granted_is_refused() {
     assert!(!text.contains("done"), "{text}");
     assert_eq!(text.matches("PermissionDenied").count(), 4, "{text}");
     assert!(!arena.kit().path().join("pwned").exists());
+}
+
+#[test]
+fn a_granted_model_answers_and_nothing_else_does() {
+    let kit = Testkit::new(guests::UNGRANTED.path)
+        .unwrap()
+        .model(|prompt| format!("heard {prompt}"));
+    let told = |granted: bool| {
+        mimir_kit::change(&kit, |tool| {
+            tool.trust = Trust::Trusted;
+            tool.definition.needs.model = true;
+            tool.granted.model = granted;
+        });
+        kit.call("ungranted", nothing()).text()
+    };
+    assert_eq!(told(false).matches("PermissionDenied").count(), 4);
+    let text = told(true);
+    assert!(text.ends_with("done"), "{text}");
+    assert_eq!(text.matches("PermissionDenied").count(), 3, "{text}");
+    let asked =
+        |event: &&mimir_core::Event| event.subject.as_deref() == Some("the model test/model");
+    assert_eq!(kit.events().iter().filter(asked).count(), 1);
 }
 
 #[test]

@@ -64,6 +64,7 @@ impl Program {
             audit: Arc::new(FileAudit::new(&log, config.audit)),
             clock,
             runner: Arc::new(NoRunner),
+            model: Arc::new(mimir_core::model::NoModel),
         };
         Self {
             pipeline: Pipeline::new(world, ports),

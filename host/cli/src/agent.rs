@@ -19,11 +19,13 @@ use crate::servers;
 use crate::setup::Setup;
 use crate::terminal::approver;
 
+mod completer;
 mod script;
 mod shelf;
 mod shown;
 mod system;
 
+pub use completer::OwnModel;
 pub use script::Lines;
 pub use shelf::Shelf;
 pub use shown::Shown;
@@ -135,6 +137,32 @@ fn model(setup: &Setup, wanted: Option<&str>) -> Result<(Arc<Provider>, ChosenMo
     let provider = Provider::new(chosen.clone(), client, vault(setup), setup.audit());
     provider.check().map_err(ToolError::from)?;
     Ok((Arc::new(provider), chosen))
+}
+
+/// The model that tools may ask, of the settings as they are now. Nothing is made before one does.
+pub fn completer(setup: &Setup) -> OwnModel {
+    let config = &setup.settings.config;
+    let name = config.chosen_model(None).map_err(|message| {
+        let way = "`model: PROVIDER/MODEL` in the settings names one".to_owned();
+        ToolError::new(Code::Unavailable, message).with_way_out([way])
+    });
+    let most = config.agent.over(Budget::default()).answer_tokens;
+    let shown = name
+        .as_ref()
+        .map(|chosen| format!("{}/{}", chosen.provider, chosen.model));
+    let shown = shown.map_err(Clone::clone);
+    let (settings, root) = (setup.settings.clone(), setup.workspace.root().to_owned());
+    let (vault, audit) = (vault(setup), setup.audit());
+    OwnModel::new(shown, most, move || {
+        let chosen = name.clone()?;
+        let client = servers::client(&settings, &root, &chosen.url)?;
+        Ok(Arc::new(Provider::new(
+            chosen,
+            client,
+            Arc::clone(&vault),
+            Arc::clone(&audit) as _,
+        )))
+    })
 }
 
 /// Keeps a conversation, and says so if it cannot be.

@@ -18,6 +18,7 @@ use mimir_wasm::program::{Packed, ProgramParts};
 use mimir_wasm::script::EngineParts;
 use mimir_wasm::{Bundled, HostOptions, Loaded, SystemClock, Toolbox, WasmHost};
 
+use crate::agent;
 use crate::args::Globals;
 use crate::ledger::UserLedger;
 use crate::memory::Memory;
@@ -255,6 +256,7 @@ impl Setup {
                 self.workspace.root(),
                 self.settings.config.sandbox.clone(),
             )),
+            model: Arc::new(agent::completer(self)),
         };
         Pipeline::new(world, ports)
     }

@@ -21,6 +21,7 @@ pub mod grants;
 pub mod launch;
 pub mod limits;
 pub mod mark;
+pub mod model;
 pub mod names;
 pub mod needs;
 pub mod network;

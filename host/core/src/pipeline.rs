@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::command::Runner;
 use crate::decision::{Decision, Evaluation};
 use crate::error::{Code, ToolError};
+use crate::model::Completer;
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 use crate::redact::Vault;
@@ -76,6 +77,8 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Reads commands and runs them.
     pub runner: Arc<dyn Runner>,
+    /// Completes texts for tools.
+    pub model: Arc<dyn Completer>,
 }
 
 /// What would become of a call.

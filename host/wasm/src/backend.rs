@@ -89,7 +89,7 @@ impl WasmBackend {
             nested: (!call.rights().tools.is_empty()).then(|| call.nested()),
             network: self.network(call),
             commands: (!call.rights().commands.is_empty()).then(|| call.effects()),
-            model: call.rights().model,
+            model: call.rights().model.then(|| call.effects()),
             variables: call.variables().to_vec(),
             command,
             asks: None,

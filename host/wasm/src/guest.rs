@@ -42,8 +42,8 @@ pub(crate) struct Guest {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) nested: Option<Nested>,
     pub(crate) commands: Option<Effects>,
-    /// Whether it was granted the language model.
-    pub(crate) model: bool,
+    /// Its way to the language model, if it was granted that.
+    pub(crate) model: Option<Effects>,
     /// The last failure of a command or of another tool that it was told.
     told: Option<ToolError>,
     pub(crate) reports: u32,
@@ -75,8 +75,8 @@ pub(crate) struct Start {
     pub network: Network,
     /// Its way to commands.
     pub commands: Option<Effects>,
-    /// Whether it was granted the language model.
-    pub model: bool,
+    /// Its way to the language model.
+    pub model: Option<Effects>,
     /// Settings that it may see.
     pub variables: Vec<(String, String)>,
     /// argv and streams of a command; a toolset has none.
@@ -95,7 +95,7 @@ impl Start {
             nested: None,
             network: Network::none(),
             commands: None,
-            model: false,
+            model: None,
             variables: Vec::new(),
             command: None,
             asks: None,

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::TestkitError;
+use crate::answers::Answers;
 use crate::build;
 use crate::record::{Events, Said};
 use crate::script::{Approve, Person, lock};
@@ -35,6 +36,7 @@ pub struct Testkit {
     policy: Mutex<Policy>,
     person: Arc<Person>,
     secrets: Arc<Secrets>,
+    answers: Arc<Answers>,
     events: Arc<Events>,
     said: Arc<Said>,
     runtime: Runtime,
@@ -90,6 +92,7 @@ impl Testkit {
         let person = Arc::<Person>::default();
         let secrets = Arc::<Secrets>::default();
         let events = Arc::<Events>::default();
+        let answers = Arc::<Answers>::default();
         let ports = Ports {
             approver: person.clone(),
             ledger: Arc::new(NoLedger),
@@ -97,6 +100,7 @@ impl Testkit {
             audit: events.clone(),
             clock: Arc::new(SystemClock),
             runner: Arc::new(Commands::new(workspace.path(), SandboxSettings::default())),
+            model: answers.clone(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -110,6 +114,7 @@ impl Testkit {
             policy: Mutex::default(),
             person,
             secrets,
+            answers,
             events,
             said: Arc::default(),
             runtime: runtime.map_err(TestkitError::file("the runtime of the test"))?,
@@ -167,6 +172,13 @@ impl Testkit {
     #[must_use]
     pub fn secret(self, name: &str, value: &str) -> Self {
         self.secrets.set(name, value);
+        self
+    }
+
+    /// Has a language model answer what tools ask it; without this there is none.
+    #[must_use]
+    pub fn model(self, says: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.answers.set(says);
         self
     }
 

@@ -40,6 +40,7 @@
 //!
 //! Never here: another way to run a tool than the pipeline.
 
+mod answers;
 mod build;
 mod error;
 mod kit;

@@ -29,6 +29,7 @@ use super::{Pipeline, Road, World, approve, network};
 mod command;
 mod judge;
 mod leak;
+mod model;
 mod outside;
 mod secret;
 
@@ -37,6 +38,7 @@ pub(super) use judge::asked_as;
 pub use leak::Upload;
 pub use outside::Outside;
 
+use model::Asked;
 use outside::Whose;
 use secret::Placeholder;
 
@@ -85,6 +87,8 @@ struct Inner {
     placeholders: Box<[Placeholder]>,
     /// What is masked in everything that the call says.
     redactor: Redactor,
+    /// How often the model was asked.
+    questions: Asked,
     parent: Parent,
     context: CallContext,
     observer: Arc<dyn Observer>,
@@ -127,6 +131,7 @@ impl Approved {
             answered: self.answered().into(),
             placeholders: secret::placeholders(self.rights(), self.context()),
             redactor: self.redactor().clone(),
+            questions: Asked::default(),
             parent: self.parent(),
             context: self.context().clone(),
             observer: Arc::clone(self.observer()),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 mod approvals;
 mod arguments;
 mod masks;
+mod model;
 mod reach;
 mod taint;
 
@@ -190,6 +191,7 @@ fn bench(tools: Vec<Tool>, config: Value, answer: Answer) -> Bench {
         audit: audit.clone(),
         clock: Arc::new(Std),
         runner: Arc::new(NoRunner),
+        model: Arc::new(crate::model::NoModel),
     };
     Bench {
         pipeline: Pipeline::new(world, ports),

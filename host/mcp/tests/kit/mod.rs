@@ -103,6 +103,7 @@ impl Room {
             audit: Arc::clone(&audit) as Arc<_>,
             clock: Arc::new(Now),
             runner: Arc::new(mimir_core::command::NoRunner),
+            model: Arc::new(mimir_core::model::NoModel),
         };
         let pipeline = Pipeline::new(world(tools), ports);
         let asking = Asking {

@@ -125,6 +125,7 @@ impl Judge {
             audit: Arc::new(Idle),
             clock: Arc::new(Idle),
             runner: Arc::new(Reads),
+            model: Arc::new(mimir_core::model::NoModel),
         };
         Self {
             pipeline: Pipeline::new(world, ports),

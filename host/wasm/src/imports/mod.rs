@@ -3,5 +3,6 @@
 mod absent;
 mod commands;
 mod log;
+mod model;
 mod progress;
 mod tools;

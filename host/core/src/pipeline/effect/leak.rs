@@ -29,6 +29,18 @@ impl Effects {
 }
 
 impl Inner {
+    /// Refuses a question to the model that holds a known secret.
+    pub(super) fn holds_no_secret(&self, prompt: &str) -> Result<(), ToolError> {
+        let found = self
+            .redactor
+            .lookout()
+            .and_then(|mut lookout| lookout.apart(prompt.as_bytes()));
+        match found {
+            Some(name) => Err(refusal("its text", &name)),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses a request that holds a known secret in its URL or its headers.
     pub(super) fn holds_secret(&self, egress: Egress<'_>) -> Result<(), ToolError> {
         let Some(mut lookout) = self.redactor.lookout() else {

@@ -102,6 +102,7 @@ fn room(tools: Vec<Tool>, config: Value, answers: Vec<Answer>) -> Room {
         audit: audit.clone(),
         clock: Arc::new(Std),
         runner: Arc::new(commands::Words),
+        model: Arc::new(crate::model::NoModel),
     };
     Room {
         pipeline: Pipeline::new(world, ports),

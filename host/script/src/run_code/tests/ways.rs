@@ -129,6 +129,7 @@ async fn call(
         audit: Arc::new(Nobody),
         clock: Arc::new(SystemClock),
         runner: Arc::clone(&sandboxes) as _,
+        model: Arc::new(mimir_core::model::NoModel),
     };
     let context = CallContext {
         request_id: RequestId::new(std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1)),

@@ -1,0 +1,166 @@
+//! What a tool asks the language model in the middle of its call.
+
+use super::*;
+use crate::model::Completer;
+
+/// Asks the model as often as the argument `n` says, and repeats what it heard last.
+struct Asker {
+    prompt: String,
+}
+
+impl Backend for Asker {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let effects = call.effects();
+            let mut last = Ok(String::new());
+            for _ in 0..call.arguments()["n"].as_u64().unwrap_or(1) {
+                last = effects.complete(&self.prompt, Some(1_000_000)).await;
+            }
+            let output = last.map(|text| Output {
+                content: vec![Content::text(text)],
+                ..Output::default()
+            });
+            Raw::from(output)
+        })
+    }
+}
+
+/// A model that says how many tokens it may answer, and keeps what it was asked.
+#[derive(Default)]
+struct Said(Mutex<Vec<String>>);
+
+impl Completer for Said {
+    fn name(&self) -> Result<String, ToolError> {
+        Ok("p/m".to_owned())
+    }
+
+    fn most(&self) -> u32 {
+        500
+    }
+
+    fn complete<'a>(
+        &'a self,
+        prompt: &'a str,
+        most: u32,
+        session: &'a str,
+    ) -> BoxFuture<'a, Result<String, ToolError>> {
+        assert_eq!(session, "session");
+        self.0.lock().unwrap().push(prompt.to_owned());
+        Box::pin(std::future::ready(Ok(format!("at most {most}"))))
+    }
+}
+
+struct Room {
+    bench: Bench,
+    said: Arc<Said>,
+}
+
+fn asker(granted: bool, prompt: &str) -> Tool {
+    let mut asker = tool("asker");
+    asker.trust = Trust::Trusted;
+    asker.definition.needs.model = true;
+    asker.granted.model = granted;
+    asker.backend = Arc::new(Asker {
+        prompt: prompt.to_owned(),
+    });
+    asker
+}
+
+fn room(tools: Vec<Tool>, answer: Answer) -> Room {
+    let world = World {
+        registry: Registry::new(tools, vec![]),
+        policy: Policy::new(&Config::default(), "config.yml").unwrap(),
+    };
+    let audit = Arc::new(Memory::default());
+    let approver = Arc::new(Fixed(answer, AtomicUsize::new(0)));
+    let said = Arc::new(Said::default());
+    let ports = Ports {
+        approver: approver.clone(),
+        ledger: Arc::new(NoLedger),
+        vault: Arc::new(Redactor::new().with_values([("KEY", "hunter2-value")])),
+        audit: audit.clone(),
+        clock: Arc::new(Std),
+        runner: Arc::new(NoRunner),
+        model: said.clone(),
+    };
+    let bench = Bench {
+        pipeline: Pipeline::new(world, ports),
+        audit,
+        approver,
+    };
+    Room { bench, said }
+}
+
+impl Room {
+    async fn ask(&self, n: u64) -> Outcome {
+        let call = call("asker", json!({ "n": n }));
+        self.bench.pipeline.call(call).await
+    }
+
+    /// The codes of what is on record about the model.
+    fn recorded(&self) -> Vec<Value> {
+        let events = self.bench.audit.events.lock().unwrap();
+        let asked = events
+            .iter()
+            .filter(|event| event["subject"] == "the model p/m");
+        asked.map(|event| event["code"].clone()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_was_granted_the_model_asks_it_within_bounds_and_on_record() {
+    let room = room(vec![asker(true, "why?")], Answer::No);
+    assert_eq!(room.ask(1).await.text(), "at most 500");
+    assert_eq!(*room.said.0.lock().unwrap(), ["why?"]);
+    assert_eq!(room.recorded(), [Value::Null]);
+    let often = room.ask(40).await;
+    assert_eq!(code(&often), Some(Code::LimitExceeded));
+    assert_eq!(room.said.0.lock().unwrap().len(), 1 + 16);
+}
+
+#[tokio::test]
+async fn who_was_not_granted_it_asks_nobody() {
+    let room = room(vec![asker(false, "why?")], Answer::Once);
+    assert_eq!(code(&room.ask(1).await), Some(Code::PermissionDenied));
+    assert!(room.said.0.lock().unwrap().is_empty());
+    assert_eq!(room.recorded(), [json!("PERMISSION_DENIED")]);
+}
+
+#[tokio::test]
+async fn a_secret_and_a_book_are_not_sent() {
+    let long = "x".repeat(400_001);
+    for (prompt, expected) in [
+        ("it is hunter2-value", Code::PolicyDenied),
+        (long.as_str(), Code::LimitExceeded),
+    ] {
+        let room = room(vec![asker(true, prompt)], Answer::Once);
+        assert_eq!(code(&room.ask(1).await), Some(expected));
+        assert!(room.said.0.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn after_content_of_strangers_a_person_is_asked() {
+    for (answer, expected, heard) in [
+        (Answer::No, Some(Code::ApprovalDenied), 0),
+        (Answer::Once, None, 1),
+    ] {
+        let room = room(vec![asker(true, "why?"), tool("reader")], answer);
+        assert!(
+            room.bench
+                .pipeline
+                .call(call("reader", json!({})))
+                .await
+                .is_ok()
+        );
+        assert_eq!(code(&room.ask(1).await), expected);
+        assert_eq!(room.said.0.lock().unwrap().len(), heard);
+    }
+}
+
+#[tokio::test]
+async fn where_there_is_none_that_is_what_it_hears() {
+    let bench = bench(vec![asker(true, "why?")], json!({}), Answer::Once);
+    let outcome = bench.pipeline.call(call("asker", json!({}))).await;
+    assert_eq!(code(&outcome), Some(Code::Unavailable));
+}

@@ -1,0 +1,24 @@
+//! `mimir:tool/model`: completions from the language model, each judged in the middle of the call.
+
+use mimir_core::{Code, ToolError};
+
+use crate::bindings::model::Host;
+use crate::bindings::types::Error;
+use crate::guest::Guest;
+
+impl Host for Guest {
+    async fn complete(
+        &mut self,
+        prompt: String,
+        max_tokens: Option<u32>,
+    ) -> wasmtime::Result<Result<String, Error>> {
+        let answer = match self.model.clone() {
+            Some(effects) => effects.complete(&prompt, max_tokens).await,
+            None => Err(ToolError::new(
+                Code::PermissionDenied,
+                "the tool was not granted the language model; its manifest must name the need",
+            )),
+        };
+        Ok(self.hand_on(answer))
+    }
+}

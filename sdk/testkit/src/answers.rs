@@ -1,0 +1,49 @@
+//! The language model of a test: a function of what it is asked.
+
+use std::sync::Mutex;
+
+use mimir_core::model::{Completer, NoModel};
+use mimir_core::{BoxFuture, ToolError};
+
+use crate::script::lock;
+
+type Says = Box<dyn Fn(&str) -> String + Send + Sync>;
+
+/// A model that answers at once, if a test has given it words.
+#[derive(Default)]
+pub(crate) struct Answers(Mutex<Option<Says>>);
+
+/// Tokens of one answer; nothing counts them in a test.
+const MOST: u32 = 1_000;
+
+impl Answers {
+    pub(crate) fn set(&self, says: impl Fn(&str) -> String + Send + Sync + 'static) {
+        *lock(&self.0) = Some(Box::new(says));
+    }
+}
+
+impl Completer for Answers {
+    fn name(&self) -> Result<String, ToolError> {
+        match &*lock(&self.0) {
+            Some(_) => Ok("test/model".to_owned()),
+            None => NoModel.name(),
+        }
+    }
+
+    fn most(&self) -> u32 {
+        MOST
+    }
+
+    fn complete<'a>(
+        &'a self,
+        prompt: &'a str,
+        most: u32,
+        session: &'a str,
+    ) -> BoxFuture<'a, Result<String, ToolError>> {
+        let answer = lock(&self.0).as_ref().map(|says| says(prompt));
+        match answer {
+            Some(answer) => Box::pin(std::future::ready(Ok(answer))),
+            None => NoModel.complete(prompt, most, session),
+        }
+    }
+}
