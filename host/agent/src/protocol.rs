@@ -114,8 +114,13 @@ impl Reader {
     /// Takes the data of one event.
     pub fn event(&mut self, data: &str, on: On<'_>) -> Result<(), Fault> {
         let data = data.trim();
-        // What OpenAI ends with; others do so too.
-        if data.is_empty() || data == "[DONE]" {
+        if data == "[DONE]" {
+            if let Kind::Chat(reader) = &mut self.kind {
+                reader.done();
+            }
+            return Ok(());
+        }
+        if data.is_empty() {
             return Ok(());
         }
         self.bytes += data.len();
@@ -134,8 +139,7 @@ impl Reader {
     /// Whether the answer is complete, and what follows does not matter.
     pub fn is_done(&self) -> bool {
         match &self.kind {
-            // Usage follows what ends the words.
-            Kind::Chat(_) => false,
+            Kind::Chat(reader) => reader.is_done(),
             Kind::Responses(reader) => reader.is_done(),
             Kind::Anthropic(reader) => reader.is_done(),
         }

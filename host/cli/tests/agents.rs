@@ -281,7 +281,11 @@ fn each_bound_ends_a_task_that_does_not_end() {
             "agent.maxTokens",
             100,
         ),
-        ("agent: {maxTimeMs: 300, maxTurns: 100000, maxToolCalls: 100000}\n", "agent.maxTimeMs", 10_000),
+        (
+            "agent: {maxTimeMs: 300, maxTurns: 100000, maxToolCalls: 100000}\n",
+            "agent.maxTimeMs",
+            10_000,
+        ),
     ] {
         let script = Script::start(vec![calls("read_file", json!({"path": "notes.txt"}))]);
         let home = home(&script, "anthropic", settings);

@@ -69,7 +69,10 @@ pub(super) struct Reader {
     reply: Reply,
     /// The place of each call in the provider's own counting.
     places: Vec<u64>,
+    /// Whether it said why it ends; how many tokens it took comes after that.
     ended: bool,
+    /// Whether it said that nothing follows. Some say only that.
+    done: bool,
 }
 
 impl Reader {
@@ -151,8 +154,17 @@ impl Reader {
         Ok(())
     }
 
+    /// Nothing follows.
+    pub(super) fn done(&mut self) {
+        self.done = true;
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+
     pub(super) fn finish(self) -> Result<Reply, Fault> {
-        match self.ended {
+        match self.ended || self.done {
             true => Ok(self.reply),
             false => Err(Fault::Cut),
         }

@@ -168,7 +168,7 @@ fn events_of_anthropic_come_to_an_answer() {
 fn what_is_no_answer_is_told_apart() {
     for api in Api::ALL {
         let mut reader = Protocol::new(api, "").reader();
-        assert!(reader.event("[DONE]", &|_| {}).is_ok());
+        assert!(reader.event("", &|_| {}).is_ok());
         assert!(matches!(
             reader.event("<html>", &|_| {}),
             Err(Fault::Odd(_))
@@ -186,6 +186,17 @@ fn what_is_no_answer_is_told_apart() {
     );
     assert_eq!(fault(&json!({"message": "m"})).as_deref(), Some("m"));
     assert_eq!(fault(&json!({"ok": true})), None);
+}
+
+#[test]
+fn the_last_line_of_chat_ends_it_whatever_was_said_before() {
+    let mut reader = Protocol::new(Api::Ollama, "").reader();
+    let words = json!({"choices": [{"delta": {"content": "so"}, "finish_reason": null}]});
+    reader.event(&words.to_string(), &|_| {}).unwrap();
+    assert!(!reader.is_done());
+    reader.event("[DONE]", &|_| {}).unwrap();
+    assert!(reader.is_done());
+    assert_eq!(reader.finish().unwrap().text, "so");
 }
 
 #[test]

@@ -96,7 +96,7 @@ impl Inner {
         // A person who was asked about this before the call ran is not asked again.
         all.settle(|reason| {
             let asked = super::asked_as(reason);
-            self.answered.iter().any(|one| *one == asked)
+            self.answered.contains(&asked)
         });
         all.push(Reason {
             layer: Layer::Trust,

@@ -109,10 +109,16 @@ impl Room {
 
 #[tokio::test]
 async fn a_tool_that_was_granted_the_model_asks_it_within_bounds_and_on_record() {
-    let room = room(vec![asker(true, "why?")], Answer::No);
+    let room = room(vec![asker(true, "why?")], Answer::Once);
     assert_eq!(room.ask(1).await.text(), "at most 500");
+    assert_eq!(
+        room.bench.approver.1.load(Ordering::SeqCst),
+        0,
+        "nobody was bothered"
+    );
     assert_eq!(*room.said.0.lock().unwrap(), ["why?"]);
     assert_eq!(room.recorded(), [Value::Null]);
+    // What a custom tool said is content of strangers: from here on a person is asked, and says yes.
     let often = room.ask(40).await;
     assert_eq!(code(&often), Some(Code::LimitExceeded));
     assert_eq!(room.said.0.lock().unwrap().len(), 1 + 16);
