@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::json;
 
 use crate::backend::Assessment;
-use crate::decision::{Decision, Evaluation, Layer, Reason};
+use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::error::{Code, ToolError};
 use crate::pipeline::Road;
 use crate::pipeline::decide::Ruled;
@@ -92,7 +92,7 @@ impl Inner {
         let mut all = Evaluation::default();
         let session = road.sessions.get(&checked.context().session_id);
         let accepts = accepts_untrusted(&road.world.policy, checked);
-        session.taint(checked.tool(), accepts, &mut all);
+        session.taint(checked.tool(), accepts, Reads::Everything, &mut all);
         // A person who was asked about this before the call ran is not asked again.
         all.settle(|reason| {
             let asked = super::asked_as(reason);
