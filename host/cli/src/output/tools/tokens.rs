@@ -99,10 +99,14 @@ fn unused(out: &mut dyn Write, face: Face, advice: &Advice<'_>) -> io::Result<()
         return none(out, true, "every tool was called");
     }
     let saved: u64 = advice.unused.iter().map(|one| u64::from(one.tokens)).sum();
-    let (calls, since, command) = (advice.calls, &advice.since, face.command());
+    let (since, command) = (&advice.since, face.command());
+    let calls = match advice.calls {
+        1 => "the one call".to_owned(),
+        calls => format!("the {calls} calls"),
+    };
     writeln!(
         out,
-        "\nNone of these was among the {calls} calls since {since}. Without them it is ~{saved} tokens less:\n  {command} disable <name>"
+        "\nNone of these was among {calls} since {since}. Without them it is ~{saved} tokens less:\n  {command} disable <name>"
     )
 }
 
