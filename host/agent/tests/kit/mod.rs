@@ -179,6 +179,8 @@ fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
         changes: None,
         flags: Vec::new(),
         assessed: false,
+        off: false,
+        token_cost: None,
         backend,
     }
 }

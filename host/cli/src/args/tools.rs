@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueHint};
+use mimir_core::{Code, ToolError};
 
+use super::typed::sentence;
 use super::{Command, Format, Lang, gates};
 
 #[derive(Debug, Subcommand)]
@@ -116,6 +118,30 @@ pub enum ToolsWish {
     Advise(Format),
     /// Tools that these words are about.
     Search(String),
+}
+
+/// A line of a chat.
+#[derive(Debug, Parser)]
+#[command(name = "/tools", no_binary_name = true, disable_help_flag = true)]
+struct Line {
+    #[command(subcommand)]
+    command: Option<RawTools>,
+}
+
+impl ToolsWish {
+    /// What follows `/tools` in a chat.
+    pub fn read(words: &str) -> Result<Self, ToolError> {
+        let bad = |message| ToolError::new(Code::InvalidInput, message);
+        let line = Line::try_parse_from(words.split_whitespace())
+            .map_err(|error| bad(sentence(&error.render().to_string())))?;
+        match line.command.map(RawTools::typed) {
+            None => Ok(Self::List(Format::Openai)),
+            Some(Command::Tools(wish)) => Ok(wish),
+            Some(_) => Err(bad(
+                "a chat has no such command of tools; a shell has, as `mimir tools`".to_owned(),
+            )),
+        }
+    }
 }
 
 impl RawTools {

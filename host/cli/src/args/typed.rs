@@ -234,7 +234,7 @@ fn incomplete(args: &[OsString]) -> String {
 }
 
 /// What clap says is wrong, on one line and without the usage that follows.
-fn sentence(rendered: &str) -> String {
+pub(super) fn sentence(rendered: &str) -> String {
     let wrong = rendered.split("\n\nUsage:").next().unwrap_or(rendered);
     let wrong = wrong
         .split("\n\nFor more information")

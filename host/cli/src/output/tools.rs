@@ -18,6 +18,8 @@ pub use tokens::{advice, spending};
 pub enum Face {
     /// A shell.
     Shell,
+    /// A chat.
+    Chat,
 }
 
 impl Face {
@@ -25,6 +27,7 @@ impl Face {
     pub const fn command(self) -> &'static str {
         match self {
             Face::Shell => "mimir tools",
+            Face::Chat => "/tools",
         }
     }
 }

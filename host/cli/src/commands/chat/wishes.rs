@@ -8,9 +8,12 @@ use mimir_core::text::{prefix, visible};
 use mimir_core::{Code, Pipeline, ToolError};
 
 use crate::agent::{Bench, conversation, keep};
-use crate::args::{ApprovalsWish, AuditWish, Globals};
+use crate::args::{ApprovalsWish, AuditWish, Globals, ToolsWish};
 use crate::exit::Failure;
-use crate::output::{Printer, STRONG, note, styled, tools};
+use crate::output::tools::Face;
+use crate::output::{Printer, STRONG, note, styled};
+use crate::setup::Setup;
+use crate::tools;
 
 use super::super::run::bill;
 use super::super::{approvals, audit};
@@ -18,7 +21,7 @@ use super::super::{approvals, audit};
 /// A command, with what follows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
-    Tools,
+    Tools(ToolsWish),
     Approvals,
     Cost,
     Model(Option<String>),
@@ -37,7 +40,10 @@ pub(super) enum Next {
 
 /// The commands, each with what it does.
 const ALL: [(&str, &str); 8] = [
-    ("/tools", "the tools"),
+    (
+        "/tools",
+        "the tools; `/tools disable NAME`, `info`, `tokens` and so on as in `mimir tools`",
+    ),
     ("/approvals", "what you have approved for good"),
     ("/cost", "what this conversation took so far"),
     ("/model", "the model; `/model PROVIDER/MODEL` takes another"),
@@ -61,7 +67,7 @@ impl Wish {
         }
         let rest = Some(rest.trim()).filter(|rest| !rest.is_empty());
         Some(match (name, rest) {
-            ("/tools", None) => Ok(Self::Tools),
+            ("/tools", words) => ToolsWish::read(words.unwrap_or_default()).map(Self::Tools),
             ("/approvals", None) => Ok(Self::Approvals),
             ("/cost", None) => Ok(Self::Cost),
             ("/model", model) => Ok(Self::Model(model.map(str::to_owned))),
@@ -107,9 +113,11 @@ pub(super) async fn carry_out(
 ) -> Result<Next, Failure> {
     let printer = Printer::new(false);
     match wish {
-        Wish::Tools => {
+        Wish::Tools(wish) => {
+            // What is switched is switched in the files as they are now; the agent hears of it as of any change.
+            let setup = Setup::find(globals)?;
             let world = bench.pipeline().world();
-            tools::print(printer, &world.registry, &world.policy)?;
+            tools::run(&setup, &world, printer, Face::Chat, wish)?;
         }
         Wish::Approvals => {
             approvals::run(globals, printer, &ApprovalsWish::List)?;
@@ -154,6 +162,7 @@ pub(super) async fn carry_out(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Format;
 
     #[test]
     fn a_command_is_told_from_words() {
@@ -166,11 +175,20 @@ mod tests {
         ] {
             assert!(Wish::read(words).is_none(), "{words:?}");
         }
-        assert_eq!(Wish::read(" /tools "), Some(Ok(Wish::Tools)));
+        let list = Wish::Tools(ToolsWish::List(Format::Openai));
+        assert_eq!(Wish::read(" /tools "), Some(Ok(list)));
+        let off = ToolsWish::Disable {
+            name: "git".to_owned(),
+            user: false,
+        };
+        assert_eq!(Wish::read("/tools disable git"), Some(Ok(Wish::Tools(off))));
         let model = Wish::Model(Some("a/b".to_owned()));
         assert_eq!(Wish::read("/model a/b"), Some(Ok(model)));
         let fault = |line: &str| Wish::read(line).unwrap().unwrap_err().message;
         assert!(fault("/tols").contains("`/tools`"), "{}", fault("/tols"));
+        assert!(fault("/tools lst").contains("'list'"));
+        assert!(fault("/tools enable").contains("<NAME>"));
+        assert!(fault("/tools new x").contains("`mimir tools`"));
         assert!(fault("/clear all").contains("takes no words"));
     }
 
