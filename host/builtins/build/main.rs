@@ -2,6 +2,7 @@
 //! crate includes.
 
 mod javascript;
+mod library;
 mod pin;
 mod python;
 
@@ -72,12 +73,14 @@ fn built(out: &Path, plugin: &str) -> PathBuf {
 /// Writes the parts of the engine of Python, and gives what names them.
 fn python(here: &Path, out: &Path) -> Result<String> {
     let linked = python::link(here)?;
+    let more = library::zip(here)?;
     let mut source = String::new();
     for (name, bytes) in [
         ("BEFORE", &linked.before),
         ("MODULE", &linked.module),
         ("AFTER", &linked.after),
         ("LIBRARY", &linked.library),
+        ("MORE", &more),
     ] {
         let file = out.join(format!("python-{}", name.to_lowercase()));
         fs::write(&file, bytes)?;

@@ -31,11 +31,16 @@ pub fn package(folder: &Path, name: &'static str) -> Result<Pinned> {
 }
 
 impl Pinned {
+    /// A file of the package, which the caller looks at: the lock of the manifest names what the registry hands out.
+    pub fn read(&self, path: &str) -> Result<Vec<u8>> {
+        let file = self.folder.join(path);
+        fs::read(&file).with_context(|| format!("reading {}", file.display()))
+    }
+
     /// A file of the package. What was looked at is what is used, whatever the registry hands out.
     pub fn file(&self, path: &str, sha256: &str) -> Result<Vec<u8>> {
-        let file = self.folder.join(path);
-        let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
-        let digest = hex(&bytes);
+        let bytes = self.read(path)?;
+        let digest = hex(&Sha256::digest(&bytes));
         if digest != sha256 {
             bail!(
                 "{path} of {} has the sha256 {digest}, and not {sha256}",
@@ -46,8 +51,8 @@ impl Pinned {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
+/// A digest as people write it.
+pub fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

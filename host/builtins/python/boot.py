@@ -10,7 +10,33 @@ def _boot():
     sys.excepthook = hook
     # What was written before a kill was written.
     sys.stdout.reconfigure(line_buffering=True)
-    sys.path.append("/usr/local/lib/mimir")
+    sys.path += ["/usr/local/lib/mimir", "/usr/local/lib/mimir.zip"]
+
+    def pbkdf2_hmac(*args, **named):
+        from _pbkdf2 import pbkdf2_hmac
+
+        return pbkdf2_hmac(*args, **named)
+
+    def start(thread):
+        import _threads
+
+        _threads.start(thread)
+
+    walk = sys.modules["traceback"].walk_stack
+
+    def walk_stack(frame=None):
+        frames = list(walk(frame or sys._getframe(1)))
+        for at, (one, _) in enumerate(frames):
+            # This text, and what runs it.
+            if one.f_code.co_filename.endswith("/_bashkit_boot.py"):
+                del frames[at - 1 :]
+                break
+        return iter(frames)
+
+    sys.modules["traceback"].walk_stack = walk_stack
+    sys.modules["threading"].Thread.start = start
+    # OpenSSL would have it.
+    sys.modules["hashlib"].pbkdf2_hmac = pbkdf2_hmac
     with open("/main.py", "rb") as file:
         source = file.read()
     return compile(source, "/main.py", "exec", dont_inherit=True)

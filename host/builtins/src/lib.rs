@@ -59,6 +59,15 @@ pub const PYTHON: Program = Program {
     sha256: built::PYTHON_SHA256,
     files: &[
         ("usr/local/lib/python314.zip", built::PYTHON_LIBRARY),
+        ("usr/local/lib/mimir.zip", built::PYTHON_MORE),
+        (
+            "usr/local/lib/mimir/_pbkdf2.py",
+            include_bytes!("../python/_pbkdf2.py"),
+        ),
+        (
+            "usr/local/lib/mimir/_threads.py",
+            include_bytes!("../python/_threads.py"),
+        ),
         (
             "usr/local/lib/mimir/mimir.py",
             include_bytes!("../python/mimir.py"),

