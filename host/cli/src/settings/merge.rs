@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use mimir_core::config::{Config, OnFailure};
+use mimir_core::config::{Config, OnFailure, ProviderSettings};
 use mimir_core::policy::{PolicyError, Source};
 use mimir_core::{Code, Policy, ToolError};
 use serde_yaml::Value;
@@ -56,10 +56,9 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     }
     // Nor a model.
     for (name, provider) in &mut config.providers {
-        let mut files = above.iter().rev();
-        if let Some(whole) = files.find_map(|file| file.config.providers.get(name)) {
-            provider.clone_from(whole);
-        }
+        let blocks = above.iter();
+        let blocks = blocks.filter_map(|file| file.config.providers.get(name));
+        *provider = ProviderSettings::whole(blocks);
     }
     let servers: Vec<_> = above.iter().map(|file| &file.config.mcp).collect();
     config.mcp.whole(&servers);

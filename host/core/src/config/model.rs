@@ -13,7 +13,7 @@ use crate::names::did_you_mean;
 use crate::network::{Scheme, Target};
 use crate::text::{prefix, visible};
 
-/// One provider of models. As a whole it replaces that of a file below.
+/// One provider of models. One that says where it is replaces that of a file below as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ProviderSettings {
@@ -120,6 +120,26 @@ impl Api {
 }
 
 impl ProviderSettings {
+    /// The blocks of several files as one, the strongest last. One that says where the provider is, or what it speaks,
+    /// replaces those before it: what one file keeps secret goes to no address of another.
+    pub fn whole<'a>(blocks: impl Iterator<Item = &'a Self>) -> Self {
+        let mut whole = Self::default();
+        for block in blocks {
+            if block.url.is_some() || block.api.is_some() {
+                whole = block.clone();
+                continue;
+            }
+            if block.key.is_some() {
+                whole.key.clone_from(&block.key);
+            }
+            let prices = block.prices.iter();
+            whole
+                .prices
+                .extend(prices.map(|(model, price)| (model.clone(), *price)));
+        }
+        whole
+    }
+
     /// Checks what can be said of it alone. The error says which key is wrong, and what.
     pub fn check(&self, name: &str) -> Result<(), String> {
         self.place(name).map(drop)
@@ -281,6 +301,22 @@ mod tests {
             (chosen.url.as_str(), chosen.key),
             ("https://other.example/v1/", None)
         );
+    }
+
+    #[test]
+    fn a_secret_of_one_file_goes_to_no_address_of_another() {
+        let block = |value| serde_json::from_value::<ProviderSettings>(value).unwrap();
+        let user = block(json!({"api": "openai", "url": "https://mine.example", "key": "MINE"}));
+        let other = block(json!({"url": "https://theirs.example"}));
+        let speaks = block(json!({"api": "anthropic"}));
+        let prices = block(json!({"prices": {"m": {"input": 1, "output": 2}}}));
+        for taken in [&other, &speaks] {
+            let whole = ProviderSettings::whole([&user, taken].into_iter());
+            assert_eq!(&whole, taken);
+        }
+        let whole = ProviderSettings::whole([&user, &prices].into_iter());
+        assert_eq!((whole.url, whole.key), (user.url, user.key));
+        assert_eq!(whole.prices.len(), 1);
     }
 
     #[test]
