@@ -64,15 +64,10 @@ impl Sandbox for NoSandbox {
     }
 
     fn holds(&self, spec: &Spec) -> Result<(), Fault> {
-        let bounds = &spec.bounds;
         let what = if spec.network == Network::Proxy {
             "a way out through a proxy"
-        } else if bounds.memory.asked() {
-            "a bound of memory"
-        } else if bounds.processes.asked() {
-            "a bound of processes"
-        } else if bounds.cpu.is_some() {
-            "a bound of processor time"
+        } else if let Some(bound) = spec.bounds.asked() {
+            bound
         } else if !spec.reach.contains(&Reach::all()) {
             "a part of the workspace"
         } else if !spec.mounts.is_empty() {
@@ -139,7 +134,6 @@ pub(super) fn run(
         process,
         mark,
         exit: None,
-        room: None,
     })
 }
 
@@ -179,7 +173,6 @@ pub(super) struct Running {
     group: Option<u32>,
     mark: String,
     exit: Option<Exit>,
-    room: Option<Box<dyn Send + Sync>>,
 }
 
 impl Running {
@@ -197,13 +190,6 @@ impl Running {
         })
     }
 
-    /// Keeps something as long as it runs.
-    #[cfg(target_os = "macos")]
-    pub(super) fn keeping(mut self, room: impl Send + Sync + 'static) -> Self {
-        self.room = Some(Box::new(room));
-        self
-    }
-
     async fn ended(&mut self) -> Result<Exit, Fault> {
         if let Some(exit) = self.exit {
             return Ok(exit);
@@ -218,7 +204,6 @@ impl Running {
             out_of_memory: false,
         };
         self.exit = Some(exit);
-        self.room = None;
         Ok(exit)
     }
 }

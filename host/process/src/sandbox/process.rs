@@ -23,6 +23,7 @@ mod wire;
 
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use ::landlock::ABI;
 use mimir_core::backend::BoxFuture;
@@ -35,6 +36,12 @@ use cgroup::Tree;
 use view::View;
 
 const NAME: &str = "process";
+
+/// How long it may take until a sandbox stands. It takes milliseconds; more than this on a busy machine is a fault.
+const SETUP_MOST: Duration = Duration::from_secs(20);
+
+/// What a shell says of a program that was killed.
+const KILLED: i32 = 128 + libc::SIGKILL;
 
 /// The sandbox `process`.
 pub struct ProcessSandbox {

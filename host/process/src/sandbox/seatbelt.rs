@@ -21,7 +21,7 @@ mod here {
     use super::profile::Profile;
     use crate::sandbox::environment::Ambient;
     use crate::sandbox::shield::covers;
-    use crate::sandbox::{Child, Fault, Network, Sandbox, Seen, Spec, find, none};
+    use crate::sandbox::{Child, Exit, Fault, Handle, Network, Sandbox, Seen, Spec, find, none};
 
     const NAME: &str = "process";
 
@@ -51,7 +51,8 @@ mod here {
         fn begin(&self, spec: &Spec) -> Result<Child, Fault> {
             let found = find::resolve(&spec.program, &self.ambient.path, &spec.directory)?;
             let room = Room::new().map_err(Fault::io("a command has no temporary folder"))?;
-            let writes = spec.parts().iter().any(|(_, writable)| *writable);
+            let parts = spec.parts();
+            let writes = parts.iter().any(|(_, writable)| *writable);
             let covers = covers(NAME, &spec.workspace, &spec.shield, writes)?;
             let covers = covers
                 .into_iter()
@@ -65,7 +66,7 @@ mod here {
                 home: self.ambient.home.as_deref(),
                 path: &self.ambient.path,
                 room: &room.0,
-                parts: spec.parts(),
+                parts,
                 mounts: &spec.mounts,
                 covers: &covers,
             };
@@ -78,7 +79,12 @@ mod here {
             command.args(found.arguments.get(1..).unwrap_or_default());
             let running = none::run(command, variables, &spec.directory);
             let running = running.map_err(Fault::io("a command could not be started"))?;
-            running.keeping(room).child(seen)
+            let mut child = running.child(seen)?;
+            child.handle = Box::new(Housed {
+                handle: child.handle,
+                room: Some(room),
+            });
+            Ok(child)
         }
     }
 
@@ -97,6 +103,30 @@ mod here {
     impl Drop for Room {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// A command with its room.
+    struct Housed {
+        handle: Box<dyn Handle>,
+        room: Option<Room>,
+    }
+
+    impl Handle for Housed {
+        fn wait(&mut self) -> BoxFuture<'_, Result<Exit, Fault>> {
+            Box::pin(async move {
+                let exit = self.handle.wait().await?;
+                self.room = None;
+                Ok(exit)
+            })
+        }
+
+        fn terminate(&mut self) -> BoxFuture<'_, ()> {
+            self.handle.terminate()
+        }
+
+        fn kill(&mut self) -> BoxFuture<'_, ()> {
+            self.handle.kill()
         }
     }
 
@@ -124,16 +154,11 @@ mod here {
         }
 
         fn holds(&self, spec: &Spec) -> Result<(), Fault> {
-            let bounds = &spec.bounds;
             let elsewhere = spec.mounts.iter().any(|mount| mount.from != mount.at);
             let what = if spec.network != Network::None {
                 "access to the network"
-            } else if bounds.memory.asked() {
-                "a bound of memory"
-            } else if bounds.processes.asked() {
-                "a bound of processes"
-            } else if bounds.cpu.is_some() {
-                "a bound of processor time"
+            } else if let Some(bound) = spec.bounds.asked() {
+                bound
             } else if elsewhere {
                 "a folder at another place than its own"
             } else {

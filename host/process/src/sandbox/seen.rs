@@ -32,11 +32,7 @@ impl Seen {
     /// What is there now, reached by a path that has no link in it.
     #[cfg(target_os = "linux")]
     pub(super) fn by_no_link(path: &Path) -> io::Result<Self> {
-        use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::NO_SYMLINKS;
-        let file = openat2(CWD, path, flags, Mode::empty(), resolve)?;
+        let file = open_by_no_link(path)?;
         Ok(Self::with(path, &File::from(file).metadata()?))
     }
 
@@ -110,4 +106,15 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         assert!(!seen.stays());
     }
+}
+/// A hold on something of this machine, by a path that has no link in it. It is one system call, so that it can be made
+/// between a fork and what runs then.
+#[cfg(target_os = "linux")]
+pub(super) fn open_by_no_link(
+    path: impl rustix::path::Arg,
+) -> Result<std::os::fd::OwnedFd, rustix::io::Errno> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }

@@ -142,6 +142,19 @@ pub struct Bounds {
     pub open_files: u64,
 }
 
+impl Bounds {
+    /// The first of those that a person asked for.
+    pub(super) fn asked(&self) -> Option<&'static str> {
+        if self.memory.asked() {
+            Some("a bound of memory")
+        } else if self.processes.asked() {
+            Some("a bound of processes")
+        } else {
+            self.cpu.map(|_| "a bound of processor time")
+        }
+    }
+}
+
 impl Default for Bounds {
     fn default() -> Self {
         Self {

@@ -10,7 +10,6 @@ mod words;
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -21,7 +20,7 @@ use tokio::time::timeout;
 
 use super::root::{Identity, Root};
 use super::start::limits;
-use super::{Gives, NAME, ProcessSandbox, sys};
+use super::{Gives, NAME, ProcessSandbox, SETUP_MOST, sys};
 use crate::sandbox::{Child, Fault, Spec, find};
 use held::{Held, Report};
 use words::Words;
@@ -33,9 +32,6 @@ const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap
 /// others, filtered and without a right; bubblewrap's own is not, and whoever has the same user may look into it.
 const FIRST: &str = "/bin/sh";
 const RUNS: &str = "\"$@\"; exit $?";
-
-/// How long it may take until its sandbox stands.
-const SETUP_MOST: Duration = Duration::from_secs(20);
 
 /// The program, if this machine has it.
 pub(super) fn find() -> Option<&'static Path> {

@@ -12,8 +12,8 @@ use tokio::net::unix::pipe;
 
 use super::plan::{Record, Stage};
 use super::start::{Hold, begun, record};
-use super::sys;
 use super::wire::Serving;
+use super::{KILLED, sys};
 use crate::sandbox::{Exit, Fault, Handle};
 
 /// A command, and all that it has started.
@@ -118,14 +118,13 @@ impl Held {
 
 /// Takes the first process off the list of those that have ended.
 fn reap(process: &OwnedFd) -> i32 {
-    let killed = 128 + libc::SIGKILL;
     match waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED) {
         Ok(Some(status)) => {
             let signal = status.terminating_signal().map(|signal| 128 + signal);
-            status.exit_status().or(signal).unwrap_or(killed)
+            status.exit_status().or(signal).unwrap_or(KILLED)
         }
         // Somebody else in this program has taken it.
-        _ => killed,
+        _ => KILLED,
     }
 }
 

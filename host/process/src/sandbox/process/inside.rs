@@ -21,7 +21,8 @@ use rustix::process::{
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
 use super::plan::{Attributes, Plan, Record, Stage, Step};
-use super::{sys, wire};
+use super::{KILLED, sys, wire};
+use crate::sandbox::seen::open_by_no_link;
 use crate::sandbox::shield::Cover;
 
 /// Where the new root stands until it is the root. Every machine has this folder, and nothing that is mounted comes
@@ -165,13 +166,7 @@ fn take(root: &OwnedFd, step: &Step) -> Result<(), Errno> {
             at,
             attributes,
         } => {
-            let from = openat2(
-                CWD,
-                from.as_c_str(),
-                OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-                Mode::empty(),
-                ResolveFlags::NO_SYMLINKS,
-            )?;
+            let from = open_by_no_link(from.as_c_str())?;
             attach(&tree(&from, *attributes)?, &open(root, at)?)
         }
         Step::Fresh {
@@ -309,13 +304,13 @@ fn prepare(plan: &Plan) -> Done {
 fn watch(plan: &Plan, program: Pid) -> i32 {
     close_all_but([&plan.status, &plan.lifeline]);
     let Ok(signals) = sys::signals(&[libc::SIGCHLD, libc::SIGTERM]) else {
-        return FAILED;
+        return KILLED;
     };
     loop {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if pid == program {
                 let signal = status.terminating_signal().map(|signal| 128 + signal);
-                return status.exit_status().or(signal).unwrap_or(FAILED);
+                return status.exit_status().or(signal).unwrap_or(KILLED);
             }
         }
         let mut polled = [
@@ -326,7 +321,7 @@ fn watch(plan: &Plan, program: Pid) -> i32 {
         let [_, lifeline] = &polled;
         if !lifeline.revents().is_empty() {
             // Whoever started this is gone.
-            return FAILED;
+            return KILLED;
         }
         let mut information = [0u8; size_of::<libc::signalfd_siginfo>()];
         while read(&signals, &mut information).is_ok() {
@@ -337,9 +332,6 @@ fn watch(plan: &Plan, program: Pid) -> i32 {
         }
     }
 }
-
-/// What a shell says of a program that was killed.
-const FAILED: i32 = 128 + libc::SIGKILL;
 
 /// Two descriptors stay: all others are the program's, or nobody's.
 fn close_all_but(keep: [&OwnedFd; 2]) {

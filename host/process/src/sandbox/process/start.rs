@@ -3,7 +3,6 @@
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
-use std::time::Duration;
 
 use mimir_core::command::Program;
 use rustix::fd::{AsFd, OwnedFd};
@@ -20,13 +19,9 @@ use super::landlock::Landlock;
 use super::plan::{Plan, Record, Stage, c_path};
 use super::root::{Identity, Root};
 use super::sys::{self, Pointers};
-use super::{By, Gives, NAME, ProcessSandbox, bubblewrap, inside, wire};
+use super::{By, Gives, NAME, ProcessSandbox, SETUP_MOST, bubblewrap, inside, wire};
 use crate::sandbox::environment::Variables;
 use crate::sandbox::{Bounds, Child, Fault, Seen, Spec, find};
-
-/// How long it may take until a program runs. It takes about a millisecond; more than this on a busy machine is a
-/// fault.
-const SETUP_MOST: Duration = Duration::from_secs(20);
 
 /// A command that was forked and has not said yet whether it runs.
 struct Forked {

@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::unix::pipe;
 
 use super::super::cgroup::Groups;
-use super::super::sys;
+use super::super::{KILLED, sys};
 use crate::sandbox::{Exit, Fault, Handle};
 
 /// What bubblewrap says of a command, a line of JSON at a time.
@@ -123,9 +123,6 @@ impl Held {
         Ok(exit)
     }
 }
-
-/// What a shell says of a program that was killed.
-const KILLED: i32 = 128 + libc::SIGKILL;
 
 /// The processes below this one, those that were started last at the end.
 fn below(process: Pid) -> Vec<Pid> {

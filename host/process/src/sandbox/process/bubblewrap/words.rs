@@ -9,13 +9,14 @@ use std::io::{self, Seek, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, ResolveFlags, memfd_create, openat2};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use seccompiler::sock_filter;
 
 use super::super::Gives;
 use super::super::plan::{Attributes, Step};
 use super::super::root::Root;
+use crate::sandbox::seen::open_by_no_link;
 use crate::sandbox::shield::Cover;
 
 /// The words, and what they name by number.
@@ -167,8 +168,7 @@ fn bytes(size: &CStr) -> String {
 
 /// Something of this machine, by a path that has no link in it.
 fn open(path: &CStr) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+    match open_by_no_link(path) {
         Err(Errno::LOOP) => Err(io::Error::other("there is a link in its path")),
         opened => Ok(opened?),
     }
