@@ -13,8 +13,10 @@ use crate::digest::Hash;
 use crate::error::HostError;
 
 mod bounds;
+mod images;
 mod works;
 
+pub(crate) use images::imaged;
 pub(crate) use works::Works;
 
 /// What happens while a component is compiled.
@@ -90,7 +92,7 @@ pub(crate) fn compile(
         Ok(code) => cache.put(Kind::Compiled, &key(engine, digest), &code),
         Err(error) => tracing::warn!(%error, name, "compiled code cannot be kept"),
     }
-    Ok(component)
+    Ok(imaged(component))
 }
 
 /// What the pool says of a component that wants more memories, tables or instances than a call may
@@ -124,4 +126,5 @@ fn load(engine: &Engine, code: &[u8]) -> Option<Component> {
     loaded
         .inspect_err(|error| tracing::warn!(%error, "cached code is not used"))
         .ok()
+        .map(imaged)
 }

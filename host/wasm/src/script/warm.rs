@@ -14,7 +14,7 @@ use wasmtime_wizer::Wizer;
 use super::EngineParts;
 use super::outside::Answer;
 use crate::call;
-use crate::compile;
+use crate::compile::{self, imaged};
 use crate::digest::Hash;
 use crate::error::HostError;
 use crate::fs::GuardedFs;
@@ -107,8 +107,11 @@ async fn warm(host: &Arc<WasmHost>, parts: &EngineParts) -> Result<Vec<u8>, Host
         .map_err(broken)?;
     let component = {
         let host = Arc::clone(host);
-        blocking(move || Component::new(&host.running()?.engine, &instrumented).map_err(broken))
-            .await?
+        let made = move || {
+            let made = Component::new(&host.running()?.engine, &instrumented);
+            made.map(imaged).map_err(broken)
+        };
+        blocking(made).await?
     };
     let running = host.running()?;
     let linker = linker(&running.linker).map_err(broken)?;
