@@ -189,5 +189,15 @@ fn number(value: &Value, place: &str) -> Option<u64> {
     value.pointer(place).and_then(Value::as_u64)
 }
 
+/// Whether an answer may have one more call.
+fn another(reply: &Reply) -> Result<(), Fault> {
+    match reply.calls.len() < CALLS_MOST {
+        true => Ok(()),
+        false => Err(Fault::Odd(
+            "it wants more calls than anybody makes".to_owned(),
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests;

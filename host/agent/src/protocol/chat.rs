@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CALLS_MOST, Fault, On, fault, number, text};
+use super::{Fault, On, another, fault, number, text};
 use crate::message::{Message, ToolCall};
 use crate::model::{Ask, Reply, Stop, Usage};
 
@@ -124,12 +124,8 @@ impl Reader {
         let known = known.filter(|&at| id.is_empty() || self.reply.calls[at].id == id);
         let at = match known {
             Some(at) => at,
-            None if self.places.len() >= CALLS_MOST => {
-                return Err(Fault::Odd(
-                    "it wants more calls than anybody makes".to_owned(),
-                ));
-            }
             None => {
+                another(&self.reply)?;
                 self.places.push(place);
                 self.reply.calls.push(ToolCall {
                     id: id.to_owned(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CALLS_MOST, Fault, On, fault, number, text};
+use super::{Fault, On, another, fault, number, text};
 use crate::message::{Message, ToolCall};
 use crate::model::{Ask, Reply, Stop, Usage};
 
@@ -71,11 +71,7 @@ impl Reader {
             }
             // The whole item follows its parts.
             "response.output_item.done" if text(event, "/item/type") == "function_call" => {
-                if self.reply.calls.len() >= CALLS_MOST {
-                    return Err(Fault::Odd(
-                        "it wants more calls than anybody makes".to_owned(),
-                    ));
-                }
+                another(&self.reply)?;
                 self.reply.calls.push(ToolCall {
                     id: text(event, "/item/call_id").to_owned(),
                     name: text(event, "/item/name").to_owned(),
