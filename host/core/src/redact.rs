@@ -48,6 +48,7 @@ mod stream;
 mod texts;
 mod veil;
 mod window;
+mod written;
 
 pub use known::{LONG_MIN, SHORT_MIN};
 pub use lines::Lines;

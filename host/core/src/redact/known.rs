@@ -1,8 +1,9 @@
 //! Values that are known to be secret, found in every form they are usually written in.
 //!
 //! A value of [`LONG_MIN`] bytes or more is found anywhere: as it is, in base64 (at any place in an encoded text, both
-//! alphabets, with and without padding), in hexadecimal, percent-encoded, in HTML and inside of JSON strings (twice over,
-//! too), and with line ends in between, as wrapped base64 has them. A shorter one would be found in ordinary words and codes:
+//! alphabets, with and without padding), in hexadecimal, and with line ends in between, as wrapped base64 has them. All of
+//! that is looked for in the text as it is and as what it [stands for](super::written): with percent signs, entities and
+//! escapes read, whichever characters somebody has written in that way, and up to three times over. A shorter one would be found in ordinary words and codes:
 //! from [`SHORT_MIN`] bytes it is masked where it stands alone, as it is or in a JSON string. What is shorter still is
 //! not masked; whoever stores secrets should refuse it. Of a value of several lines each of [`LONG_MIN`] bytes is masked
 //! by itself, too.
@@ -17,12 +18,16 @@ use super::forms;
 use super::mask::Finding;
 use super::pattern::is_word;
 use super::veil::Without;
+use super::written::Readings;
 
 /// A value this long is no accident wherever it appears, whatever the form.
 pub const LONG_MIN: usize = 8;
 
 /// A value this long is no accident where it stands alone.
 pub const SHORT_MIN: usize = 4;
+
+/// The most bytes that one byte is written in, once: `&#x41;` and `\\u0041`.
+const WRITTEN: usize = 6;
 
 /// One way in which a value is written.
 pub(super) struct Form {
@@ -72,7 +77,10 @@ impl Known {
             }
         }
         let forms: Vec<_> = forms.into_values().collect();
-        let longest = forms.iter().map(|(_, form)| form.bytes.len()).max();
+        let longest = forms
+            .iter()
+            .map(|(_, form)| form.bytes.len() * WRITTEN)
+            .max();
         Self {
             names,
             forms,
@@ -104,12 +112,29 @@ impl Known {
         let Some(automaton) = self.automaton.get_or_init(build) else {
             return;
         };
+        self.find_in(automaton, text, |at, rule| {
+            findings.push(Finding::new(rule, at))
+        });
+        let readings = Readings::of(text);
+        for (number, reading) in readings.texts().enumerate() {
+            self.find_in(automaton, reading, |at, rule| {
+                findings.push(Finding::new(rule, readings.back(number, at)));
+            });
+        }
+    }
+
+    fn find_in(
+        &self,
+        automaton: &AhoCorasick,
+        text: &[u8],
+        mut found_at: impl FnMut(Range<usize>, String),
+    ) {
         let line = on_one_line(text);
         for found in automaton.find_overlapping_iter(&line.text) {
             let (number, form) = &self.forms[found.pattern().as_usize()];
             if let Some(at) = place(form, &line.text, found.range()) {
                 let rule = format!("secret:{}", self.names[*number]);
-                findings.push(Finding::new(rule, line.back(at)));
+                found_at(line.back(at), rule);
             }
         }
     }
@@ -159,6 +184,20 @@ const BEGUN_MIN: usize = 4;
 impl Known {
     /// Where a value may begin that goes on behind the end of the text.
     pub(super) fn open(&self, text: &[u8]) -> Option<usize> {
+        let tail = text.len().saturating_sub(self.longest);
+        let plain = self.open_in(text);
+        let readings = Readings::of_begun(&text[tail..]);
+        let written = readings
+            .texts()
+            .enumerate()
+            .filter_map(|(number, reading)| {
+                let at = self.open_in(reading)?;
+                Some(tail + readings.back(number, at..at).start)
+            });
+        written.chain(plain).min()
+    }
+
+    fn open_in(&self, text: &[u8]) -> Option<usize> {
         let tail = text.len().saturating_sub(self.longest);
         (tail..text.len().saturating_sub(BEGUN_MIN - 1)).find(|at| {
             let rest = &text[*at..];

@@ -155,3 +155,49 @@ fn the_bytes_of_a_file() {
     let mut token = super::TOKEN.as_bytes().to_vec();
     assert_eq!(redactor.bytes(&mut token), 0);
 }
+
+#[test]
+fn whichever_characters_somebody_writes_in_another_way() {
+    let value = "wJalr/K7MD+ENGbPx&R<fiCY\"z=";
+    let redactor = Redactor::new().with_values([("AWS", value)]);
+    for written in [
+        // Python's `quote`, the same with nothing safe, `quote_plus`, JavaScript's `escape`.
+        "wJalr/K7MD%2BENGbPx%26R%3CfiCY%22z%3D",
+        "wJalr%2FK7MD%2BENGbPx%26R%3CfiCY%22z%3D",
+        "wJalr/K7MD+ENGbPx%26R%3CfiCY%22z%3D",
+        // By hand, in both cases, a letter too.
+        "w%4aalr%2fK7MD+ENGbPx&R%3cfiCY%22z=",
+        // Go's JSON, and that in a string again.
+        r#"wJalr/K7MD+ENGbPx\u0026R\u003cfiCY\"z="#,
+        r#"wJalr/K7MD+ENGbPx\\u0026R\\u003cfiCY\\\"z="#,
+        // HTML, in numbers, in an attribute of an address.
+        "wJalr/K7MD+ENGbPx&amp;R&lt;fiCY&#34;z=",
+        "wJalr/K7MD&#x2B;ENGbPx&#38;R&#60;fiCY&quot;z&#61;",
+        "wJalr%2FK7MD%2BENGbPx%26amp%3BR%26lt%3BfiCY%22z%3D",
+        "wJalr%252FK7MD%252BENGbPx%2526R%253CfiCY%2522z%253D",
+        r"wJalr/K7MD\x2bENGbPx\x26R\x3cfiCY\x22z=",
+    ] {
+        let text = format!("a {written} b");
+        let found = redactor.find(text.as_bytes());
+        assert_eq!(found.len(), 1, "{written}: {found:?}");
+        assert_eq!(&text[found[0].start..found[0].end], written);
+        // Nor does it hide where it is cut.
+        for at in 1..text.len() {
+            let mut stream = redactor.stream();
+            let mut out = Vec::new();
+            stream.push(&text.as_bytes()[..at], &mut out);
+            stream.flush(&mut out);
+            stream.push(&text.as_bytes()[at..], &mut out);
+            stream.finish(&mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), "a [REDACTED:secret:AWS] b");
+        }
+        let mut lines = redactor.lines();
+        let half = text.len() / 2;
+        let mut shown = lines.push((), text[..half].to_owned()).0;
+        shown.extend(lines.push((), text[half..].to_owned()).0);
+        shown.extend(lines.finish().0);
+        let shown: String = shown.into_iter().map(|((), line)| line).collect();
+        let mark = "[REDACTED:secret:AWS]";
+        assert_eq!(shown, format!("a {mark}{mark} b"), "{written}");
+    }
+}
