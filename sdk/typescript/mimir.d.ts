@@ -18,6 +18,8 @@ declare module "mimir" {
     conversation: Conversation;
     progress: Progress;
     tools: Tools;
+    storage: Storage;
+    llm: Llm;
   }
 
   /** Another name of the same. */
@@ -130,6 +132,22 @@ declare module "mimir" {
   export interface Tools {
     /** Calls another tool by its name, which has to stand here as a text. */
     call(name: string, args?: Record<string, unknown>): Promise<Called>;
+  }
+
+  /** What the tool keeps between calls, its own in each workspace: JSON under names of at most 256 bytes. */
+  export interface Storage {
+    /** What was kept; `undefined` if nothing was. */
+    get(key: string): Promise<any>;
+    /** Keeps a value: at most 1 MB, a thousand of them, 16 MB in all. */
+    set(key: string, value: unknown): Promise<void>;
+    delete(key: string): Promise<void>;
+    /** The names that begin with `prefix`, sorted. */
+    keys(prefix?: string): Promise<string[]>;
+  }
+
+  /** The language model that mimir is set up with; asked about, for what it is asked leaves the machine. */
+  export interface Llm {
+    complete(prompt: string, options?: { maxTokens?: number }): Promise<string>;
   }
 
   export interface Called {

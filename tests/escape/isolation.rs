@@ -39,29 +39,6 @@ fn calls_do_not_see_each_other() {
 }
 
 #[test]
-fn storage_is_bounded_and_has_no_way_out() {
-    let arena = Arena::new(guests::STORAGE_FLOOD);
-    let before = mimir_kit::picture(arena.kit().path());
-    let outcome = arena.call(nothing());
-    if let Err(error) = outcome.result() {
-        assert!(
-            matches!(error.code, Code::LimitExceeded | Code::Timeout),
-            "{error}"
-        );
-    }
-    let kept: u64 = outcome.text().parse().unwrap_or(0);
-    assert!(kept <= 256, "{kept} MB were kept");
-    let state = |name: &String| !name.starts_with(".mimir/state");
-    let after = mimir_kit::picture(arena.kit().path());
-    assert!(
-        after
-            .keys()
-            .filter(|name| state(name))
-            .eq(before.keys().filter(|name| state(name)))
-    );
-}
-
-#[test]
 fn what_was_not_granted_is_refused() {
     let arena = Arena::new(guests::UNGRANTED);
     let outcome = arena.call(nothing());

@@ -14,6 +14,7 @@ mod output;
 mod pieces;
 mod race;
 mod secrets;
+mod storage;
 mod time;
 
 use mimir_core::Code;

@@ -93,6 +93,30 @@ def call(name, args=None):
     return Result(_ask("call", name=name, args=args or {}))
 
 
+class _Storage:
+    """What the tool keeps between calls: JSON under names."""
+
+    def get(self, key, default=None):
+        return _ask("keep", how="get", key=str(key)).get("value", default)
+
+    def set(self, key, value):
+        _ask("keep", how="set", key=str(key), value=value)
+
+    def delete(self, key):
+        _ask("keep", how="delete", key=str(key))
+
+    def keys(self, prefix=""):
+        return _ask("keep", how="keys", prefix=str(prefix))
+
+
+storage = _Storage()
+
+
+def complete(prompt, max_tokens=None):
+    """Has the language model go on from a text, through the gates."""
+    return _ask("complete", prompt=str(prompt), most=max_tokens)
+
+
 def _log(level):
     return lambda *values: _ask("log", level=level, message=" ".join(map(str, values))) and None
 
@@ -191,6 +215,8 @@ def _context(given):
         logger=logger,
         progress=_Names(report=report),
         tools=_Names(call=call),
+        storage=storage,
+        llm=_Names(complete=complete),
         config=Result(given["config"]),
         conversation=Result(given["conversation"]),
     )

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use mimir_core::pipeline::World;
+use mimir_core::storage::{Size, Values};
 use mimir_core::{Code, Tool, ToolError};
+use serde::Serialize;
 
 use crate::args::{Format, ToolsWish};
 use crate::exit::{Exit, Failure};
@@ -58,9 +60,8 @@ pub fn run(
         }
         ToolsWish::Info(name) => {
             let tool = meant::named(world, &name)?;
-            let cost = Format::ALL.map(|format| (format, costs.of(tool, format)));
-            let calls = last_calls(setup, tool);
-            info::print(printer, tool, &world.policy, &cost, &calls)?;
+            let beside = Beside::of(setup, tool, &mut costs);
+            info::print(printer, tool, &world.policy, &beside)?;
         }
         ToolsWish::Tokens(format) => {
             let spending = Spending::of(world, &mut costs, format, price(setup));
@@ -80,6 +81,51 @@ pub fn run(
     Ok(Exit::Done)
 }
 
+/// What is known about a tool beside what it says of itself.
+pub struct Beside {
+    /// What it costs in the format of each kind of client.
+    pub costs: [(Format, Cost); Format::ALL.len()],
+    /// Its last calls.
+    pub calls: Vec<PastCall>,
+    /// What its plugin keeps between calls, if it keeps something.
+    pub kept: Option<Kept>,
+}
+
+/// What a plugin keeps between calls.
+#[derive(Serialize)]
+pub struct Kept {
+    /// Where, from the root of the workspace.
+    pub folder: String,
+    /// How much.
+    #[serde(flatten)]
+    pub size: Size,
+}
+
+impl Beside {
+    fn of(setup: &Setup, tool: &Tool, costs: &mut Costs) -> Self {
+        Self {
+            costs: Format::ALL.map(|format| (format, costs.of(tool, format))),
+            calls: last_calls(setup, tool),
+            kept: Kept::of(setup, tool),
+        }
+    }
+}
+
+impl Kept {
+    /// What cannot be looked at is told by the call that wants it.
+    fn of(setup: &Setup, tool: &Tool) -> Option<Self> {
+        let root = setup.workspace.root();
+        let values = Values::of(root, &tool.origin);
+        let size = values.size().ok().filter(|size| size.values > 0)?;
+        let folder = values.folder();
+        let below = folder.strip_prefix(root).unwrap_or(folder);
+        Some(Self {
+            folder: below.display().to_string(),
+            size,
+        })
+    }
+}
+
 /// Everything about a tool, in lines.
 pub fn page(
     setup: &Setup,
@@ -87,9 +133,8 @@ pub fn page(
     tool: &Tool,
     costs: &mut Costs,
 ) -> Result<Vec<String>, Failure> {
-    let cost = Format::ALL.map(|format| (format, costs.of(tool, format)));
-    let calls = last_calls(setup, tool);
-    Ok(info::lines(tool, &world.policy, &cost, &calls)?)
+    let beside = Beside::of(setup, tool, costs);
+    Ok(info::lines(tool, &world.policy, &beside)?)
 }
 
 fn list(

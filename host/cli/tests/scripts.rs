@@ -303,9 +303,27 @@ const HOSTILE: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "storage",
-        "return context.storage.get('a')",
+        "return context.storage.set('a', () => 1)",
         "EXECUTION_ERROR",
-        "not built yet",
+        "only what JSON has",
+    ),
+    (
+        "storage_unsaid",
+        "return context['stor' + 'age'].get('a')",
+        "PERMISSION_DENIED",
+        "only a tool that says `storage`",
+    ),
+    (
+        "wish",
+        "return context.storage.set('k'.repeat(300), 1)",
+        "INVALID_INPUT",
+        "1 to 256 bytes",
+    ),
+    (
+        "model",
+        "return context['l' + 'lm'].complete('hello')",
+        "PERMISSION_DENIED",
+        "not granted the language model",
     ),
     (
         "module",

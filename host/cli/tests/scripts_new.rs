@@ -24,7 +24,6 @@ export function execute(args, context) {
   const look = (value, path) => {
     for (const key of Object.keys(value)) {
       const inner = value[key];
-      if (path === '' && ['storage', 'llm'].includes(key)) continue;
       if (inner !== null && typeof inner === 'object') look(inner, `${path}${key}.`);
       else found.push(path + key);
     }

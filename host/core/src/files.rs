@@ -3,8 +3,11 @@
 //! `.mimir` is opened here, or below an open folder of the workspace.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Error, ErrorKind, Read as _};
+use std::io::{self, Error, ErrorKind, Read as _, Write as _};
 use std::path::Path;
+
+/// Where what is kept for a workspace is, below it: the record, backups, what plugins keep.
+const STATE: &str = ".mimir/state";
 
 /// What becomes of a link in the place of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +76,24 @@ pub fn no_links(root: &Path, path: &Path) -> io::Result<()> {
     match own.into_iter().filter(|place| place.is_symlink()).last() {
         Some(link) => Err(refusal(link, "is a link; remove it")),
         None => Ok(()),
+    }
+}
+
+/// Makes the folder of a workspace where mimir keeps what is nobody else's, with what keeps it out of version control.
+pub fn make_state(workspace: &Path) -> io::Result<()> {
+    let folder = workspace.join(STATE);
+    no_links(workspace, &folder)?;
+    std::fs::create_dir_all(&folder)?;
+    ignore(&folder)
+}
+
+/// Keeps a folder out of version control.
+pub fn ignore(folder: &Path) -> io::Result<()> {
+    let path = folder.join(".gitignore");
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(mut file) => file.write_all(b"*\n"),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

@@ -32,6 +32,7 @@ pub mod policy;
 pub mod redact;
 pub mod registry;
 pub mod schema;
+pub mod storage;
 pub mod text;
 pub mod tool;
 pub mod wish;

@@ -40,7 +40,7 @@ mod validate;
 
 pub use approve::{Approved, Nested};
 pub use decide::Ruled;
-pub use effect::{Consent, Effects, Egress, Outside, Permitted, Reach, Upload};
+pub use effect::{Consent, Effects, Egress, Outside, Permitted, Reach, Storage, Upload};
 pub use label::{Floor, Labeled};
 pub use network::Foreseen;
 pub use run::Ran;

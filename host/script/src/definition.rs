@@ -49,6 +49,8 @@ pub struct Checked {
     pub enabled: bool,
     /// What it is said to cost in a prompt.
     pub token_cost: Option<u32>,
+    /// Whether it keeps something between calls.
+    pub(crate) keeps: bool,
     pub(crate) body: Body,
     /// As it is written.
     pub(crate) code: String,
@@ -158,6 +160,7 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
     };
     Ok(Checked {
         definition,
+        keeps: mentions.words.contains("storage"),
         enabled: file.enabled,
         token_cost: file.token_cost,
         body,

@@ -110,8 +110,8 @@ impl Scripts {
     fn of(&self, place: &str, checked: Checked, digest: Hash) -> Tool {
         let definition = checked.definition.clone();
         let (token_cost, enabled) = (checked.token_cost, checked.enabled);
-        let imports = imports(&definition.needs);
-        let trust = match definition.needs.is_empty() {
+        let imports = imports(&definition.needs, checked.keeps);
+        let trust = match definition.needs.is_empty() && !checked.keeps {
             true => Trust::Harmless,
             false => Trust::Untrusted,
         };
@@ -191,7 +191,7 @@ impl Scripts {
 }
 
 /// What a script is given of the host, as a component would import it. What it does not ask for is not there for it.
-fn imports(needs: &Needs) -> Vec<String> {
+fn imports(needs: &Needs, keeps: bool) -> Vec<String> {
     let given = [
         (true, "mimir:tool/log@1.0.0"),
         (true, "mimir:tool/progress@1.0.0"),
@@ -199,6 +199,8 @@ fn imports(needs: &Needs) -> Vec<String> {
         (!needs.hosts.is_empty(), "wasi:http/outgoing-handler@0.2.6"),
         (!needs.commands.is_empty(), "mimir:tool/commands@1.0.0"),
         (!needs.tools.is_empty(), "mimir:tool/tools@1.0.0"),
+        (needs.model, "mimir:tool/model@1.0.0"),
+        (keeps, "mimir:tool/storage@1.0.0"),
     ];
     let given = given.into_iter().filter(|(is_given, _)| *is_given);
     given.map(|(_, name)| name.to_owned()).collect()

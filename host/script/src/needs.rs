@@ -52,6 +52,7 @@ pub(crate) fn of(mentions: &Mentions, patterns: Option<&[String]>) -> Needs {
             needs.files[0].access = Access::ReadWrite;
         }
     }
+    needs.model = has("llm");
     if has("tools") {
         needs.tools.extend(mentions.called.iter().cloned());
     }

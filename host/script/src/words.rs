@@ -93,6 +93,7 @@ pub(crate) fn of_bash(code: &str) -> Mentions {
     for (command, word) in [
         (r"\bmimir-(exec)\b", "executor"),
         (r"\bmimir-(fetch)\b", "fetch"),
+        (r"\bmimir-(storage)\b", "storage"),
     ] {
         if !called(code, command).is_empty() {
             said.insert(word.to_owned());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mimir_core::backend::{Assessment, Backend, BoxFuture, Raw, RealPath};
 use mimir_core::needs::{Access, Needs};
 use mimir_core::paths::PathRules;
-use mimir_core::pipeline::{Approved, Checked};
+use mimir_core::pipeline::{Approved, Checked, Storage};
 use mimir_core::tool::Trust;
 use mimir_core::{Code, Limits, ToolError};
 
@@ -28,6 +28,9 @@ const BACKUPS: &str = ".mimir/state/backups";
 
 /// How the name of the import begins that sends requests.
 const HTTP: &str = "wasi:http/outgoing-handler";
+
+/// How the name of the import begins that keeps values.
+const STORAGE: &str = "mimir:tool/storage";
 
 /// How long a plugin may think about a call before a person is asked without its opinion.
 const ASSESS_TIME: Duration = Duration::from_secs(5);
@@ -90,6 +93,7 @@ impl WasmBackend {
             network: self.network(call),
             commands: (!call.rights().commands.is_empty()).then(|| call.effects()),
             model: call.rights().model.then(|| call.effects()),
+            storage: storage(call, &self.0.host),
             variables: call.variables().to_vec(),
             command,
             asks: None,
@@ -99,8 +103,7 @@ impl WasmBackend {
 
     /// The way to the network, for a component that imports it.
     fn network(&self, call: &Approved) -> Network {
-        let mut imports = call.tool().origin.imports.iter();
-        match imports.any(|import| import.starts_with(HTTP)) {
+        match imports(call, HTTP) {
             true => Network::of(Arc::clone(&self.0.clients), Arc::clone(&self.0.host), call),
             false => Network::none(),
         }
@@ -145,6 +148,17 @@ impl WasmBackend {
             )),
         }
     }
+}
+
+/// Whether the component that is called imports an interface whose name begins like this.
+fn imports(call: &Approved, interface: &str) -> bool {
+    let mut imports = call.tool().origin.imports.iter();
+    imports.any(|import| import.starts_with(interface))
+}
+
+/// What it keeps between calls, for a tool that imports that.
+pub(crate) fn storage(call: &Approved, host: &WasmHost) -> Option<Storage> {
+    imports(call, STORAGE).then(|| call.storage(host.workspace()))
 }
 
 /// The files of a call that was granted these.

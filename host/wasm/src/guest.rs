@@ -10,7 +10,7 @@ use wasmtime_wasi_io::IoView;
 
 use mimir_core::call::{Observer, Unobserved};
 use mimir_core::command::Stream;
-use mimir_core::pipeline::{Effects, Nested};
+use mimir_core::pipeline::{Effects, Nested, Storage};
 use mimir_core::{Limits, ToolError};
 
 use crate::bindings::types;
@@ -44,6 +44,8 @@ pub(crate) struct Guest {
     pub(crate) commands: Option<Effects>,
     /// Its way to the language model, if it was granted that.
     pub(crate) model: Option<Effects>,
+    /// What its plugin keeps between calls.
+    pub(crate) storage: Option<Storage>,
     /// The last failure of a command or of another tool that it was told.
     told: Option<ToolError>,
     pub(crate) reports: u32,
@@ -77,6 +79,8 @@ pub(crate) struct Start {
     pub commands: Option<Effects>,
     /// Its way to the language model.
     pub model: Option<Effects>,
+    /// What its plugin keeps between calls.
+    pub storage: Option<Storage>,
     /// Settings that it may see.
     pub variables: Vec<(String, String)>,
     /// argv and streams of a command; a toolset has none.
@@ -96,6 +100,7 @@ impl Start {
             network: Network::none(),
             commands: None,
             model: None,
+            storage: None,
             variables: Vec::new(),
             command: None,
             asks: None,
@@ -166,6 +171,7 @@ impl Guest {
             nested: start.nested,
             commands: start.commands,
             model: start.model,
+            storage: start.storage,
             told: None,
             reports: MOST_REPORTS,
             handed_over: OUTPUT_LIMIT,

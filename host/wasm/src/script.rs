@@ -29,7 +29,7 @@ use crate::call::{self, Ended};
 use crate::error::HostError;
 use crate::guest::{Guest, Start};
 use crate::host::WasmHost;
-use crate::http::{Clients, Network};
+use crate::http::Clients;
 use crate::pipes::Take as _;
 use crate::program::{self, Done, Sink};
 
@@ -228,13 +228,7 @@ fn open(
         call.paths(),
         &limits,
     )?;
-    let network = (!rights.hosts.is_empty())
-        .then(|| Network::of(Arc::clone(&state.0), Arc::clone(host), call));
-    let outside = Outside {
-        commands: (!rights.commands.is_empty()).then(|| call.effects()),
-        nested: (!rights.tools.is_empty()).then(|| call.nested()),
-        network: network.map(Arc::new),
-    };
+    let outside = Outside::of(call, host, &state.0);
     let start = Start {
         observer: Arc::clone(call.observer()),
         ..Start::alone(fs, limits)

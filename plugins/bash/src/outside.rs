@@ -230,6 +230,47 @@ impl Builtin for Progress {
     }
 }
 
+/// `mimir-storage get|set|delete|keys …`: texts that the tool keeps between calls.
+pub struct Storage;
+
+#[async_trait]
+impl Builtin for Storage {
+    async fn execute(&self, ctx: BuiltinContext<'_>) -> Result<ExecResult> {
+        let words: Vec<&str> = ctx.args.iter().map(String::as_str).collect();
+        let wish = match words.as_slice() {
+            ["get", key] => json!({ "kind": "keep", "how": "get", "key": key }),
+            ["set", key, value] => {
+                json!({ "kind": "keep", "how": "set", "key": key, "value": value })
+            }
+            ["delete", key] => json!({ "kind": "keep", "how": "delete", "key": key }),
+            ["keys"] => json!({ "kind": "keep", "how": "keys", "prefix": "" }),
+            ["keys", prefix] => json!({ "kind": "keep", "how": "keys", "prefix": prefix }),
+            _ => {
+                let message =
+                    "usage: mimir-storage get KEY | set KEY TEXT | delete KEY | keys [PREFIX]\n";
+                return Ok(ExecResult::err(message.to_owned(), 2));
+            }
+        };
+        let answer = match ask(&wish) {
+            Ok(answer) => answer,
+            Err(message) => return Ok(ExecResult::err(format!("mimir-storage: {message}\n"), 2)),
+        };
+        Ok(match (words[0], answer) {
+            ("get", answer) => match answer.get("value") {
+                Some(Value::String(text)) => ExecResult::ok(format!("{text}\n")),
+                Some(other) => ExecResult::ok(format!("{other}\n")),
+                // As `grep` says that there was nothing.
+                None => ExecResult::err(String::new(), 1),
+            },
+            ("keys", Value::Array(keys)) => {
+                let lines = keys.iter().filter_map(Value::as_str);
+                ExecResult::ok(lines.map(|key| format!("{key}\n")).collect::<String>())
+            }
+            _ => ExecResult::ok(String::new()),
+        })
+    }
+}
+
 fn quiet(name: &str, answer: std::result::Result<Value, String>) -> ExecResult {
     match answer {
         Ok(_) => ExecResult::ok(String::new()),

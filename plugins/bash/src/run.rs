@@ -9,7 +9,7 @@ use bashkit::{
 };
 
 use crate::disk::Disk;
-use crate::outside::{self, Execute, Fetch, Guest, Log, Progress, Python, Sleep, Tool};
+use crate::outside::{self, Execute, Fetch, Guest, Log, Progress, Python, Sleep, Storage, Tool};
 
 /// The workspace, as the host shows it.
 pub const WORKSPACE: &str = "/workspace";
@@ -79,7 +79,8 @@ async fn run(script: &str, stdin: Vec<u8>) -> i32 {
         .builtin("mimir-exec", Box::new(Execute))
         .builtin("mimir-fetch", Box::new(Fetch))
         .builtin("mimir-log", Box::new(Log))
-        .builtin("mimir-progress", Box::new(Progress));
+        .builtin("mimir-progress", Box::new(Progress))
+        .builtin("mimir-storage", Box::new(Storage));
     let mut cwd = WORKSPACE.to_owned();
     for (name, value) in std::env::vars() {
         if name == "PWD" {

@@ -84,7 +84,8 @@ pub mod model {
     }
 }
 
-/// Small values kept between calls, private to the plugin.
+/// Small values kept between calls, private to the plugin and to the workspace: at most 1 MB each, 1,000 of them and
+/// 16 MB in all, beyond which `LIMIT_EXCEEDED` is the answer.
 pub mod storage {
     use crate::error::Result;
 

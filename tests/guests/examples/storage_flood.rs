@@ -6,16 +6,36 @@ use mimir_guests::{Answer, Hostile, hostile, text};
 struct Flood;
 
 impl Hostile for Flood {
-    fn call(_: String) -> Answer {
-        let megabyte = vec![7u8; 1 << 20];
+    fn call(arguments: String) -> Answer {
+        let (count, bytes) = match arguments.contains("small") {
+            true => (1_100, 1),
+            false => (40, 1 << 20),
+        };
+        let value = vec![7u8; bytes];
         let mut kept = 0;
-        for at in 0..2_000 {
-            kept += u32::from(storage::set(&format!("key-{at}"), &megabyte).is_ok());
+        let mut refused = String::new();
+        for at in 0..count {
+            match storage::set(&format!("key-{at}"), &value) {
+                Ok(()) => kept += 1,
+                Err(error) => refused = format!("{:?}", error.code),
+            }
         }
-        for name in ["../escape", "/escape", "a/../../escape", "nul\0byte", ""] {
-            drop(storage::set(name, b"escaped"));
+        let long = "k".repeat(100_000);
+        for name in [
+            "../escape",
+            "/escape",
+            "a/../../escape",
+            "nul\0byte",
+            "",
+            &long,
+        ] {
+            let kept = storage::set(name, b"escaped").is_ok();
+            if kept && storage::get(name)? != Some(b"escaped".to_vec()) {
+                return text("a value went astray");
+            }
         }
-        text(kept.to_string())
+        let huge = storage::set("huge", &vec![7; (1 << 20) + 1]).is_ok();
+        text(format!("{kept} {refused} {huge}"))
     }
 }
 

@@ -204,12 +204,23 @@ for (const method of ["post", "put", "patch", "delete"]) {
   };
 }
 
-function absent(what) {
-  const refuse = () => Promise.reject(Object.assign(
-    new Error(`context.${what} is not built yet in this version of mimir`), { code: "UNAVAILABLE" },
-  ));
-  return new Proxy({}, { get: (_, name) => (typeof name === "string" && name !== "then" ? refuse : undefined) });
-}
+const kept = (how, fields, take) => wish("keep", { how, ...fields }, take);
+
+// Values are JSON; what is none of it is nothing, and so cannot be kept.
+const storage = {
+  get: (key) => kept("get", { key: String(key) }, (answer) => answer.value),
+  set(key, value) {
+    const text = stringify(value);
+    if (text === undefined) return Promise.reject(new TypeError("only what JSON has can be kept"));
+    return kept("set", { key: String(key), value: parse(text) }, () => undefined);
+  },
+  delete: (key) => kept("delete", { key: String(key) }, () => undefined),
+  keys: (prefix = "") => kept("keys", { prefix: String(prefix) }),
+};
+
+const llm = {
+  complete: (prompt, options) => wish("complete", { prompt: String(prompt), most: options?.maxTokens ?? null }),
+};
 
 function around(context) {
   return {
@@ -225,8 +236,8 @@ function around(context) {
       },
     },
     tools: { call: (name, args) => wish("call", { name: String(name), args: args ?? {} }) },
-    storage: absent("storage"),
-    llm: absent("llm"),
+    storage: { ...storage },
+    llm: { ...llm },
   };
 }
 

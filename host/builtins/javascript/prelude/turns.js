@@ -2,7 +2,7 @@
 let wishes = [];
 let count = 0;
 const open = new Map();
-const SLOW = new Set(["execute", "fetch", "call"]);
+const SLOW = new Set(["execute", "fetch", "call", "complete", "keep"]);
 
 class HostError extends Error {
   constructor(answer, wish) {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::args::Format;
 use crate::exit::Failure;
-use crate::tools::{Cost, PastCall};
+use crate::tools::{Beside, Cost, Kept, PastCall};
 
 use super::{BAD, FAINT, GOOD, Printer, STRONG, columns, styled};
 
@@ -55,6 +55,8 @@ struct Info<'a> {
     cost: Option<Cost>,
     token_costs: BTreeMap<&'static str, u32>,
     last_calls: &'a [PastCall],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept: Option<&'a Kept>,
 }
 
 #[derive(Serialize)]
@@ -66,12 +68,7 @@ struct Bounds {
 }
 
 impl<'a> Info<'a> {
-    fn new(
-        tool: &'a Tool,
-        policy: &Policy,
-        costs: &[(Format, Cost)],
-        calls: &'a [PastCall],
-    ) -> Self {
+    fn new(tool: &'a Tool, policy: &Policy, beside: &'a Beside) -> Self {
         let definition = &tool.definition;
         let origin = &tool.origin;
         let Limits {
@@ -115,15 +112,18 @@ impl<'a> Info<'a> {
                 fuel,
                 memory_bytes: memory,
             },
-            cost: costs
+            kept: beside.kept.as_ref(),
+            cost: beside
+                .costs
                 .iter()
                 .find(|(format, _)| *format == Format::Openai)
                 .map(|(_, cost)| *cost),
-            token_costs: costs
+            token_costs: beside
+                .costs
                 .iter()
                 .map(|(format, cost)| (format.as_str(), cost.tokens))
                 .collect(),
-            last_calls: calls,
+            last_calls: &beside.calls,
         }
     }
 }
@@ -141,22 +141,16 @@ pub fn print(
     printer: Printer,
     tool: &Tool,
     policy: &Policy,
-    costs: &[(Format, Cost)],
-    calls: &[PastCall],
+    beside: &Beside,
 ) -> Result<(), Failure> {
-    let info = Info::new(tool, policy, costs, calls);
+    let info = Info::new(tool, policy, beside);
     printer.result(&info, |out| text(out, tool, &info))
 }
 
 /// The same in lines, without colours.
-pub fn lines(
-    tool: &Tool,
-    policy: &Policy,
-    costs: &[(Format, Cost)],
-    calls: &[PastCall],
-) -> io::Result<Vec<String>> {
+pub fn lines(tool: &Tool, policy: &Policy, beside: &Beside) -> io::Result<Vec<String>> {
     let mut out = anstream::StripStream::new(Vec::new());
-    text(&mut out, tool, &Info::new(tool, policy, costs, calls))?;
+    text(&mut out, tool, &Info::new(tool, policy, beside))?;
     let all = String::from_utf8_lossy(&out.into_inner()).into_owned();
     Ok(all.lines().map(str::to_owned).collect())
 }
@@ -235,6 +229,11 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
             &proofs,
             "nothing: it imports something of every kind",
         )?;
+    }
+    if let Some(kept) = info.kept {
+        let bytes = mimir_core::text::bytes(kept.size.bytes);
+        let line = format!("{} values, {bytes}, in {}", kept.size.values, kept.folder);
+        list(out, "Keeps between calls", &[line], "")?;
     }
     let calls: Vec<String> = info.last_calls.iter().map(call).collect();
     list(out, "Last calls", &calls, "none is on record")

@@ -1,7 +1,7 @@
 //! Where the log is: its files, and how they come to be.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::files::{self, Links};
@@ -108,7 +108,7 @@ impl Place {
         self.no_links()?;
         if let Some(folder) = self.log.parent() {
             std::fs::create_dir_all(folder)?;
-            ignore(folder)?;
+            files::ignore(folder)?;
         }
         Ok(())
     }
@@ -151,16 +151,6 @@ pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     {
         // A file that is open is not replaced there; only its length can tell.
         Ok(file.metadata()?.len() == there.len())
-    }
-}
-
-/// Keeps the folder of the log out of version control.
-fn ignore(folder: &Path) -> io::Result<()> {
-    let path = folder.join(".gitignore");
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(mut file) => file.write_all(b"*\n"),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
     }
 }
 

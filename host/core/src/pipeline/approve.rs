@@ -19,6 +19,8 @@ use crate::tool::{Tool, Trust};
 
 use super::decide::Ruled;
 use super::effect::asked_as;
+use super::label::Floor;
+use super::session::Session;
 use super::trail::Trail;
 use super::validate::Checked;
 use super::{Pipeline, Road};
@@ -113,6 +115,17 @@ impl Approved {
         &self.redactor
     }
 
+    /// The session that it is in.
+    pub(super) fn session(&self) -> Arc<Session> {
+        let sessions = &self.pipeline.0.sessions;
+        sessions.get(&self.checked.context.session_id)
+    }
+
+    /// The worst that it has read so far.
+    pub(super) fn floor(&self) -> Arc<Floor> {
+        Arc::clone(&self.checked.floor)
+    }
+
     /// This call, as what is in the middle of it sees it.
     pub(super) fn parent(&self) -> Parent {
         Parent {
@@ -122,7 +135,7 @@ impl Approved {
             deadline: self.deadline.clone(),
             watch: self.checked.watch.clone(),
             paths: self.paths().clone(),
-            floor: Arc::clone(&self.checked.floor),
+            floor: self.floor(),
         }
     }
 

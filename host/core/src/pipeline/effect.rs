@@ -32,11 +32,13 @@ mod leak;
 mod model;
 mod outside;
 mod secret;
+mod storage;
 
 pub use command::Permitted;
 pub(super) use judge::asked_as;
 pub use leak::Upload;
 pub use outside::Outside;
+pub use storage::Storage;
 
 use model::Asked;
 use outside::Whose;

@@ -87,6 +87,30 @@ impl Session {
         }
     }
 
+    /// The worst that it has read.
+    pub(super) fn label(&self) -> Label {
+        let state = lock(&self.0);
+        let mut origins = [&state.untrusted, &state.sensitive]
+            .map(Option::as_deref)
+            .to_vec();
+        origins.dedup();
+        Label {
+            trust: match state.untrusted {
+                Some(_) => TrustLevel::Untrusted,
+                None => TrustLevel::System,
+            },
+            data_class: match state.sensitive {
+                Some(_) => DataClass::Sensitive,
+                None => DataClass::Public,
+            },
+            origin: origins
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(" and "),
+        }
+    }
+
     /// Asks about a call that could do harm with what the session has read. `accepts` is what a person has set, `reads`
     /// the arguments that harm could lie in.
     pub(super) fn taint(

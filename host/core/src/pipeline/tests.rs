@@ -9,6 +9,7 @@ mod arguments;
 mod masks;
 mod model;
 mod reach;
+mod storage;
 mod taint;
 
 use super::*;

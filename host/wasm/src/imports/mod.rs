@@ -1,8 +1,8 @@
 //! The host's side of the contract's own imports, an interface a file.
 
-mod absent;
 mod commands;
 mod log;
 mod model;
 mod progress;
+mod storage;
 mod tools;

@@ -18,7 +18,7 @@ use wasmtime::component::Linker;
 use super::session::Seat;
 use super::{Program, ProgramEngine};
 use crate::guest::Guest;
-use crate::http::{Clients, Network};
+use crate::http::Clients;
 use crate::script::outside::{Answer, Outside};
 use crate::script::turn::Other;
 
@@ -94,24 +94,8 @@ impl Asks {
     /// The ways that a call was granted. `clients` keeps connections between calls.
     pub(crate) fn of(call: &Approved, host: &Arc<crate::WasmHost>, clients: &Arc<Clients>) -> Self {
         Self {
-            outside: Some(Self::ways(call, host, clients)),
+            outside: Some(Outside::of(call, host, clients)),
             ..Self::default()
-        }
-    }
-
-    /// The ways of a call to the outside.
-    pub(super) fn ways(
-        call: &Approved,
-        host: &Arc<crate::WasmHost>,
-        clients: &Arc<Clients>,
-    ) -> Outside {
-        let rights = call.rights();
-        let network = (!rights.hosts.is_empty())
-            .then(|| Network::of(Arc::clone(clients), Arc::clone(host), call));
-        Outside {
-            commands: (!rights.commands.is_empty()).then(|| call.effects()),
-            nested: (!rights.tools.is_empty()).then(|| call.nested()),
-            network: network.map(Arc::new),
         }
     }
 

@@ -204,7 +204,7 @@ impl ProgramEngine {
         let (reply, answer) = oneshot::channel();
         let job = Job {
             document: document(&program),
-            outside: Asks::ways(call, &self.host, &state.0),
+            outside: Outside::of(call, &self.host, &state.0),
             observer: Arc::clone(call.observer()),
             fuel: call.limits().fuel,
             reply,

@@ -9,13 +9,15 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request};
 use mimir_core::command::{Captured, Command, Finished, Place, Program};
 use mimir_core::outcome::{Content, Output};
-use mimir_core::pipeline::{Effects, Nested};
-use mimir_core::{Code, ToolError, text};
+use mimir_core::pipeline::{Effects, Nested, Storage};
+use mimir_core::{Approved, Code, ToolError, text};
 use mimir_net::Fetched;
 use serde_json::{Value, json};
 
-use super::turn::{Data, Other};
-use crate::http::Network;
+use super::turn::{Data, Keep, Other};
+use crate::backend;
+use crate::host::WasmHost;
+use crate::http::{Clients, Network};
 
 /// What a wish came to: JSON, and bytes where bytes were wished for.
 pub(crate) type Answer = Result<(Value, Vec<u8>), ToolError>;
@@ -25,6 +27,9 @@ pub(crate) struct Outside {
     pub commands: Option<Effects>,
     pub nested: Option<Nested>,
     pub network: Option<Arc<Network>>,
+    pub model: Option<Effects>,
+    /// What it keeps between calls.
+    pub storage: Option<Storage>,
 }
 
 /// An answer in the form in which an engine takes it: whether it is a failure, JSON, bytes.
@@ -62,6 +67,20 @@ impl Data {
 }
 
 impl Outside {
+    /// The ways that a call was granted. `clients` keeps connections between calls.
+    pub(crate) fn of(call: &Approved, host: &Arc<WasmHost>, clients: &Arc<Clients>) -> Self {
+        let rights = call.rights();
+        let network = (!rights.hosts.is_empty())
+            .then(|| Network::of(Arc::clone(clients), Arc::clone(host), call));
+        Self {
+            commands: (!rights.commands.is_empty()).then(|| call.effects()),
+            nested: (!rights.tools.is_empty()).then(|| call.nested()),
+            network: network.map(Arc::new),
+            model: rights.model.then(|| call.effects()),
+            storage: backend::storage(call, host),
+        }
+    }
+
     /// Fulfils a wish. What is done for it ends when this is dropped.
     pub(crate) async fn answer(&self, wish: Other) -> Answer {
         match wish {
@@ -108,8 +127,46 @@ impl Outside {
                     Err(error) => Err(error.clone()),
                 }
             }
+            Other::Complete { prompt, most } => {
+                let model = self.model.as_ref();
+                let model = model.ok_or_else(|| missing("the language model"))?;
+                Ok((model.complete(&prompt, most).await?.into(), Vec::new()))
+            }
+            Other::Keep(wish) => {
+                let storage = self.storage.as_ref().ok_or_else(|| {
+                    ToolError::new(
+                        Code::PermissionDenied,
+                        "only a tool that says `storage` in its code keeps something between calls",
+                    )
+                })?;
+                Ok((kept(storage, wish).await?, Vec::new()))
+            }
         }
     }
+}
+
+/// What a script keeps is JSON.
+async fn kept(storage: &Storage, wish: Keep) -> Result<Value, ToolError> {
+    Ok(match wish {
+        // Nothing is not the same as `null`.
+        Keep::Get { key } => match storage.get(key).await? {
+            Some(bytes) => {
+                let value: Value = serde_json::from_slice(&bytes)
+                    .map_err(|_| ToolError::new(Code::Internal, "what is kept is not JSON"))?;
+                json!({ "value": value })
+            }
+            None => json!({}),
+        },
+        Keep::Set { key, value } => {
+            storage.set(key, value.to_string().into_bytes()).await?;
+            Value::Null
+        }
+        Keep::Delete { key } => {
+            storage.delete(key).await?;
+            Value::Null
+        }
+        Keep::Keys { prefix } => storage.keys(prefix).await?.into(),
+    })
 }
 
 /// A directory relative to the workspace root, where a script writes `.`, `./src` or `/src`.

@@ -118,4 +118,29 @@ pub(crate) enum Other {
         name: String,
         args: serde_json::Value,
     },
+    Complete {
+        prompt: String,
+        most: Option<u32>,
+    },
+    Keep(Keep),
+}
+
+/// Wishes about what a tool keeps between calls.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "how", rename_all = "camelCase")]
+pub(crate) enum Keep {
+    Get {
+        key: String,
+    },
+    /// The value is JSON.
+    Set {
+        key: String,
+        value: serde_json::Value,
+    },
+    Delete {
+        key: String,
+    },
+    Keys {
+        prefix: String,
+    },
 }

@@ -1,0 +1,78 @@
+//! What a tool keeps carries what the session had read that kept it.
+
+use super::*;
+use crate::outcome::DataClass;
+
+/// Keeps its argument `set`, and says what it has kept.
+struct Keeper(tempfile::TempDir);
+
+impl Backend for Keeper {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let storage = call.storage(self.0.path());
+            let done = async {
+                if let Some(text) = call.arguments()["set"].as_str() {
+                    storage.set("key".into(), text.as_bytes().to_vec()).await?;
+                    return Ok("kept".to_owned());
+                }
+                if call.arguments()["list"] == true {
+                    return Ok(storage.keys(String::new()).await?.join(","));
+                }
+                let value = storage.get("key".into()).await?.unwrap_or_default();
+                Ok(String::from_utf8_lossy(&value).into_owned())
+            };
+            Raw::from(done.await.map(|text| Output {
+                content: vec![Content::text(text)],
+                ..Output::default()
+            }))
+        })
+    }
+}
+
+fn in_session(session: &str, tool: &str, arguments: Value) -> Call {
+    let mut call = call(tool, arguments);
+    call.context.session_id = session.to_owned();
+    call
+}
+
+#[tokio::test]
+async fn it_is_read_as_what_it_was_kept_as() {
+    let mut keeper = tool("keeper");
+    keeper.trust = Trust::Trusted;
+    keeper.backend = Arc::new(Keeper(tempfile::tempdir().unwrap()));
+    let labels = json!({"outputTrust": "untrusted", "outputDataClass": "sensitive"});
+    let config = json!({
+        "tools": {
+            "reader": { "labels": labels },
+            "keeper": { "labels": { "outputTrust": "user" } },
+        },
+    });
+    let bench = bench(vec![tool("reader"), keeper], config, Answer::No);
+    let ask = async |session: &str, tool: &str, arguments: Value| {
+        bench
+            .pipeline
+            .call(in_session(session, tool, arguments))
+            .await
+    };
+    // Kept by a session that had read nothing.
+    ask("clean", "keeper", json!({"set": "mine"})).await;
+    let read = ask("later", "keeper", json!({})).await;
+    assert_eq!(
+        (read.text().as_str(), read.label().trust),
+        ("mine", TrustLevel::User)
+    );
+    assert_eq!(read.label().data_class, DataClass::Internal);
+    // Kept by one that had read what strangers wrote.
+    ask("tainted", "reader", json!({})).await;
+    ask("tainted", "keeper", json!({"set": "theirs"})).await;
+    for arguments in [json!({}), json!({"list": true})] {
+        let session = arguments.to_string();
+        let read = ask(&session, "keeper", arguments).await;
+        assert_eq!(read.label().trust, TrustLevel::Untrusted);
+        assert_eq!(read.label().data_class, DataClass::Sensitive);
+        // The session has read it, whatever the tool made of it.
+        let kept = bench.pipeline.0.sessions.get(&session).label();
+        assert_eq!(kept.trust, TrustLevel::Untrusted);
+        assert_eq!(kept.origin, "custom:reader");
+    }
+}

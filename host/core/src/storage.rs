@@ -1,0 +1,308 @@
+//! Small values that a plugin keeps between calls: one file each below `.mimir/state/storage`, in a folder that the
+//! plugin has to itself. A plugin is known by where it lies, so what it keeps outlives a new build of it.
+//!
+//! A file begins with one line of JSON, its [`Head`], after which come the bytes of the value. It is written whole or
+//! not at all; what is no such file counts as no value.
+//!
+//! Never here: who may keep something, and what a label means for a session.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Code, ToolError};
+use crate::files::{self, Links};
+use crate::outcome::Label;
+use crate::text;
+use crate::tool::Origin;
+
+/// Where all of them are, below the workspace.
+const FOLDER: &str = ".mimir/state/storage";
+
+/// Bytes of a key: it is a name.
+const KEY_MOST: usize = 256;
+
+/// Bytes of a value. It passes through the memory of the plugin and of the host whole.
+pub const VALUE_MOST: usize = 1 << 20;
+
+/// Values of one plugin. Each is a file, and a listing reads the head of every one.
+const VALUES_MOST: usize = 1_000;
+
+/// Bytes of all values of one plugin: what lies in every copy of the workspace.
+const TOTAL_MOST: u64 = 16 << 20;
+
+/// Bytes of the first line of a file: a key, all of it escaped, and a label.
+const HEAD_MOST: u64 = 8 << 10;
+
+/// Letters of a file's name at the beginning of its folder, for people.
+const NAME_MOST: usize = 40;
+
+/// The values of one plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Values {
+    workspace: PathBuf,
+    folder: PathBuf,
+}
+
+/// A value, and how far it can be trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Value {
+    /// What was kept.
+    pub bytes: Vec<u8>,
+    /// The worst that the session had read which kept it.
+    pub label: Label,
+}
+
+/// What all values of a plugin come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Size {
+    /// How many there are.
+    pub values: usize,
+    /// Their bytes, with what is noted about each.
+    pub bytes: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    key: String,
+    /// Bytes of the value: a file that a crash has torn has fewer.
+    length: u64,
+    label: Label,
+}
+
+impl Values {
+    /// What the plugin at this place keeps in a workspace. Nothing is read or made yet.
+    pub fn of(workspace: &Path, origin: &Origin) -> Self {
+        let stem = Path::new(&origin.location).file_stem().unwrap_or_default();
+        let named = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let name = stem.to_string_lossy();
+        let name: String = name.chars().filter(named).take(NAME_MOST).collect();
+        let hash = Sha256::digest(&origin.location);
+        let number = u64::from_be_bytes(std::array::from_fn(|at| hash[at]));
+        Self {
+            workspace: workspace.to_owned(),
+            folder: workspace.join(FOLDER).join(format!("{name}-{number:016x}")),
+        }
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The value of a key, if there is one.
+    pub fn get(&self, key: &str) -> Result<Option<Value>, ToolError> {
+        named(key)?;
+        let read = self.read(&self.file(key), VALUE_MOST as u64);
+        let Some((head, bytes)) = read.map_err(|error| self.failed("read", &error))? else {
+            return Ok(None);
+        };
+        Ok((head.length == bytes.len() as u64).then_some(Value {
+            bytes,
+            label: head.label,
+        }))
+    }
+
+    /// Keeps a value in place of the one that the key had.
+    pub fn set(&self, key: &str, value: &Value) -> Result<(), ToolError> {
+        named(key)?;
+        if value.bytes.len() > VALUE_MOST {
+            return Err(limit(format!(
+                "a value of {} is too long to be kept; one has at most {}: keep it in several",
+                text::bytes(value.bytes.len() as u64),
+                text::bytes(VALUE_MOST as u64),
+            )));
+        }
+        let head = Head {
+            key: key.to_owned(),
+            length: value.bytes.len() as u64,
+            label: value.label.clone(),
+        };
+        let mut content = serde_json::to_vec(&head)
+            .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
+        content.push(b'\n');
+        content.extend_from_slice(&value.bytes);
+        let failed = |error: io::Error| self.failed("written", &error);
+        self.prepare().map_err(failed)?;
+        let _turn = self.turn().map_err(failed)?;
+        let file = self.file(key);
+        let old = std::fs::symlink_metadata(&file).ok().map(|meta| meta.len());
+        let size = self.size().map_err(failed)?;
+        if old.is_none() && size.values >= VALUES_MOST {
+            return Err(limit(format!(
+                "{VALUES_MOST} values are kept already, which is the most; delete some"
+            )));
+        }
+        if size.bytes - old.unwrap_or(0).min(size.bytes) + content.len() as u64 > TOTAL_MOST {
+            return Err(limit(format!(
+                "there is no room for {} more: all values have at most {}; delete some",
+                text::bytes(content.len() as u64),
+                text::bytes(TOTAL_MOST),
+            )));
+        }
+        self.write(&file, &content).map_err(failed)
+    }
+
+    /// Forgets the value of a key. One that is not there is forgotten already.
+    pub fn delete(&self, key: &str) -> Result<(), ToolError> {
+        named(key)?;
+        let failed = |error: io::Error| self.failed("removed", &error);
+        match std::fs::symlink_metadata(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            _ => self.no_links().map_err(failed)?,
+        }
+        let _turn = self.turn().map_err(failed)?;
+        match std::fs::remove_file(self.file(key)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The keys that begin with `prefix`, sorted, each with the label of its value.
+    pub fn keys(&self, prefix: &str) -> Result<Vec<(String, Label)>, ToolError> {
+        let failed = |error: io::Error| self.failed("listed", &error);
+        let mut found = Vec::new();
+        for path in self.files().map_err(failed)? {
+            if let Some((head, _)) = self.read(&path, 0).map_err(failed)?
+                && head.key.starts_with(prefix)
+            {
+                found.push((head.key, head.label));
+            }
+        }
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(found)
+    }
+
+    /// How much is kept.
+    pub fn size(&self) -> io::Result<Size> {
+        let mut size = Size::default();
+        for path in self.files()? {
+            if let Ok(meta) = std::fs::symlink_metadata(path) {
+                size.values += 1;
+                size.bytes += meta.len();
+            }
+        }
+        Ok(size)
+    }
+
+    fn file(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{:x}", Sha256::digest(key)))
+    }
+
+    /// The files of values. What else lies there is not ours.
+    fn files(&self) -> io::Result<Vec<PathBuf>> {
+        self.no_links()?;
+        let entries = match std::fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            let own = |name: &str| name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit());
+            if name.is_some_and(own) {
+                files.push(path);
+            }
+        }
+        Ok(files)
+    }
+
+    /// The head of a file and up to `most` bytes after it; nothing where there is no such file.
+    fn read(&self, path: &Path, most: u64) -> io::Result<Option<(Head, Vec<u8>)>> {
+        self.no_links()?;
+        let file = match files::open(path, Links::Refused) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut io::Read::take(file, HEAD_MOST + most), &mut bytes)?;
+        let head = bytes.iter().position(|byte| *byte == b'\n');
+        let head = head.and_then(|end| {
+            let head: Head = serde_json::from_slice(&bytes[..end]).ok()?;
+            Some((end, head))
+        });
+        let Some((end, head)) = head.filter(|(_, head)| self.file(&head.key) == path) else {
+            tracing::warn!(file = %path.display(), "what is kept there cannot be read, and counts as nothing");
+            return Ok(None);
+        };
+        bytes.drain(..=end);
+        Ok(Some((head, bytes)))
+    }
+
+    /// Writes a file whole, or leaves the old one. Only who has the turn does.
+    fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let new = self.folder.join("new");
+        let mut options = OpenOptions::new();
+        options.write(true).truncate(true);
+        let written = own(&new, &mut options).and_then(|mut file| file.write_all(content));
+        let written = written.and_then(|()| std::fs::rename(&new, path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&new);
+        }
+        written
+    }
+
+    /// Waits until no other call changes what is kept.
+    fn turn(&self) -> io::Result<File> {
+        let file = own(&self.folder.join("turn"), OpenOptions::new().write(true))?;
+        file.lock()?;
+        Ok(file)
+    }
+
+    /// The folders may have come with a checkout: a link in the place of one could lead anywhere.
+    fn no_links(&self) -> io::Result<()> {
+        files::no_links(&self.workspace, &self.folder)
+    }
+
+    fn prepare(&self) -> io::Result<()> {
+        self.no_links()?;
+        files::make_state(&self.workspace)?;
+        let mut builder = DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&self.folder)
+    }
+
+    fn failed(&self, what: &str, error: &io::Error) -> ToolError {
+        let (code, way) = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                (Code::LimitExceeded, "free some space")
+            }
+            _ => (Code::Unavailable, "`mimir doctor` looks at the folder"),
+        };
+        let message = format!("what the tool keeps cannot be {what} in {FOLDER}: {error}");
+        ToolError::new(code, text::visible(&message)).with_way_out([way.to_owned()])
+    }
+}
+
+/// A file for the owner alone, made if it is not there.
+fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    options.create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    files::open_with(path, Links::Refused, options)
+}
+
+fn named(key: &str) -> Result<(), ToolError> {
+    if key.is_empty() || key.len() > KEY_MOST {
+        let message = format!(
+            "a key has 1 to {KEY_MOST} bytes, this one has {}",
+            key.len()
+        );
+        return Err(ToolError::new(Code::InvalidInput, message));
+    }
+    Ok(())
+}
+
+fn limit(message: String) -> ToolError {
+    ToolError::new(Code::LimitExceeded, message)
+}
+
+#[cfg(test)]
+mod tests;

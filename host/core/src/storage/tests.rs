@@ -1,0 +1,144 @@
+use super::*;
+use crate::outcome::{DataClass, TrustLevel};
+
+fn label(origin: &str) -> Label {
+    Label {
+        trust: TrustLevel::Untrusted,
+        data_class: DataClass::Public,
+        origin: origin.to_owned(),
+    }
+}
+
+fn value(text: &str) -> Value {
+    Value {
+        bytes: text.as_bytes().to_vec(),
+        label: label("test:tool"),
+    }
+}
+
+fn values(workspace: &Path, location: &str) -> Values {
+    let origin = Origin {
+        plugin: "plugin".into(),
+        version: String::new(),
+        location: location.into(),
+        digest: String::new(),
+        speaks: true,
+        imports: vec![],
+        proofs: vec![],
+    };
+    Values::of(workspace, &origin)
+}
+
+#[test]
+fn values_come_back_with_their_labels() {
+    let workspace = tempfile::tempdir().unwrap();
+    let kept = values(workspace.path(), ".mimir/tools/a b.wasm");
+    assert!(kept.folder().starts_with(workspace.path().join(FOLDER)));
+    assert_eq!(kept.get("key"), Ok(None));
+    assert_eq!(kept.keys(""), Ok(vec![]));
+    assert_eq!(kept.size().unwrap(), Size::default());
+    assert!(!kept.folder().exists(), "a look makes nothing");
+    for text in ["", "x", "two\nlines\n", "{\"json\":1}\n"] {
+        kept.set("key", &value(text)).unwrap();
+        assert_eq!(kept.get("key"), Ok(Some(value(text))));
+    }
+    let odd = "\"\n\0\u{1F600}".repeat(32);
+    kept.set(&odd, &value("odd")).unwrap();
+    let named: Vec<String> = kept
+        .keys("")
+        .unwrap()
+        .into_iter()
+        .map(|key| key.0)
+        .collect();
+    assert_eq!(named, [odd.as_str(), "key"]);
+    assert_eq!(
+        kept.keys("k").unwrap(),
+        [("key".into(), label("test:tool"))]
+    );
+    assert_eq!(kept.size().unwrap().values, 2);
+    let again = values(workspace.path(), ".mimir/tools/a b.wasm");
+    assert_eq!(again.get("key"), kept.get("key"));
+    let other = values(workspace.path(), ".mimir/tools/ab.wasm");
+    assert_eq!(other.get("key"), Ok(None));
+    kept.delete("key").unwrap();
+    kept.delete("key").unwrap();
+    assert_eq!(kept.get("key"), Ok(None));
+}
+
+#[test]
+fn bounds_are_told_and_lose_nothing() {
+    let workspace = tempfile::tempdir().unwrap();
+    let kept = values(workspace.path(), "a.wasm");
+    for key in ["".to_owned(), "k".repeat(KEY_MOST + 1)] {
+        assert_eq!(
+            kept.set(&key, &value("x")).unwrap_err().code,
+            Code::InvalidInput
+        );
+        assert_eq!(kept.get(&key).unwrap_err().code, Code::InvalidInput);
+    }
+    let most = "v".repeat(VALUE_MOST);
+    kept.set("key", &value(&most)).unwrap();
+    let over = kept.set("key", &value(&(most.clone() + "v"))).unwrap_err();
+    assert_eq!(over.code, Code::LimitExceeded);
+    assert_eq!(kept.get("key").unwrap().unwrap().bytes.len(), VALUE_MOST);
+    let fill = (0..20).map(|at| kept.set(&format!("key {at}"), &value(&most)));
+    let refused: Vec<ToolError> = fill.filter_map(Result::err).collect();
+    assert_eq!(refused.len(), 6, "{refused:?}");
+    assert!(refused[0].message.contains("at most 16"), "{}", refused[0]);
+    // In the place of one of them there is room.
+    kept.set("key", &value(&most)).unwrap();
+    kept.delete("key").unwrap();
+    kept.set("other", &value(&most)).unwrap();
+}
+
+#[test]
+fn a_torn_or_foreign_file_is_no_value() {
+    let workspace = tempfile::tempdir().unwrap();
+    let kept = values(workspace.path(), "a.wasm");
+    kept.set("key", &value("a value")).unwrap();
+    let file = kept.file("key");
+    let whole = std::fs::read(&file).unwrap();
+    for torn in [
+        &whole[..whole.len() - 1],
+        &whole[..5],
+        b"",
+        b"{}\n",
+        b"\xff\n",
+    ] {
+        std::fs::write(&file, torn).unwrap();
+        assert_eq!(kept.get("key"), Ok(None));
+    }
+    let longer = [whole.clone(), vec![b'x'; 3 << 20]].concat();
+    std::fs::write(&file, longer).unwrap();
+    assert_eq!(kept.get("key"), Ok(None));
+    // A value under the name of another.
+    std::fs::write(kept.file("other"), &whole).unwrap();
+    assert_eq!(kept.get("other"), Ok(None));
+    std::fs::write(kept.folder().join("notes.txt"), "mine").unwrap();
+    assert_eq!(kept.keys("other"), Ok(vec![]));
+    kept.set("key", &value("again")).unwrap();
+    assert_eq!(kept.get("key"), Ok(Some(value("again"))));
+}
+
+#[test]
+fn many_at_once_lose_nothing() {
+    let workspace = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let kept = values(workspace.path(), "a.wasm");
+            scope.spawn(move || {
+                for at in 0..20 {
+                    kept.set(&format!("{thread} {at}"), &value("x")).unwrap();
+                    kept.set("shared", &value(&"y".repeat(thread * 100)))
+                        .unwrap();
+                    let shared = kept.get("shared").unwrap().unwrap();
+                    assert_eq!(shared.bytes.len() % 100, 0);
+                }
+            });
+        }
+    });
+    let kept = values(workspace.path(), "a.wasm");
+    assert_eq!(kept.keys("").unwrap().len(), 161);
+    let left = std::fs::read_dir(kept.folder()).unwrap();
+    assert_eq!(left.count(), 162, "the values, and the file of turns");
+}

@@ -1,0 +1,44 @@
+//! `mimir:tool/storage`: what a plugin keeps between calls, in a folder of its own.
+
+use mimir_core::{Code, ToolError};
+
+use crate::bindings::storage::Host;
+use crate::bindings::types::Error;
+use crate::guest::Guest;
+
+impl Guest {
+    fn storage(&self) -> Result<mimir_core::pipeline::Storage, ToolError> {
+        self.storage.clone().ok_or_else(|| {
+            ToolError::new(
+                Code::Unavailable,
+                "nothing is kept while a tool is described or judges a call",
+            )
+        })
+    }
+}
+
+impl Host for Guest {
+    async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<Vec<u8>>, Error>> {
+        let storage = self.storage();
+        let done = async { storage?.get(key).await }.await;
+        Ok(self.hand_on(done))
+    }
+
+    async fn set(&mut self, key: String, value: Vec<u8>) -> wasmtime::Result<Result<(), Error>> {
+        let storage = self.storage();
+        let done = async { storage?.set(key, value).await }.await;
+        Ok(self.hand_on(done))
+    }
+
+    async fn delete(&mut self, key: String) -> wasmtime::Result<Result<(), Error>> {
+        let storage = self.storage();
+        let done = async { storage?.delete(key).await }.await;
+        Ok(self.hand_on(done))
+    }
+
+    async fn keys(&mut self, prefix: String) -> wasmtime::Result<Result<Vec<String>, Error>> {
+        let storage = self.storage();
+        let done = async { storage?.keys(prefix).await }.await;
+        Ok(self.hand_on(done))
+    }
+}
