@@ -13,12 +13,14 @@ mod facts;
 mod fingerprint;
 mod lease;
 mod pattern;
+mod scene;
 
 pub use chain::Chain;
 pub use facts::Fact;
 pub use fingerprint::Fingerprint;
 pub use lease::{Lease, Ledger, LedgerError, NoLedger};
 pub use pattern::Pattern;
+pub use scene::Scene;
 
 pub(crate) use desk::Desk;
 pub(crate) use lease::{Question, covering, covering_commands, timestamp};

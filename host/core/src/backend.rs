@@ -34,6 +34,13 @@ pub trait Backend: Send + Sync {
         let _ = path;
         RealPath::AsWritten
     }
+
+    /// Names what is in a file of the workspace, by a path from its root: the same as long as that is the same, also if
+    /// there is no such file. Nothing if it cannot be known. Asked only where an answer is bound to it.
+    fn content(&self, path: &str) -> Option<String> {
+        let _ = path;
+        None
+    }
 }
 
 /// Where a path leads.

@@ -159,6 +159,10 @@ pub(crate) struct Offer {
     pub(crate) words: Vec<Word>,
     /// The pattern that "always" stores, which covers it.
     pub(crate) pattern: String,
+    /// The files of the workspace that it runs; an empty path is one that is not known.
+    pub(crate) code: Vec<String>,
+    /// Whether it runs what the project says, in files that are named nowhere.
+    pub(crate) builds: bool,
 }
 
 /// The arguments that a rule looks at.
@@ -204,6 +208,9 @@ pub struct Evaluation {
     /// One for each reason.
     #[serde(skip)]
     bases: Vec<Basis>,
+    /// Files of the workspace that the call runs.
+    #[serde(skip)]
+    code: Vec<String>,
 }
 
 impl Evaluation {
@@ -247,7 +254,18 @@ impl Evaluation {
             reasons: self.reasons.iter().zip(&self.bases).map(told).collect(),
             bases: self.bases.clone(),
             commands: self.commands.clone(),
+            code: self.code.clone(),
         }
+    }
+
+    /// Adds files of the workspace that the call runs, by their paths; an empty one is not known.
+    pub(crate) fn run(&mut self, code: &[String]) {
+        self.code.extend_from_slice(code);
+    }
+
+    /// The files of the workspace that the call runs.
+    pub(crate) fn code(&self) -> impl Iterator<Item = &String> {
+        self.code.iter()
     }
 
     /// Says of each `allow` from the one numbered `from` that it does not count, and why.
@@ -266,6 +284,7 @@ impl Evaluation {
         self.reasons.append(&mut later.reasons);
         self.bases.append(&mut later.bases);
         self.commands.append(&mut later.commands);
+        self.code.append(&mut later.code);
     }
 
     /// Adds what others have said after this, and was not said before.

@@ -39,6 +39,10 @@ impl Backend for ScriptBackend {
     fn real_path(&self, path: &str) -> mimir_core::backend::RealPath {
         mimir_wasm::fs::real_path(self.engines.scripts().host().workspace(), path)
     }
+
+    fn content(&self, path: &str) -> Option<String> {
+        mimir_wasm::fs::content(self.engines.scripts().host().workspace(), path)
+    }
 }
 
 impl ScriptBackend {

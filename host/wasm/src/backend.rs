@@ -15,7 +15,7 @@ use crate::call::{self, Callee};
 use crate::convert;
 use crate::describe::Kind;
 use crate::faults::fault;
-use crate::fs::{GuardedFs, Mount, real_path};
+use crate::fs::{GuardedFs, Mount, content, real_path};
 use crate::guest::{Command, Start, Streams};
 use crate::host::WasmHost;
 use crate::http::Network;
@@ -299,5 +299,9 @@ impl Backend for WasmBackend {
 
     fn real_path(&self, path: &str) -> RealPath {
         real_path(self.0.host.workspace(), path)
+    }
+
+    fn content(&self, path: &str) -> Option<String> {
+        content(self.0.host.workspace(), path)
     }
 }

@@ -13,6 +13,7 @@
 
 mod change;
 mod code;
+mod content;
 mod descriptor;
 mod disk;
 mod emptying;
@@ -33,6 +34,7 @@ mod tests;
 pub use disk::Exhausted;
 pub use refusal::{Cause, Refusal};
 
+pub use content::content;
 pub use real::real_path;
 
 use bytes::Bytes;

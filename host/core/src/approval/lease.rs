@@ -14,6 +14,7 @@ use crate::tool::Tool;
 
 use super::fingerprint::Fingerprint;
 use super::pattern::Pattern;
+use super::scene::Scene;
 
 /// A person's yes to calls of one tool that are like the one that was shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,9 @@ pub struct Lease {
     pub callers: Vec<Caller>,
     /// Which calls.
     pub pattern: Pattern,
+    /// What of the workspace it was given for.
+    #[serde(default, skip_serializing_if = "Scene::is_empty")]
+    pub scene: Scene,
     /// Why the person was asked. Another reason is another question.
     pub reasons: Vec<String>,
     /// Who said yes.
@@ -90,6 +94,7 @@ impl Lease {
             digest: digest.clone(),
             callers: callers.to_vec(),
             pattern: Pattern::of(tool, arguments, evaluation),
+            scene: Scene::of(question),
             reasons: asked(evaluation),
             added_by: "user".to_owned(),
             added_at: now,
@@ -104,7 +109,10 @@ impl Lease {
     }
 
     fn covers(&self, question: &Question<'_>, reasons: &[String]) -> bool {
-        self.is_about(question, reasons) && self.pattern.covers(question.arguments)
+        self.is_about(question, reasons)
+            && self.pattern.covers(question.arguments)
+            && self.scene.leads_as_before(question)
+            && self.scene.has(question, question.evaluation.code())
     }
 
     /// Whether it was given for the same tool, called by the same, and for all of these reasons.
@@ -142,7 +150,8 @@ pub(crate) fn covering_commands<'a>(
     for offer in offers.filter_map(|(_, basis)| basis.offer.as_deref()) {
         let mut covering = live
             .iter()
-            .filter(|lease| lease.pattern.covers_command(offer));
+            .filter(|lease| lease.pattern.covers_command(offer))
+            .filter(|lease| lease.scene.has(question, &offer.code));
         match covering.next() {
             Some(lease) if used.iter().all(|known| known.id != lease.id) => used.push(lease),
             Some(_) => {}

@@ -299,6 +299,8 @@ impl Policy {
             for reason in danger::of_command(script, at) {
                 evaluation.push(reason);
             }
+            let code = places.code(simple);
+            evaluation.run(&code);
             let of_files = places.judge(simple);
             let kept = |reason: &Reason| !lenient || reason.decision == Decision::Deny;
             of_files
@@ -320,7 +322,7 @@ impl Policy {
                     .writes(simple)
                     .into_iter()
                     .for_each(|reason| evaluation.push(reason));
-                let (reason, offer) = default(simple, question.granted);
+                let (reason, offer) = default(simple, question.granted, &code);
                 evaluation.push_from(
                     reason,
                     Basis {
@@ -338,7 +340,11 @@ impl Policy {
 
 /// What is said where no mode is set: commands that only read run, and those that the tool was granted. All others are
 /// asked about, and a person can say yes to all that are like them.
-fn default(simple: &Simple, granted: &[CommandPattern]) -> (Reason, Option<Arc<Offer>>) {
+fn default(
+    simple: &Simple,
+    granted: &[CommandPattern],
+    code: &[String],
+) -> (Reason, Option<Arc<Offer>>) {
     let shown = simple.shown();
     let say = |decision, text| ours(Layer::Commands, decision, DEFAULT, text);
     if simple.words.is_empty() {
@@ -360,6 +366,8 @@ fn default(simple: &Simple, granted: &[CommandPattern]) -> (Reason, Option<Arc<O
         Arc::new(Offer {
             words: simple.words.clone(),
             pattern,
+            code: code.to_vec(),
+            builds: offer::builds(&simple.words),
         })
     });
     let text = format!("`{shown}` is a command that a person has to say yes to");

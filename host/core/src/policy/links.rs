@@ -32,7 +32,7 @@ impl<'a> Links<'a> {
     }
 
     /// Where the path leads.
-    pub(super) fn real(&self, path: &str) -> RealPath {
+    pub(crate) fn real(&self, path: &str) -> RealPath {
         let Some(backend) = self.backend else {
             return RealPath::AsWritten;
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::approval::{Always, Card, Fingerprint, Pattern};
+use crate::approval::{Always, Card, Fingerprint, Pattern, Scene};
 use crate::decision::{Evaluation, Layer, Reason};
 use crate::text;
 use crate::tool::{Risk, Tool, Trust};
@@ -109,6 +109,13 @@ fn always(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Always {
     }
     let pattern = Pattern::of(tool, &ruled.checked.arguments, &ruled.evaluation);
     let mut text = format!("allow `{}` with {}", tool.name(), pattern.describe());
+    if let Some(files) = Scene::files(ruled.evaluation.code()) {
+        text.push_str(&format!(", as long as {files} stays as it is"));
+    }
+    let mut asking = ruled.evaluation.asking_from();
+    if asking.any(|(_, basis)| basis.offer.as_ref().is_some_and(|offer| offer.builds)) {
+        text.push_str("; what it runs is what the workspace says by then");
+    }
     if let Some(parent) = &ruled.checked.parent {
         text.push_str(&format!(", called by `{}` as here", parent.tool));
     }

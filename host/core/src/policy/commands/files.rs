@@ -12,7 +12,7 @@ use crate::decision::{Decision, Layer, Reason};
 use crate::paths::PathRules;
 use crate::policy::{danger, spelling};
 
-use super::{CommandQuestion, operands, ours};
+use super::{CommandQuestion, offer, operands, ours};
 
 /// As many folders as a script may be in, as far as that is followed. In more, all relative paths ask.
 const FOLDERS_MAX: usize = 8;
@@ -130,6 +130,23 @@ impl<'a> Places<'a> {
             ));
         }
         said
+    }
+
+    /// The files of the workspace that one command runs; an empty path is one that is not known.
+    pub(super) fn code(&self, simple: &Simple) -> Vec<String> {
+        let Some(word) = offer::code(&simple.words) else {
+            return Vec::new();
+        };
+        let Some(path) = word.known() else {
+            return vec![String::new()];
+        };
+        let places = self.of(path).into_iter().filter_map(|place| match place {
+            Place::Inside(path) => Some(path),
+            Place::Unknown => Some(String::new()),
+            // No tool changes what is there.
+            Place::Outside | Place::Free => None,
+        });
+        places.collect()
     }
 
     /// Asks about files in the workspace that the shell itself opens for writing, as a tool is asked about that writes over

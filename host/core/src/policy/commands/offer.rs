@@ -112,6 +112,51 @@ pub(super) fn pattern(words: &[Word]) -> Option<String> {
     }
 }
 
+/// Programs of these lists that run nothing which the project says.
+const RUN_THEIR_OWN: &[&str] = &[
+    "black",
+    "brew",
+    "clang-format",
+    "gh",
+    "git",
+    "gofmt",
+    "mkdir",
+    "mypy",
+    "pip",
+    "pip3",
+    "ruff",
+    "rustfmt",
+    "rustup",
+    "shellcheck",
+    "stylua",
+    "terraform",
+    "touch",
+];
+
+/// Whether what a command runs is said by files of the project.
+pub(super) fn builds(words: &[Word]) -> bool {
+    let program = words.first().and_then(Word::known).unwrap_or_default();
+    let listed = PROGRAM.contains(&program) || SUBCOMMAND.contains(&program);
+    listed && !RUN_THEIR_OWN.contains(&program)
+}
+
+/// The word that names the file which the command runs, if it names one: a program by its path, or what an interpreter is
+/// given. What a build runs is named nowhere.
+pub(super) fn code(words: &[Word]) -> Option<&Word> {
+    let program = words.first()?;
+    let name = program.known()?;
+    if name.contains('/') {
+        return Some(program);
+    }
+    let digits = |c: char| c.is_ascii_digit() || c == '.';
+    let reads = |one: &&str| *one == name || *one == name.trim_end_matches(digits);
+    if !matches!(name, "." | "source") && !INTERPRETERS.iter().any(|one| reads(&one)) {
+        return None;
+    }
+    let mut rest = words[1..].iter();
+    rest.find(|word| !word.text().starts_with('-'))
+}
+
 /// Whether a word stands in a pattern for itself and nothing else.
 fn is_plain(word: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "*?[]{}\\!,'\"`".contains(c);
@@ -122,6 +167,25 @@ fn is_plain(word: &str) -> bool {
 mod tests {
     use super::*;
     use crate::command::CommandPattern;
+
+    #[test]
+    fn what_is_run_is_named() {
+        for (command, wanted) in [
+            ("sh x.sh a", Some("x.sh")),
+            ("python3.12 -u x.py", Some("x.py")),
+            (". ./env.sh", Some("./env.sh")),
+            ("./run --fast x", Some("./run")),
+            ("bin/tool", Some("bin/tool")),
+            ("cargo test x.rs", None),
+            ("python3", None),
+            ("cat x.sh", None),
+        ] {
+            let words = command.split(' ').map(|word| Word::Known(word.to_owned()));
+            let words: Vec<Word> = words.collect();
+            let named = code(&words).and_then(Word::known);
+            assert_eq!(named, wanted, "{command}");
+        }
+    }
 
     #[test]
     fn a_pattern_covers_what_was_seen() {

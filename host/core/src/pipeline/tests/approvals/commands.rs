@@ -135,7 +135,7 @@ async fn the_answer_to_the_call_is_the_answer_to_its_command() {
     );
     assert_eq!(
         card.always.unwrap().text,
-        "allow `sample` with command `make all *`"
+        "allow `sample` with command `make all *`; what it runs is what the workspace says by then"
     );
     assert!(
         !room.ok(json!({"command": "make all"})).await,
@@ -154,6 +154,12 @@ async fn always_covers_commands_like_those_that_were_shown_each_by_itself() {
     );
     assert!(room.ok(json!({"command": "npm run build"})).await);
     assert_eq!(room.asked(), 2);
+    let text = room.script.cards.lock().unwrap()[0].always.clone();
+    let text = text.unwrap().text;
+    assert!(
+        text.ends_with("what it runs is what the workspace says by then"),
+        "{text}"
+    );
     let both = json!({"command": "npm run build -- --x; cargo test a; pwd"});
     assert!(room.ok(both).await, "one answer for each");
     assert_eq!(room.asked(), 2);
@@ -171,6 +177,44 @@ async fn always_covers_commands_like_those_that_were_shown_each_by_itself() {
     assert_eq!(lease.pattern.describe(), "command `cargo test *`");
     let text = serde_json::to_string(lease).unwrap();
     assert_eq!(serde_json::from_str::<Lease>(&text).unwrap(), *lease);
+}
+
+/// A tool in whose workspace every file has what the test says.
+struct Scripts(Runs, Arc<Mutex<String>>);
+
+impl Backend for Scripts {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        self.0.run(call)
+    }
+
+    fn content(&self, path: &str) -> Option<String> {
+        (!path.is_empty()).then(|| self.1.lock().unwrap().clone())
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_a_script_is_an_answer_to_what_was_in_it() {
+    for command in ["sh x.sh", "./x.sh", "sh x.sh $y", "sh $x"] {
+        for answer in [Answer::Always, Answer::Session] {
+            let content = Arc::new(Mutex::new("first".to_owned()));
+            let mut exec = exec();
+            exec.backend = Arc::new(Scripts(Runs(None), content.clone()));
+            let answers = vec![answer.clone(), answer.clone(), answer];
+            let room = room(vec![exec], calm(), answers);
+            let call = json!({ "command": command });
+            // What file it is that runs is not known of the last one, so it is asked about each time.
+            let known = command != "sh $x";
+            assert!(room.ok(call.clone()).await);
+            assert!(room.ok(call.clone()).await);
+            assert_eq!(room.asked(), if known { 1 } else { 2 }, "{command}");
+            let text = room.script.cards.lock().unwrap()[0].always.clone();
+            let text = text.unwrap().text;
+            assert!(text.contains("stays as it is"), "{text}");
+            *content.lock().unwrap() = "second".to_owned();
+            assert!(room.ok(call).await);
+            assert_eq!(room.asked(), if known { 2 } else { 3 }, "{command}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,65 @@
+//! Names for what is in files.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use mimir_core::files::{self, Links};
+use sha2::{Digest, Sha256};
+
+/// A file that is longer is not read for its name: a program that takes longer to read than to build.
+const LONGEST: u64 = 256 << 20;
+
+/// What a file is named that is not there, and what is no file.
+const MISSING: &str = "missing";
+
+/// Names what is in the file at a path below `root`, following links: its sha256. Nothing if it cannot be read, or is
+/// outside.
+pub fn content(root: &Path, path: &str) -> Option<String> {
+    if path.is_empty() {
+        return None;
+    }
+    let root = root.canonicalize().ok()?;
+    let real = match root.join(path).canonicalize() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Some(MISSING.to_owned()),
+        real => real.ok().filter(|real| real.starts_with(&root))?,
+    };
+    if real.is_dir() {
+        return Some(MISSING.to_owned());
+    }
+    let mut file = files::open(&real, Links::Refused).ok()?;
+    if file.metadata().ok()?.len() > LONGEST {
+        return None;
+    }
+    let mut hash = Sha256::new();
+    io::copy(&mut file, &mut hash).ok()?;
+    Some(format!("{:x}", hash.finalize()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_a_file_has_one_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| content(folder.path(), path);
+        assert_eq!(at("a").as_deref(), Some(MISSING));
+        std::fs::write(folder.path().join("a"), "x").unwrap();
+        std::fs::write(folder.path().join("b"), "x").unwrap();
+        let first = at("a");
+        assert!(first.as_deref().is_some_and(|name| name.len() == 64));
+        assert_eq!(first, at("b"));
+        std::fs::write(folder.path().join("a"), "y").unwrap();
+        assert_ne!(first, at("a"));
+        assert_eq!(at(""), None);
+        assert_eq!(at("../a"), None);
+        assert_eq!(at("."), Some(MISSING.to_owned()));
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("b", folder.path().join("link")).unwrap();
+            std::os::unix::fs::symlink("/etc/hosts", folder.path().join("out")).unwrap();
+            assert_eq!(at("link"), first);
+            assert_eq!(at("out"), None);
+        }
+    }
+}
