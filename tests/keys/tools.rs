@@ -17,6 +17,7 @@ keys! {
     methods: "tools.*.approval.conditions.methodRequiresApproval" => methods_are_asked_about,
     hosts: "tools.*.approval.conditions.unknownHostRequiresApproval" => hosts_are_asked_about,
     deny: "tools.*.deny" => paths_are_out_of_reach,
+    hidden: "files.deny" => files_are_out_of_reach_of_all,
     reveal: "tools.*.reveal" => secrets_files_are_in_reach,
     trust: "tools.*.labels.outputTrust" => trust_is_set,
     data_class: "tools.*.labels.outputDataClass" => a_class_is_set,
@@ -122,6 +123,22 @@ fn paths_are_out_of_reach(key: &str) {
     let denied = set(files(), only(key, "read_file", json!(["*.txt"])));
     call(&denied, "notes.txt", Some(Code::PermissionDenied));
     runs(&denied, "file_info", json!({"path": "notes.txt"}));
+}
+
+fn files_are_out_of_reach_of_all(key: &str) {
+    let kit = set(files(), only(key, "", json!(["*.txt"])));
+    for tool in ["read_file", "file_info", "delete_file"] {
+        let arguments = json!({"path": "notes.txt"});
+        assert!(ending(&kit, tool, arguments, Code::PermissionDenied).contains("notes.txt"));
+    }
+    let moved = json!({"from": "notes.txt", "to": "notes.md"});
+    ending(&kit, "move_file", moved, Code::PermissionDenied);
+    let search = json!({"mode": "files", "query": "*", "path": "."});
+    assert!(
+        !runs(&kit, "file_search", search)
+            .text()
+            .contains("notes.txt")
+    );
 }
 
 fn secrets_files_are_in_reach(key: &str) {

@@ -14,6 +14,7 @@ use crate::tool::Group;
 mod agent;
 mod approval;
 mod commands;
+mod files;
 mod labels;
 mod limits;
 mod lowering;
@@ -28,6 +29,7 @@ mod web_search;
 pub use agent::{AgentSettings, Budget};
 pub use approval::{ApprovalBlock, ApprovalDefaults, ApprovalSetting, Conditions};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
+pub use files::FileSettings;
 pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
 pub use limits::{LimitSettings, OutOfRange};
 pub use mcp::{McpServer, McpSettings, NoServer};
@@ -54,6 +56,8 @@ pub struct Config {
     pub policy: ToolPolicy,
     /// What happens to calls of the custom tools, all of them and by name.
     pub approval: ApprovalDefaults,
+    /// Files of the workspace that are out of reach.
+    pub files: FileSettings,
     /// Which commands may run.
     pub exec_approvals: ExecApprovals,
     /// The sandbox that commands run in.

@@ -65,6 +65,8 @@ pub struct Policy {
     commands: Arc<Commands>,
     danger: Arc<BTreeMap<String, Danger>>,
     tools: BTreeMap<String, ToolSettings>,
+    /// Globs of files that no tool reaches.
+    hidden: Vec<String>,
     approval: ApprovalDefaults,
     limits: Limits,
     /// The bounds that the file itself sets.
@@ -127,6 +129,7 @@ impl Policy {
                 text: format!("approval.tools: {error}"),
             })?;
         }
+        check_globs("files.deny", &config.files.deny, &source)?;
         for (tool, settings) in &config.tools.each {
             check_tool(tool, settings, &source)?;
             if let Some(block) = settings.approval.block() {
@@ -152,6 +155,7 @@ impl Policy {
             commands: Arc::new(Commands::new(&config.exec_approvals, &source)?),
             danger: Arc::new(danger),
             tools: config.tools.each.clone(),
+            hidden: config.files.deny.clone(),
             approval: config.approval.clone(),
             limits: config.limits(),
             own_limits: config.limits,
@@ -394,22 +398,7 @@ impl Policy {
 
 /// Checks the path rules and the exceptions of a tool, so that a fault is told with its file.
 fn check_tool(tool: &str, settings: &ToolSettings, source: &Source) -> Result<(), PolicyError> {
-    let key = format!("tools.{tool}.deny");
-    if let Some(glob) = settings.deny.iter().find(|glob| glob.starts_with('!')) {
-        return Err(PolicyError::Exception {
-            place: source.at(&key),
-            glob: glob.clone(),
-        });
-    }
-    let fault = |key: &str| {
-        let place = source.at(key);
-        move |error| PolicyError::Pattern { place, error }
-    };
-    if !settings.deny.is_empty() {
-        PathRules::none()
-            .deny(&settings.deny)
-            .map_err(fault(&key))?;
-    }
+    check_globs(&format!("tools.{tool}.deny"), &settings.deny, source)?;
     if let Err(error) = Redactor::new().except(&settings.redaction.exceptions) {
         let key = format!("tools.{tool}.redaction.exceptions");
         return Err(PolicyError::Rule {
@@ -421,7 +410,38 @@ fn check_tool(tool: &str, settings: &ToolSettings, source: &Source) -> Result<()
         let key = format!("tools.{tool}.reveal");
         PathRules::none()
             .reveal(&settings.reveal)
-            .map_err(fault(&key))?;
+            .map_err(|error| PolicyError::Pattern {
+                place: source.at(&key),
+                error,
+            })?;
+    }
+    Ok(())
+}
+
+/// Checks globs of files that are out of reach.
+fn check_globs(key: &str, globs: &[String], source: &Source) -> Result<(), PolicyError> {
+    let place = || source.at(key);
+    if let Some(glob) = globs.iter().find(|glob| glob.starts_with('!')) {
+        return Err(PolicyError::Exception {
+            place: place(),
+            glob: glob.clone(),
+        });
+    }
+    if let Some(glob) = globs.iter().find(|glob| glob.starts_with('/')) {
+        return Err(PolicyError::Rule {
+            place: place(),
+            text: format!(
+                "{key}: `{}` begins with a slash; globs count from the root of the workspace",
+                budget::shown(glob)
+            ),
+        });
+    }
+    if !globs.is_empty() {
+        let rules = PathRules::none().deny(globs);
+        rules.map_err(|error| PolicyError::Pattern {
+            place: place(),
+            error,
+        })?;
     }
     Ok(())
 }

@@ -34,8 +34,9 @@ pub struct Registry {
 
 impl Registry {
     /// Takes tools in order of precedence: a later tool whose name or alias is taken is left out,
-    /// and the reason names both sources. Where one of them is a server's, none of them is before the other: what
-    /// rules say of that name was said of one, and nobody knows which.
+    /// and the reason names both sources. What a person has granted is before what came later under its name; where
+    /// one of them is a server's and none was granted, neither is before the other: what rules say of that name was said
+    /// of one, and nobody knows which.
     pub fn new(tools: impl IntoIterator<Item = Tool>, quarantined: Vec<Quarantined>) -> Self {
         let mut registry = Self {
             quarantined,
@@ -70,7 +71,8 @@ impl Registry {
         let name = tool.name();
         let reason = match holder {
             Some(holder) => format!(
-                "the name `{name}` belongs to {holder}, which was granted; rename the tool, or give the server another `prefix`"
+                "the name `{name}` belongs to {holder}, which was granted; rename the tool, or give the server another \
+                 `prefix`"
             ),
             None => format!(
                 "more than one source has a tool `{name}`, and none of them was granted: none counts; remove one, or give \
@@ -145,7 +147,7 @@ impl Registry {
     }
 }
 
-/// The names that a server and another source have, each with the source that it belongs to: the only one that a
+/// The names that several sources have and that are not simply the first one's, each with the source that it belongs to: the only one that a
 /// person has granted. What comes with mimir is not contested.
 fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
     let mut by_name: HashMap<&str, Vec<&Tool>> = HashMap::new();
@@ -158,7 +160,7 @@ fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
             .iter()
             .any(|tool| tool.origin.location != first.origin.location);
         let has = |source: Source| tools.iter().any(|tool| tool.source == source);
-        if !several || !has(Source::Mcp) || has(Source::BuiltIn) {
+        if !several || has(Source::BuiltIn) {
             return None;
         }
         let mut granted = tools.iter().filter(|tool| tool.trust == Trust::Trusted);
@@ -166,7 +168,8 @@ fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
             (Some(one), None) => Some(one.origin.location.clone()),
             _ => None,
         };
-        Some((name.to_owned(), holder))
+        // Of files in the folder the first counts, unless a person has granted one of them.
+        (holder.is_some() || has(Source::Mcp)).then(|| (name.to_owned(), holder))
     });
     contested.collect()
 }

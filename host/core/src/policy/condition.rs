@@ -34,6 +34,9 @@ pub(super) fn read(rule: &RuleSettings, budget: &mut Budget) -> Result<Vec<Condi
     let mut conditions = Vec::new();
     for (key, matcher) in &rule.when {
         let place = Place::parse(key).map_err(|why| format!("when.`{}`: {why}", shown(key)))?;
+        if place.argument().is_some_and(|name| PATHS.contains(&name)) {
+            plain(matcher).map_err(|why| format!("when.`{}`: {why}", shown(key)))?;
+        }
         let before = conditions.len();
         let mut add = |test, negated| {
             conditions.push(Condition {
@@ -66,6 +69,48 @@ pub(super) fn read(rule: &RuleSettings, budget: &mut Budget) -> Result<Vec<Condi
         }
     }
     Ok(conditions)
+}
+
+/// Arguments that are paths, as tools commonly call them.
+pub(super) const PATHS: [&str; 14] = [
+    "path",
+    "paths",
+    "from",
+    "to",
+    "source",
+    "destination",
+    "dest",
+    "file",
+    "files",
+    "directory",
+    "dir",
+    "folder",
+    "workdir",
+    "cwd",
+];
+
+/// Refuses a path that no argument is compared as: those are judged in their plainest spelling.
+fn plain(matcher: &MatcherSettings) -> Result<(), String> {
+    let equals = matcher.equals.as_ref().and_then(Value::as_str);
+    for text in [matcher.glob.as_deref(), equals].into_iter().flatten() {
+        let odd = text.split('/').any(|part| matches!(part, "." | ".."));
+        let odd = odd || text.contains("//") || (text.len() > 1 && text.ends_with('/'));
+        if odd && !text.contains("://") {
+            let way = match spelling::lexical(text) {
+                Some(path) if !path.is_empty() => format!("write `{}`", shown(&path)),
+                Some(_) => "write the names below it, such as `**`".to_owned(),
+                None => "it leads out of the workspace".to_owned(),
+            };
+            return Err(format!(
+                "`{}` is compared with paths in their plainest spelling, and is none; {way}",
+                shown(text)
+            ));
+        }
+    }
+    match &matcher.not {
+        Some(not) => plain(not),
+        None => Ok(()),
+    }
 }
 
 fn tests(

@@ -19,7 +19,9 @@ impl Policy {
             return rules.clone();
         }
         let settings = || self.voices().iter().flat_map(|file| file.settings(tool));
-        let mut denied = settings().flat_map(|settings| &settings.deny).peekable();
+        let hidden = self.voices().iter().flat_map(|file| &file.hidden);
+        let denied = settings().flat_map(|settings| &settings.deny);
+        let mut denied = denied.chain(hidden).peekable();
         let accepted = self.voices().iter().filter(|file| !file.unaccepted);
         let shown = accepted.flat_map(|file| file.settings(tool));
         let mut shown = shown.flat_map(|settings| &settings.reveal).peekable();

@@ -39,6 +39,24 @@ fn a_collision_names_both_sources() {
 }
 
 #[test]
+fn a_newcomer_takes_no_name_from_what_was_granted() {
+    let newcomer = || from("a.wasm", Source::Custom, "same");
+    let mut granted = from("b.wasm", Source::Custom, "same");
+    granted.trust = Trust::Trusted;
+    let registry = Registry::new([newcomer(), granted.clone()], vec![]);
+    assert_eq!(registry.get("same").unwrap().origin.location, "b.wasm");
+    let [left_out] = registry.quarantined() else {
+        panic!("{registry:?}")
+    };
+    assert!(left_out.location.contains("a.wasm"), "{left_out:?}");
+    assert!(left_out.reason.contains("b.wasm, which was granted"));
+    // What comes with mimir stays.
+    let built_in = from("built-in/files", Source::BuiltIn, "same");
+    let registry = Registry::new([built_in, granted], vec![]);
+    assert_eq!(registry.get("same").unwrap().source, Source::BuiltIn);
+}
+
+#[test]
 fn an_unknown_name_finds_its_neighbours() {
     let registry = Registry::new([tool("read_file"), tool("git")], vec![]);
     let error = registry.find("raed_file").unwrap_err();

@@ -149,8 +149,8 @@ pub(super) fn code(words: &[Word]) -> Option<&Word> {
         return Some(program);
     }
     let digits = |c: char| c.is_ascii_digit() || c == '.';
-    let reads = |one: &&str| *one == name || *one == name.trim_end_matches(digits);
-    if !matches!(name, "." | "source") && !INTERPRETERS.iter().any(|one| reads(&one)) {
+    let reads = |one: &str| one == name || one == name.trim_end_matches(digits);
+    if !matches!(name, "." | "source") && !INTERPRETERS.iter().any(|one| reads(one)) {
         return None;
     }
     let mut rest = words[1..].iter();

@@ -7,7 +7,7 @@ use crate::decision::Decision;
 use crate::names::did_you_mean;
 use crate::tool::Tool;
 
-use super::super::condition::{Condition, Test};
+use super::super::condition::{self, Condition, Test};
 use super::super::{COMMAND, REQUEST};
 use super::{Rule, RuleBook};
 
@@ -26,6 +26,12 @@ impl RuleBook {
                 say(why);
             } else if let Some(why) = self.shadow(rule, tools, denied) {
                 say(why);
+            }
+            if let Some(argument) = rule.guards() {
+                say(format!(
+                    "looks at the argument `{argument}` alone, and the same files can be reached by a search, a move or a \
+                     command; `files.deny` keeps them from every tool."
+                ));
             }
             for condition in rule.conditions.iter().filter(|one| !one.negated) {
                 let (kind, all) = match &condition.test {
@@ -76,6 +82,19 @@ impl RuleBook {
 }
 
 impl Rule {
+    /// The argument by which it is to keep files from every tool of a kind, if that seems to be what it is for.
+    fn guards(&self) -> Option<&str> {
+        if self.decision != Decision::Deny || !self.tools.is_empty() {
+            return None;
+        }
+        let [only] = self.conditions.as_slice() else {
+            return None;
+        };
+        let is_place = matches!(only.test, Test::Inside(_) | Test::Glob(_)) && !only.negated;
+        let argument = only.place.argument().filter(|_| is_place)?;
+        condition::PATHS.contains(&argument).then_some(argument)
+    }
+
     /// Why the rule never speaks of any of these tools.
     fn idle(&self, tools: &[&Tool]) -> Option<String> {
         let about: Vec<_> = tools.iter().filter(|tool| self.is_about(tool)).collect();
@@ -130,6 +149,17 @@ fn is_required(schema: &Value, argument: &str) -> bool {
 fn contradiction(conditions: &[Condition]) -> Option<String> {
     for condition in conditions {
         if !condition.negated {
+            let same = |other: &&Condition| {
+                !other.negated && other.place == condition.place && other.place.is_single()
+            };
+            if let Test::Equals(value) = &condition.test
+                && !conditions
+                    .iter()
+                    .filter(same)
+                    .all(|other| fits(&other.test, value))
+            {
+                return Some("two of its conditions contradict each other".to_owned());
+            }
             continue;
         }
         if let Test::Glob(glob) = &condition.test
@@ -199,20 +229,7 @@ fn misfit(test: &Test, schema: &Value) -> Option<String> {
         return Some(format!("is no {wanted} there"));
     }
     if let Some(values) = schema["enum"].as_array() {
-        let fits = |value: &Value| match (test, value) {
-            (Test::Glob(glob), Value::String(text)) => glob.compile_matcher().is_match(text),
-            (Test::Regex(regex), Value::String(text)) => {
-                // One that cannot be compiled is refused elsewhere.
-                regex::Regex::new(regex).map_or(true, |regex| regex.is_match(text))
-            }
-            (Test::Equals(wanted), value) => wanted == value,
-            (Test::Range { min, max }, value) => value
-                .as_f64()
-                .is_some_and(|number| *min <= number && number <= *max),
-            // A path can be written in many ways.
-            _ => true,
-        };
-        if !values.iter().any(fits) {
+        if !values.iter().any(|value| fits(test, value)) {
             return Some("has none of the values that it takes".to_owned());
         }
     }
@@ -224,6 +241,23 @@ fn misfit(test: &Test, schema: &Value) -> Option<String> {
         }
     }
     None
+}
+
+/// Whether the value fits, as far as that is plain to see.
+fn fits(test: &Test, value: &Value) -> bool {
+    match (test, value) {
+        (Test::Glob(glob), Value::String(text)) => glob.compile_matcher().is_match(text),
+        (Test::Regex(regex), Value::String(text)) => {
+            // One that cannot be compiled is refused elsewhere.
+            regex::Regex::new(regex).map_or(true, |regex| regex.is_match(text))
+        }
+        (Test::Equals(wanted), value) => wanted == value,
+        (Test::Range { min, max }, value) => value
+            .as_f64()
+            .is_some_and(|number| *min <= number && number <= *max),
+        // A path can be written in many ways.
+        _ => true,
+    }
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -277,3 +277,61 @@ fn rules_about_effects_speak_of_tools_that_have_them() {
     let both = json!({"tools": ["sample"], "when": {"url": {"glob": "x"}, "file": {"glob": "y"}}, "decision": "deny"});
     assert_eq!(book(json!([both])).unwrap().idle(&[&sends]).len(), 1);
 }
+
+#[test]
+fn a_path_that_no_argument_is_compared_as_is_refused() {
+    for (matcher, way) in [
+        (json!({"glob": "./keys/*"}), "write `keys/*`"),
+        (json!({"glob": "keys//*"}), "write `keys/*`"),
+        (json!({"equals": "keys/k/"}), "write `keys/k`"),
+        (json!({"equals": "./keys/../k"}), "write `k`"),
+        (json!({"not": {"glob": "./*"}}), "write `*`"),
+        (json!({"glob": "../x"}), "leads out"),
+        (json!({"equals": "./"}), "`**`"),
+    ] {
+        for decision in ["allow", "deny"] {
+            let rule = json!([{"when": {"path": matcher}, "decision": decision}]);
+            let error = book(rule).unwrap_err().to_string();
+            assert!(error.contains(way), "{matcher}: {error}");
+        }
+    }
+    for fine in [
+        json!({"path": {"glob": "keys/*"}}),
+        json!({"path": {"glob": "/v1/*"}}),
+        json!({"path": {"glob": "https://x/**"}}),
+        json!({"content": {"glob": "./*"}}),
+    ] {
+        book(json!([{"when": fine, "decision": "deny"}])).unwrap();
+    }
+}
+
+#[test]
+fn a_rule_that_guards_less_than_it_seems_to_is_told() {
+    let told = |rule: Value| {
+        let policy = book(json!([rule])).unwrap();
+        let mut reader = tool("sample");
+        let schema = r#"{"type": "object", "properties": {"path": {"type": "string"}, "mode": {"enum": ["a", "b"]}}}"#;
+        reader.definition.input_schema = crate::schema::Schema::parse(schema).unwrap();
+        policy.rules.idle(&[&reader], &|_| false).join("\n")
+    };
+    let guard = json!({"when": {"path": {"inside": "keys"}}, "decision": "deny"});
+    assert!(
+        told(guard.clone()).contains("`files.deny`"),
+        "{}",
+        told(guard)
+    );
+    for quiet in [
+        json!({"tools": ["sample"], "when": {"path": {"inside": "keys"}}, "decision": "deny"}),
+        json!({"when": {"path": {"inside": "keys"}}, "decision": "ask"}),
+        json!({"when": {"mode": {"equals": "a"}}, "decision": "deny"}),
+    ] {
+        assert_eq!(told(quiet.clone()), "", "{quiet}");
+    }
+    for never in [
+        json!({"when": {"mode": {"equals": "nosuch"}}, "decision": "deny"}),
+        json!({"when": {"path": {"equals": "a", "regex": "^b"}}, "decision": "deny"}),
+        json!({"when": {"path": {"equals": "a", "glob": "b*"}}, "decision": "ask"}),
+    ] {
+        assert!(told(never.clone()).contains("can never speak"), "{never}");
+    }
+}
