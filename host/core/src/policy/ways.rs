@@ -94,7 +94,13 @@ fn way(reason: &Reason, tool: &Tool) -> String {
             "the plugin must name the host and the method among its needs; or `tools.{name}.approval.conditions.unknownHostRequiresApproval: true` {HERE}, asks you about each other host"
         ),
         Layer::Taint => "a new session has read nothing sensitive".to_owned(),
-        Layer::Enabled => format!("change or remove {rule}, or `mimir tools enable {name}`"),
+        Layer::Enabled => {
+            // It may be another form of the tool that is switched off.
+            let off = reason.rule.strip_prefix("tools.");
+            let off = off.and_then(|rule| rule.split_once(".enabled"));
+            let off = off.map_or(name.as_str(), |(off, _)| off);
+            format!("change or remove {rule}, or `mimir tools enable {off}`")
+        }
         Layer::ToolApproval
         | Layer::Commands
         | Layer::ArgumentRule

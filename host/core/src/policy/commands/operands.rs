@@ -53,6 +53,17 @@ fn operands(program: &str) -> Operands {
     }
 }
 
+/// The path in what git calls a path of a revision, `HEAD~2:src/a`; no address, which has slashes or an `@` before.
+fn of_revision(word: &Word) -> Option<&str> {
+    // A message of a commit is no path.
+    let word = word
+        .known()
+        .filter(|word| !word.contains(char::is_whitespace))?;
+    let (revision, path) = word.split_once(':')?;
+    let is_address = path.starts_with("//") || revision.contains('@') && !revision.contains("@{");
+    (!is_address && !path.is_empty()).then_some(path)
+}
+
 /// The words of a command that are paths: whether it writes to them, and whether they are sure to be paths.
 pub(super) fn paths(words: &[Word], program: &str) -> Vec<(Word, bool, bool)> {
     let kind = operands(program);
@@ -88,6 +99,11 @@ pub(super) fn paths(words: &[Word], program: &str) -> Vec<(Word, bool, bool)> {
     match kind {
         Operands::Text => {}
         Operands::Other => {
+            if program.rsplit('/').next() == Some("git") {
+                let kept = operands.iter().filter_map(|word| of_revision(word));
+                // What was committed is as secret as the file is now.
+                all.extend(kept.map(|path| (Word::Known(path.to_owned()), false, true)));
+            }
             let looks = |word: &&&Word| match word {
                 Word::Known(text) => looks_like_path(text),
                 Word::Glob(_) | Word::Unknown(_) => false,
