@@ -27,6 +27,7 @@ mod tools_add;
 mod tools_build;
 mod tools_check;
 mod tools_new;
+mod tools_remove;
 mod tools_trust;
 mod undo;
 
@@ -72,6 +73,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         }
         Command::ToolsAdd(wish) => tools_add::run(globals, printer, wish).await,
         Command::ToolsTrust(wish) => tools_trust::trust(globals, printer, wish).await,
+        Command::ToolsRemove { name, yes } => tools_remove::run(globals, printer, &name, yes).await,
         Command::ToolsRevoke { name } => tools_trust::revoke(globals, printer, &name).await,
         Command::Run(wish) => run::run(globals, printer, wish).await,
         Command::Chat(wish) => chat::run(globals, printer, wish).await,

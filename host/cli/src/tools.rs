@@ -106,16 +106,16 @@ impl Beside {
         Self {
             costs: Format::ALL.map(|format| (format, costs.of(tool, format))),
             calls: last_calls(setup, tool),
-            kept: Kept::of(setup, tool),
+            kept: Kept::at(setup, &tool.origin.location),
         }
     }
 }
 
 impl Kept {
-    /// What cannot be looked at is told by the call that wants it.
-    fn of(setup: &Setup, tool: &Tool) -> Option<Self> {
+    /// What the tools at this place keep. What cannot be looked at is told by the call that wants it.
+    pub fn at(setup: &Setup, location: &str) -> Option<Self> {
         let root = setup.workspace.root();
-        let values = Values::of(root, &tool.origin);
+        let values = Values::of(root, location);
         let size = values.size().ok().filter(|size| size.values > 0)?;
         let folder = values.folder();
         let below = folder.strip_prefix(root).unwrap_or(folder);

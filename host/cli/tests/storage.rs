@@ -164,3 +164,35 @@ def execute(args, context):
         assert!(asked[0].body.to_string().contains("a question"));
     }
 }
+
+#[test]
+fn a_tool_that_is_removed_is_forgotten() {
+    let home = workspace(&COUNTERS);
+    assert_eq!(call(home.path(), &["in_ts"])["ok"], true);
+    let tool = home.path().join(".mimir/tools/in_ts.yml");
+    let (code, _, err) = run(home.path(), &["tools", "remove", "in_ts"]);
+    assert!(code != 0 && err.contains("--yes"), "{err}");
+    assert!(tool.exists());
+    let (code, out, err) = run(home.path(), &["tools", "remove", "in_ts", "--yes", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(told["removed"], ".mimir/tools/in_ts.yml");
+    assert_eq!(told["values"], 2);
+    assert!(!tool.exists());
+    let kept = fs::read_dir(home.path().join(".mimir/state/storage")).unwrap();
+    assert_eq!(kept.count(), 0);
+    for (name, part) in [
+        ("in_ts", "in_ts"),
+        ("read_file", "`mimir tools disable`"),
+        ("../../etc/passwd", "no tool"),
+    ] {
+        let (code, _, err) = run(home.path(), &["tools", "remove", name, "--yes"]);
+        assert!(code != 0 && err.contains(part), "{name}: {err}");
+    }
+    // What is broken can be removed, too.
+    fs::write(home.path().join(".mimir/tools/broken.wasm"), "no component").unwrap();
+    let (code, _, err) = run(home.path(), &["tools", "remove", "broken", "--yes"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(!home.path().join(".mimir/tools/broken.wasm").exists());
+    assert_eq!(call(home.path(), &["in_bash"])["ok"], true, "others are left alone");
+}

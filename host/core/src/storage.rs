@@ -17,10 +17,9 @@ use crate::error::{Code, ToolError};
 use crate::files::{self, Links};
 use crate::outcome::Label;
 use crate::text;
-use crate::tool::Origin;
 
 /// Where all of them are, below the workspace.
-const FOLDER: &str = ".mimir/state/storage";
+pub const FOLDER: &str = ".mimir/state/storage";
 
 /// Bytes of a key: it is a name.
 const KEY_MOST: usize = 256;
@@ -76,12 +75,12 @@ struct Head {
 
 impl Values {
     /// What the plugin at this place keeps in a workspace. Nothing is read or made yet.
-    pub fn of(workspace: &Path, origin: &Origin) -> Self {
-        let stem = Path::new(&origin.location).file_stem().unwrap_or_default();
+    pub fn of(workspace: &Path, location: &str) -> Self {
+        let stem = Path::new(location).file_stem().unwrap_or_default();
         let named = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let name = stem.to_string_lossy();
         let name: String = name.chars().filter(named).take(NAME_MOST).collect();
-        let hash = Sha256::digest(&origin.location);
+        let hash = Sha256::digest(location);
         let number = u64::from_be_bytes(std::array::from_fn(|at| hash[at]));
         Self {
             workspace: workspace.to_owned(),

@@ -79,6 +79,15 @@ pub(super) enum RawTools {
     Add(gates::RawAdd),
     /// Grant a plugin what it needs
     Trust(gates::RawTrust),
+    /// Take a tool out of .mimir/tools, with its grant and what it kept
+    Remove {
+        /// Its name or its file
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Take back what a plugin was granted
     Revoke {
         /// Name or alias of one of its tools, or its file name
@@ -161,6 +170,7 @@ impl RawTools {
             Self::Build { dir } => return Command::ToolsBuild { dir },
             Self::Add(add) => return Command::ToolsAdd(add.typed()),
             Self::Trust(trust) => return Command::ToolsTrust(trust.typed()),
+            Self::Remove { name, yes } => return Command::ToolsRemove { name, yes },
             Self::Revoke { name } => return Command::ToolsRevoke { name },
         })
     }

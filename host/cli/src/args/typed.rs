@@ -89,6 +89,13 @@ pub enum Command {
     ToolsAdd(AddWish),
     /// Grant a plugin what it needs.
     ToolsTrust(TrustWish),
+    /// Take a file out of `.mimir/tools`.
+    ToolsRemove {
+        /// A tool or a file.
+        name: String,
+        /// Whether nobody is asked.
+        yes: bool,
+    },
     /// Take a grant back.
     ToolsRevoke {
         /// A tool or a file.

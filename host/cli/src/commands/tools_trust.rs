@@ -144,7 +144,11 @@ pub async fn revoke(globals: &Globals, printer: Printer, name: &str) -> Result<E
 
 /// Where the plugin stands whose grant a person means. The file may be gone already, the lock lost or broken,
 /// and the grant not.
-async fn place(setup: &Setup, ledger: &UserLedger, name: &str) -> Result<String, Failure> {
+pub(super) async fn place(
+    setup: &Setup,
+    ledger: &UserLedger,
+    name: &str,
+) -> Result<String, Failure> {
     let book = ledger.book()?;
     let lock = ledger.lock().read().unwrap_or_default();
     let mut known = lock.plugins.keys().chain(book.grants.keys());

@@ -17,16 +17,7 @@ fn value(text: &str) -> Value {
 }
 
 fn values(workspace: &Path, location: &str) -> Values {
-    let origin = Origin {
-        plugin: "plugin".into(),
-        version: String::new(),
-        location: location.into(),
-        digest: String::new(),
-        speaks: true,
-        imports: vec![],
-        proofs: vec![],
-    };
-    Values::of(workspace, &origin)
+    Values::of(workspace, location)
 }
 
 #[test]

@@ -25,7 +25,7 @@ impl Approved {
     /// What the plugin of this call keeps in `workspace`. Nothing is read or made yet.
     pub fn storage(&self, workspace: &Path) -> Storage {
         Storage(Arc::new(Inner {
-            values: Values::of(workspace, &self.tool().origin),
+            values: Values::of(workspace, &self.tool().origin.location),
             session: self.session(),
             floor: self.floor(),
         }))
