@@ -390,6 +390,32 @@ fn the_repository_is_read_and_changed_without_running_what_is_in_it() {
     assert_eq!(said["structured"]["branches"].as_array().unwrap().len(), 2);
     let (_, said) = git("never", json!({"operation": "log"}));
     assert_eq!(said["structured"]["commits"][0]["author"], "Ann");
+    // Somebody has committed what no tool may read.
+    let quiet = ["-c", "filter.x.clean=cat", "-c", "core.fsmonitor=false"];
+    for name in [".env", "key.pem"] {
+        std::fs::write(work.join(name), "SECRET=1\n").unwrap();
+        by_hand(&[&quiet[..], &["add", "-f", name]].concat());
+    }
+    let who = ["-c", "user.name=x", "-c", "user.email=x@x"];
+    by_hand(&[&quiet[..], &who, &["commit", "-qnm", "Secrets"]].concat());
+    let (code, said) = git("never", json!({"operation": "status"}));
+    let text = said["content"][0]["text"].as_str().unwrap_or_default();
+    assert_eq!(code, 0, "{said:#}");
+    let modified: Vec<_> = said["structured"]["status"]["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(modified, ["a b.txt"], "{said:#}");
+    assert!(
+        text.contains("no tool may read it: .env, key.pem"),
+        "{text}"
+    );
+    let (code, said) = git("never", json!({"operation": "diff"}));
+    assert_eq!(code, 0, "{said:#}");
+    assert_eq!(said["structured"]["changes"]["total"], 1, "{said:#}");
+    assert!(!said.to_string().contains("SECRET"), "{said:#}");
     assert!(
         !work.join("trapped").exists(),
         "nothing of the repository's ran"

@@ -173,7 +173,10 @@ fn a_tool_that_is_removed_is_forgotten() {
     let (code, _, err) = run(home.path(), &["tools", "remove", "in_ts"]);
     assert!(code != 0 && err.contains("--yes"), "{err}");
     assert!(tool.exists());
-    let (code, out, err) = run(home.path(), &["tools", "remove", "in_ts", "--yes", "--json"]);
+    let (code, out, err) = run(
+        home.path(),
+        &["tools", "remove", "in_ts", "--yes", "--json"],
+    );
     assert_eq!(code, 0, "{err}");
     let told: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(told["removed"], ".mimir/tools/in_ts.yml");
@@ -194,5 +197,9 @@ fn a_tool_that_is_removed_is_forgotten() {
     let (code, _, err) = run(home.path(), &["tools", "remove", "broken", "--yes"]);
     assert_eq!(code, 0, "{err}");
     assert!(!home.path().join(".mimir/tools/broken.wasm").exists());
-    assert_eq!(call(home.path(), &["in_bash"])["ok"], true, "others are left alone");
+    assert_eq!(
+        call(home.path(), &["in_bash"])["ok"],
+        true,
+        "others are left alone"
+    );
 }

@@ -3,7 +3,7 @@
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
-use crate::repository::Repository;
+use crate::repository::{Repository, left_out};
 use crate::tool::Report;
 use crate::words::Words;
 
@@ -67,15 +67,17 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
         all.extend(PLAIN);
         all.extend(words.before_paths());
         all.extend(more);
-        repository.run(&all, &words.paths)
+        repository.compare(&all, &words.paths)
     };
-    let changes = parse(&run(&["--numstat", "-z"])?);
-    let said = String::from_utf8_lossy(&run(&[])?).into_owned();
+    let (numbers, hidden) = run(&["--numstat", "-z"])?;
+    let changes = parse(&numbers);
+    let said = String::from_utf8_lossy(&run(&[])?.0).into_owned();
     let text = match said.is_empty() {
         true => "no changes".to_owned(),
         false if words.has(&SUMMARIES) => said,
         false => shown(&changes, &said),
     };
+    let text = text + &left_out(&hidden);
     Ok(Json(Report {
         changes: Some(changes),
         ..Report::default()

@@ -78,6 +78,63 @@ impl Repository {
     }
 }
 
+/// Most files that a comparison leaves out one after the other: each costs a run of git.
+const HIDDEN_MAX: usize = 50;
+
+impl Repository {
+    /// The same for a comparison with files that no tool may read, as `.env` where somebody has committed it: what it
+    /// comes to without them, and which they are.
+    pub fn compare(&self, words: &[&str], paths: &[String]) -> Result<(Vec<u8>, Vec<String>)> {
+        let mut hidden = Vec::new();
+        let mut wanted = paths.to_vec();
+        loop {
+            let error = match self.run(words, &wanted) {
+                Ok(output) => return Ok((output, hidden)),
+                Err(error) => error,
+            };
+            match unread(error.message()) {
+                Some(path) if hidden.len() < HIDDEN_MAX && !hidden.contains(&path) => {
+                    wanted.push(format!(":(top,exclude,literal){path}"));
+                    hidden.push(path);
+                }
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// The files of the working tree that git cannot compare, since no tool may read them.
+    pub fn hidden(&self, paths: &[String]) -> Result<Vec<String>> {
+        // Names alone are told without a look into the files.
+        let words = ["diff", "--numstat", "-z", "--no-ext-diff", "--no-textconv"];
+        Ok(self.compare(&words, paths)?.1)
+    }
+}
+
+/// The file that git has found no way to read, in what it says.
+fn unread(said: &str) -> Option<String> {
+    let refused = said.contains("Permission denied");
+    let mut lines = said.lines();
+    let path = lines.find_map(|line| line.strip_prefix("fatal: cannot hash "))?;
+    refused.then(|| path.trim_matches('"').to_owned())
+}
+
+/// The note on what a comparison leaves out.
+pub fn left_out(hidden: &[String]) -> String {
+    match hidden {
+        [] => String::new(),
+        hidden => {
+            let names: Vec<String> = hidden
+                .iter()
+                .map(|path| text::name(path).into_owned())
+                .collect();
+            format!(
+                "\nnot compared, for no tool may read it: {}",
+                names.join(", ")
+            )
+        }
+    }
+}
+
 /// Settings that switch off what the names of others say is a program.
 fn switched_off(names: &[u8]) -> Result<Vec<String>> {
     let mut settings = Vec::new();
@@ -181,6 +238,19 @@ mod tests {
             b"diff.a\nb.command\0",
         ] {
             assert!(switched_off(odd).is_err());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let said = "error: open(\".env\"): Permission denied\nfatal: cannot hash .env";
+        assert_eq!(unread(said).as_deref(), Some(".env"));
+        for other in [
+            "fatal: cannot hash .env",
+            "error: open(\"a\"): Permission denied",
+            "",
+        ] {
+            assert_eq!(unread(other), None);
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
-use crate::repository::Repository;
+use crate::repository::{Repository, left_out};
 use crate::tool::Report;
 use crate::words::Words;
 
@@ -57,8 +57,14 @@ pub struct Entry {
 pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
     let mut paths = words.names.clone();
     paths.extend(words.paths.iter().cloned());
-    let status = read(repository, &paths)?;
-    let text = status.text();
+    let mut status = read(repository, &paths)?;
+    let is_modified = |entry: &Entry| entry.unstaged.as_deref() == Some("modified");
+    let hidden = match status.files.iter().any(is_modified) {
+        true => repository.hidden(&paths)?,
+        false => Vec::new(),
+    };
+    status.leave_out(&hidden);
+    let text = status.text() + &left_out(&hidden);
     Ok(Json(Report {
         status: Some(status),
         ..Report::default()
@@ -164,6 +170,18 @@ pub fn word(letter: char) -> Option<&'static str> {
 }
 
 impl Status {
+    /// Says nothing of what nobody has compared.
+    fn leave_out(&mut self, hidden: &[String]) {
+        let before = self.files.len();
+        self.files.retain_mut(|entry| {
+            if hidden.contains(&entry.path) {
+                entry.unstaged = None;
+            }
+            entry.staged.is_some() || entry.unstaged.is_some()
+        });
+        self.total -= before - self.files.len();
+    }
+
     /// As a model reads it.
     pub fn text(&self) -> String {
         let mut said = match (&self.branch, &self.commit) {

@@ -293,6 +293,7 @@ fn kept(path: &Path) -> Result<String, String> {
     if path.symlink_metadata().is_ok() {
         let open = files::open_with(path, Links::Refused, OpenOptions::new().append(true));
         open.map_err(|error| error.to_string())?;
+        has_room(path)?;
         return Ok(match log.files() {
             1 => text::bytes(log.bytes()),
             files => format!("{} in {files} files", text::bytes(log.bytes())),
@@ -304,8 +305,29 @@ fn kept(path: &Path) -> Result<String, String> {
     Ok("made by the first call".to_owned())
 }
 
+/// Room for the lines of the calls that may be under way at a time, without which no call is made.
+#[cfg(unix)]
+const ROOM: u64 = 128 << 10;
+
+/// Whether the disk has room for more of the record.
+#[cfg(unix)]
+fn has_room(path: &Path) -> Result<(), String> {
+    let free = rustix::fs::statvfs(path).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    match free {
+        Ok(free) if free < ROOM => Err("the disk is full".to_owned()),
+        // What cannot be asked is found by the call.
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn has_room(_: &Path) -> Result<(), String> {
+    Ok(())
+}
+
 fn unwritable(shown: &str, why: &str) -> Finding {
-    let fix = "make it writable for you: a call that cannot be recorded is not made";
+    let fix =
+        "make it writable for you, or free some space: a call that cannot be recorded is not made";
     Finding::bad("audit", format!("{shown} cannot be written: {why}"), fix)
 }
 

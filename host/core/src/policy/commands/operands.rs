@@ -60,8 +60,27 @@ fn of_revision(word: &Word) -> Option<&str> {
         .known()
         .filter(|word| !word.contains(char::is_whitespace))?;
     let (revision, path) = word.split_once(':')?;
+    let path = match revision {
+        "" => of_index(path)?,
+        _ => path,
+    };
     let is_address = path.starts_with("//") || revision.contains('@') && !revision.contains("@{");
     (!is_address && !path.is_empty()).then_some(path)
+}
+
+/// The same of what follows a `:` without a revision: a file of the index, `:0:a`, or a pathspec with words of its own,
+/// `:(top)a`. One that leaves paths out reads none.
+fn of_index(path: &str) -> Option<&str> {
+    if let Some(rest) = path.strip_prefix('(') {
+        let (magic, path) = rest.split_once(')')?;
+        return (!magic.split(',').any(|word| word == "exclude")).then_some(path);
+    }
+    if path.starts_with(['!', '^']) {
+        return None;
+    }
+    let staged = path.split_once(':');
+    let staged = staged.filter(|(stage, _)| matches!(*stage, "0" | "1" | "2" | "3"));
+    Some(staged.map_or(path, |(_, path)| path))
 }
 
 /// The words of a command that are paths: whether it writes to them, and whether they are sure to be paths.
