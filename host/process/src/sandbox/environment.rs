@@ -1,7 +1,7 @@
 //! The environment of a command, built up from nothing.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::error::Fault;
@@ -107,12 +107,33 @@ pub(super) fn usual(spec: &Spec, home: &Path, temp: &Path) -> Variables {
     all.insert("TMPDIR".into(), temp.into());
     all.insert("PWD".into(), spec.directory.clone().into());
     all.insert("TERM".into(), "dumb".into());
-    // A folder that only looks like a repository, as a tool can make one, is none.
-    all.insert("GIT_CONFIG_COUNT".into(), "1".into());
-    all.insert("GIT_CONFIG_KEY_0".into(), "safe.bareRepository".into());
-    all.insert("GIT_CONFIG_VALUE_0".into(), "explicit".into());
+    git(&mut all, GIT);
     all
 }
+
+/// What git obeys over the settings of a repository, since it would run programs of it for a command that only reads:
+/// a folder that only looks like a repository, as a tool can make one, is none; and `git status` asks no program what
+/// has changed. What filters, a `textconv` or an external diff of a repository's own settings run for `git diff`, `log`
+/// or `show` cannot be switched off here, since each has a name of somebody's choice.
+const GIT: [(&str, &str); 2] = [
+    ("safe.bareRepository", "explicit"),
+    ("core.fsmonitor", "false"),
+];
+
+/// Adds settings of git to those that are there.
+pub(super) fn git<'a>(all: &mut Variables, settings: impl IntoIterator<Item = (&'a str, &'a str)>) {
+    let known = all.get(OsStr::new(GIT_COUNT));
+    let known = known.and_then(|count| count.to_str()?.parse::<usize>().ok());
+    let mut count = known.unwrap_or(0);
+    for (key, value) in settings {
+        all.insert(format!("GIT_CONFIG_KEY_{count}").into(), key.into());
+        all.insert(format!("GIT_CONFIG_VALUE_{count}").into(), value.into());
+        count += 1;
+    }
+    all.insert(GIT_COUNT.into(), count.to_string().into());
+}
+
+const GIT_COUNT: &str = "GIT_CONFIG_COUNT";
 
 /// What this command is told beside that, which wins.
 pub(super) fn add(all: &mut Variables, spec: &Spec) -> Result<(), Fault> {

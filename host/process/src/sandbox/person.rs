@@ -57,7 +57,7 @@ impl Person {
     }
 
     /// Each setting of git that says so, with its value.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         [("user.name", &self.name), ("user.email", &self.email)]
             .into_iter()
             .filter_map(|(key, value)| Some((key, value.as_deref()?)))

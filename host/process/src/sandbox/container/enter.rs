@@ -17,7 +17,7 @@ use super::handle;
 use super::mounted;
 use super::pool::Container;
 use super::{HOME, TEMP, text};
-use crate::sandbox::environment::{add, usual};
+use crate::sandbox::environment::{add, git, usual};
 use crate::sandbox::person::Person;
 use crate::sandbox::{Child, Fault, Spec, find};
 
@@ -154,13 +154,7 @@ async fn ended(container: &Container) -> Fault {
 /// Built from nothing; the image's own are below them.
 fn variables(spec: &Spec, person: &Person) -> Result<Vec<String>, Fault> {
     let mut all = usual(spec, HOME.as_ref(), TEMP.as_ref());
-    let mut count = 1;
-    for (key, value) in person.pairs() {
-        all.insert(format!("GIT_CONFIG_KEY_{count}").into(), key.into());
-        all.insert(format!("GIT_CONFIG_VALUE_{count}").into(), value.into());
-        count += 1;
-    }
-    all.insert("GIT_CONFIG_COUNT".into(), count.to_string().into());
+    git(&mut all, person.pairs());
     add(&mut all, spec)?;
     let pairs = all.into_iter().map(|(mut name, value)| {
         name.push("=");
