@@ -13,3 +13,4 @@ mod escape;
 mod kit;
 mod launched;
 mod ordinary;
+mod wrapped;

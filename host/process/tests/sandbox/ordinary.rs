@@ -6,7 +6,7 @@ use mimir_core::command::{Program, Stream};
 use mimir_process::run::run;
 use mimir_process::sandbox::{Fault, Mount, Reach};
 
-use crate::kit::{Said, World, run_in, sandbox, wrapped};
+use crate::kit::{Said, World, run_in, sandbox};
 
 fn vector(words: &[&str]) -> Program {
     Program::Vector(words.iter().map(|word| (*word).to_owned()).collect())
@@ -151,14 +151,50 @@ async fn a_repository_can_be_worked_with() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
-    if wrapped() {
-        // The shell that starts it says so, with 126 or 127.
-        return;
+async fn git_status_runs_no_program_that_a_repository_names() {
+    let world = World::new()
+        .with("a", "x")
+        .with("evil", "#!/bin/sh\necho ran > ran\n");
+    use std::os::unix::fs::PermissionsExt;
+    let evil = world.path().join("evil");
+    std::fs::set_permissions(&evil, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for words in [["init", "-q", "."], ["config", "core.fsmonitor", "./evil"]] {
+        let made = std::process::Command::new("git")
+            .args(words)
+            .current_dir(world.path())
+            .status();
+        assert!(made.unwrap().success());
     }
+    let said = world.sh("git add a && git status --short a").await;
+    assert_eq!(said.out, "A  a\n", "{said:?}");
+    assert_eq!(world.read("ran"), None);
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why() {
+    let elsewhere = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let elsewhere = elsewhere.path().join("sh");
+    std::fs::copy("/bin/sh", &elsewhere).unwrap();
+    let hidden = format!("#!{}\necho ran\n", elsewhere.display());
     let world = World::new()
         .with("script", "#!/bin/sh\n")
-        .with("text", "no program");
+        .with("text", "echo ran")
+        .with("missing", "#!/no/such/interpreter -x\n")
+        .with("hidden", &hidden)
+        .with("nothing", "#! \n")
+        .with("second", "#!./missing\n")
+        .with("right", "#! /bin/sh -e\necho ran\n");
+    let loaded = |name: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = std::fs::read("/bin/sh").unwrap();
+        change(&mut bytes);
+        std::fs::write(world.path().join(name), bytes).unwrap();
+    };
+    loaded("unloaded", &|bytes| {
+        let name = b"/ld-linux";
+        let at = bytes.windows(name.len()).position(|part| part == name);
+        bytes[at.unwrap() + 1] = b'X';
+    });
+    loaded("foreign", &|bytes| bytes[18] = 0xf0);
     let fault = |program: Program| {
         let spec = world.spec(program);
         async move { run_in(&*sandbox(), &spec).await.unwrap_err() }
@@ -170,17 +206,27 @@ async fn what_cannot_be_started_says_why() {
         Fault::NotExecutable { .. }
     ));
     use std::os::unix::fs::PermissionsExt;
-    for file in ["script", "text"] {
+    for file in world.path().read_dir().unwrap() {
+        let file = file.unwrap().file_name();
         std::fs::set_permissions(
             world.path().join(file),
             std::fs::Permissions::from_mode(0o755),
         )
         .unwrap();
     }
-    assert!(matches!(
-        fault(vector(&["./text"])).await,
-        Fault::NotExecutable { .. }
-    ));
+    for file in [
+        "text", "missing", "hidden", "nothing", "second", "unloaded", "foreign",
+    ] {
+        let fault = fault(vector(&[&format!("./{file}")])).await;
+        assert!(
+            matches!(fault, Fault::NotExecutable { .. }),
+            "{file}: {fault}"
+        );
+    }
+    let right = run_in(&*sandbox(), &world.spec(vector(&["./right"])))
+        .await
+        .unwrap();
+    assert_eq!(right.stdout.bytes, b"ran\n");
     let mut spec = world.spec(vector(&["true"]));
     spec.directory = world.path().join("nowhere");
     let fault = run_in(&*sandbox(), &spec).await.unwrap_err();

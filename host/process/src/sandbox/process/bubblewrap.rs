@@ -1,18 +1,29 @@
 //! The same sandbox made by bubblewrap, where this process may not make it itself: some systems let no program have
 //! namespaces but those that they know.
 //!
-//! What a command sees is the same; Landlock is missing, since bubblewrap applies none, and so is the way to a proxy,
-//! since nothing of ours runs in its network. It is slower to start, and is used where nothing else is to be had.
+//! What a command sees is the same, but for this. Landlock is missing, since bubblewrap applies none, and so is the way
+//! to a proxy, since nothing of ours runs in its network. A shell starts the command: it says in the command's output
+//! what signal ended it, passes on no variable whose name is none to a shell, and calls the program by its path. Whether
+//! a file is a program is looked at before it starts, and not told by the kernel: one of a kind that only a handler of
+//! this machine runs (`binfmt_misc`) is refused. It is slower to start, and is used where nothing else is to be had.
+//!
+//! Bubblewrap itself is in no sandbox, so it is started with no variable at all; those of the command it reads, like all
+//! its options, from a file in memory: what stands in its words can be read by every user of this machine.
 
 mod held;
+mod image;
 mod words;
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::Command;
@@ -32,6 +43,13 @@ const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap
 /// others, filtered and without a right; bubblewrap's own is not, and whoever has the same user may look into it.
 const FIRST: &str = "/bin/sh";
 const RUNS: &str = "\"$@\"; exit $?";
+
+/// Words that bubblewrap takes, all together (`MAX_ARGS`).
+const WORDS_MOST: usize = 9_000;
+
+/// Descriptors that are left for others of this process, beside those that are open already: pipes, groups, and what
+/// other commands open meanwhile.
+const LEFT_OPEN: usize = 64;
 
 /// The program, if this machine has it.
 pub(super) fn find() -> Option<&'static Path> {
@@ -65,10 +83,7 @@ impl ProcessSandbox {
         let handed = vec![("--json-status-fd", to_status), ("--block-fd", held_back)];
         let mut ready = self.wrap(bwrap, spec, gives, handed)?;
         let groups = self.groups.make(&spec.bounds)?;
-        let mut child = ready
-            .command
-            .spawn()
-            .map_err(Fault::io("bubblewrap cannot be started"))?;
+        let mut child = ready.command.spawn().map_err(not_started)?;
         drop(ready.handed);
         let no_status = Fault::io("bubblewrap cannot be heard");
         let mut report = Report::new(pipe::Receiver::from_owned_fd(status).map_err(no_status)?);
@@ -109,8 +124,17 @@ impl ProcessSandbox {
         let found = find::resolve(&spec.program, &self.view.path, &spec.directory)?;
         let variables = self.variables(spec)?;
         let root = Root::new(&self.view, spec, gives)?;
+        if !spec.directory.is_dir() || !image::is_in(&root, &spec.directory) {
+            return Err(Fault::NoDirectory(spec.directory.display().to_string()));
+        }
+        image::check(&found, &spec.directory, &root)?;
+        room(&root)?;
         let Identity { user, group } = Identity::inside();
         let mut words = Words::default();
+        for (name, value) in &variables {
+            words.option("--setenv", name);
+            words.word(value);
+        }
         for option in [
             "--unshare-user",
             "--unshare-pid",
@@ -128,9 +152,7 @@ impl ProcessSandbox {
         words.option("--hostname", "mimir");
         words.option("--uid", user.to_string());
         words.option("--gid", group.to_string());
-        words
-            .root(&root, gives)
-            .map_err(Fault::io("a command could not be prepared"))?;
+        words.root(&root, gives).map_err(prepared)?;
         for filter in filters {
             let bytes = filter
                 .iter()
@@ -143,27 +165,32 @@ impl ProcessSandbox {
             words.handing(option, descriptor);
         }
         words.option("--chdir", &spec.directory);
-        words.word("--");
-        for word in [FIRST, "-c", RUNS, FIRST] {
-            words.word(word);
+        let own = [FIRST, "-c", RUNS, FIRST];
+        let arguments = found.arguments.get(1..).unwrap_or_default();
+        // Its own name, `--args`, the descriptor, `--` and the program.
+        let all = words.words.len() + own.len() + arguments.len() + 5;
+        if all > WORDS_MOST {
+            return Err(too_much(format!(
+                "bubblewrap takes {WORDS_MOST} words, and these are {all}: one for each argument of the command, and \
+                 up to five for each file that is read-only or hidden",
+            )));
         }
-        words.word(&found.file);
-        found
-            .arguments
-            .iter()
-            .skip(1)
-            .for_each(|argument| words.word(argument));
+        let handed = words.kept().map_err(prepared)?;
         let mut command = Command::new(bwrap);
         command
-            .args(words.words)
+            .arg("--args")
+            .arg(handed.words.as_raw_fd().to_string())
+            .arg("--")
+            .args(own)
+            .arg(&found.file)
+            .args(arguments)
             .env_clear()
-            .envs(variables)
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        let handed = words.handed;
+        let handed = handed.all();
         sys::inherit(
             command.as_std_mut(),
             handed.iter().map(AsRawFd::as_raw_fd).collect(),
@@ -185,12 +212,81 @@ impl ProcessSandbox {
         let mut ready = self
             .wrap(bwrap, spec, gives, Vec::new())
             .map_err(|fault| fault.to_string())?;
-        let ended = ready.command.as_std_mut().stdin(Stdio::null()).output();
-        match ended {
-            Ok(output) if output.status.success() => Ok(()),
-            Ok(output) => Err(last_line(&output.stderr)),
-            Err(error) => Err(error.to_string()),
+        let command = ready
+            .command
+            .as_std_mut()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        if !ends_within(&child, SETUP_MOST).map_err(|error| error.to_string())? {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("it was not done after {} s", SETUP_MOST.as_secs()));
         }
+        let status = child.wait().map_err(|error| error.to_string())?;
+        if status.success() {
+            return Ok(());
+        }
+        let mut said = Vec::new();
+        if let Some(stderr) = child.stderr.take() {
+            // All that could write there has gone with it.
+            let _ = stderr.take(4096).read_to_end(&mut said);
+        }
+        Err(last_line(&said))
+    }
+}
+
+/// Whether it is gone by then.
+fn ends_within(child: &std::process::Child, most: Duration) -> io::Result<bool> {
+    let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let process = process.ok_or(io::ErrorKind::InvalidInput)?;
+    let process = pidfd_open(process, PidfdFlags::empty())?;
+    let until = Timespec::try_from(most).map_err(io::Error::other)?;
+    let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&until))?;
+    Ok(ended > 0)
+}
+
+/// Whether as many files can be open as it has to be handed.
+fn room(root: &Root) -> Result<(), Fault> {
+    let Some(most) = getrlimit(Resource::Nofile).current else {
+        return Ok(());
+    };
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let open = Path::new("/proc/self/fd").read_dir();
+    let open = open.map_or(0, Iterator::count);
+    let handed = words::handed(&root.steps);
+    if handed + open + LEFT_OPEN > most {
+        return Err(too_much(format!(
+            "bubblewrap is handed {handed} open files, most of them for what is read-only or hidden in the workspace, \
+             and this process may have {most} open; `ulimit -n {}` lets it",
+            (handed + open + LEFT_OPEN).next_power_of_two()
+        )));
+    }
+    Ok(())
+}
+
+fn too_much(why: String) -> Fault {
+    Fault::CannotHold {
+        sandbox: NAME,
+        what: "that much",
+        why,
+    }
+}
+
+fn prepared(error: io::Error) -> Fault {
+    match Errno::from_io_error(&error) {
+        // Others have opened some since it was counted.
+        Some(Errno::MFILE | Errno::NFILE) => {
+            too_much(format!("{error}; `ulimit -n` says how many"))
+        }
+        _ => Fault::io("a command could not be prepared")(error),
+    }
+}
+
+fn not_started(error: io::Error) -> Fault {
+    match Errno::from_io_error(&error) {
+        Some(Errno::TOOBIG) => super::start::too_long(),
+        _ => Fault::io("bubblewrap cannot be started")(error),
     }
 }
 
@@ -210,4 +306,22 @@ fn last_line(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let last = said.trim().lines().next_back().unwrap_or("it says nothing");
     mimir_core::text::visible(last.trim_start_matches("bwrap: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_that_does_not_end_is_not_waited_for() {
+        let sleeping = |seconds: &str| std::process::Command::new("sleep").arg(seconds).spawn();
+        let soon = Duration::from_millis(50);
+        let mut long = sleeping("60").unwrap();
+        assert!(!ends_within(&long, soon).unwrap());
+        long.kill().unwrap();
+        long.wait().unwrap();
+        let mut short = sleeping("0").unwrap();
+        assert!(ends_within(&short, SETUP_MOST).unwrap());
+        short.wait().unwrap();
+    }
 }

@@ -265,6 +265,22 @@ fn setup(stage: &str, error: io::Error) -> Fault {
     }
 }
 
+/// What is said of a file that the sandbox does not have, or whose interpreter it does not have.
+pub(super) const NOT_IN_THERE: &str =
+    "it, or the program that its first line names, is not in the sandbox";
+
+/// What is said of a file that holds something else.
+pub(super) const NO_PROGRAM: &str =
+    "it is neither a program for this machine nor a script that begins with `#!`";
+
+/// Arguments and variables that the kernel takes from nobody.
+pub(super) fn too_long() -> Fault {
+    Fault::Unfit {
+        what: "the arguments".to_owned(),
+        why: "together with the variables they are longer than the system allows",
+    }
+}
+
 /// What a failure means to whoever asked for the command.
 fn fault(stage: Stage, error: io::Error, spec: &Spec, about: &[String]) -> Fault {
     let program = match &spec.program {
@@ -276,19 +292,14 @@ fn fault(stage: Stage, error: io::Error, spec: &Spec, about: &[String]) -> Fault
         why,
     };
     match (stage, error.kind()) {
-        (Stage::Execute, io::ErrorKind::NotFound) => {
-            not_executable("it, or the program that its first line names, is not in the sandbox")
-        }
+        (Stage::Execute, io::ErrorKind::NotFound) => not_executable(NOT_IN_THERE),
         (Stage::Execute, io::ErrorKind::PermissionDenied) => {
             not_executable("the system refuses to run it")
         }
-        (Stage::Execute, _) if error.raw_os_error() == Some(libc::ENOEXEC) => not_executable(
-            "it is neither a program for this machine nor a script that begins with `#!`",
-        ),
-        (Stage::Execute, _) if error.raw_os_error() == Some(libc::E2BIG) => Fault::Unfit {
-            what: "the arguments".to_owned(),
-            why: "together with the variables they are longer than the system allows",
-        },
+        (Stage::Execute, _) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+            not_executable(NO_PROGRAM)
+        }
+        (Stage::Execute, _) if error.raw_os_error() == Some(libc::E2BIG) => too_long(),
         (Stage::Directory, _) => Fault::NoDirectory(spec.directory.display().to_string()),
         (Stage::Fork, io::ErrorKind::WouldBlock) => setup("starting a process", error),
         (stage, _) => Fault::Setup {

@@ -26,6 +26,36 @@ pub(super) struct Words {
     pub(super) handed: Vec<OwnedFd>,
 }
 
+/// Bytes of shared memory: as many as a temporary folder has.
+const SHARED: &CStr = c"2g";
+
+/// What bubblewrap is handed open.
+pub(super) struct Handed {
+    /// All words but the command.
+    pub(super) words: OwnedFd,
+    /// What they name by number.
+    named: Vec<OwnedFd>,
+}
+
+impl Handed {
+    pub(super) fn all(self) -> Vec<OwnedFd> {
+        let mut all = self.named;
+        all.push(self.words);
+        all
+    }
+}
+
+/// How many descriptors these steps take.
+pub(super) fn handed(steps: &[Step]) -> usize {
+    let takes = |step: &&Step| {
+        matches!(
+            step,
+            Step::Bind { .. } | Step::File { .. } | Step::Cover { .. }
+        )
+    };
+    steps.iter().filter(takes).count()
+}
+
 impl Words {
     pub(super) fn word(&mut self, word: impl AsRef<OsStr>) {
         self.words.push(word.as_ref().to_owned());
@@ -46,13 +76,31 @@ impl Words {
         self.option("--perms", format!("{mode:04o}"));
     }
 
+    /// The words, in a file that nobody else can read.
+    pub(super) fn kept(self) -> io::Result<Handed> {
+        let mut bytes = Vec::new();
+        for word in &self.words {
+            bytes.extend(word.as_bytes());
+            bytes.push(0);
+        }
+        Ok(Handed {
+            words: file(&bytes)?,
+            named: self.handed,
+        })
+    }
+
     /// The new root, made in the order of its steps and sealed.
     pub(super) fn root(&mut self, root: &Root, gives: Gives) -> io::Result<()> {
         // It makes a better one than a list of mounts: with the usual links, and a terminal of its own.
         self.option("--dev", "/dev");
+        // It is memory that has no bound by itself.
+        self.option("--perms", "1777");
+        self.option("--size", bytes(SHARED));
+        self.option("--tmpfs", "/dev/shm");
         for step in &root.steps {
             self.step(step)?;
         }
+        self.option("--remount-ro", "/dev");
         if gives.proc {
             self.option("--proc", "/proc");
             // To root's number some of its files are writable, whatever name it has in here.
