@@ -1,6 +1,6 @@
 //! From one command to what it really runs: `nice cargo test` is `cargo test`, and `sh -c '…'` is the text in it.
 
-use mimir_core::command::{Simple, Word};
+use mimir_core::command::{Redirection, Simple, Word};
 
 use super::arguments;
 use super::builtins::{declares, names, sets};
@@ -9,7 +9,7 @@ use super::options::{Options, skip};
 use super::reader::Reader;
 use super::sed;
 use super::walk::sets_variables;
-use super::wrappers::{Effect, WRAPPERS, Wrapper};
+use super::wrappers::{Effect, WRAPPERS, Wrapper, XARGS_VALUES};
 
 /// The deepest that wrappers stand in wrappers: `nice nice nice …`.
 const WRAPPERS_MAX: usize = 8;
@@ -304,6 +304,38 @@ impl Reader {
     }
 }
 
+/// The files that `xargs` reads its words from instead of its standard input.
+fn lists(options: &[Word]) -> Vec<Word> {
+    let mut found = Vec::new();
+    let mut words = options.iter().skip(1);
+    while let Some(word) = words.next() {
+        // Options that cannot be read have been refused by now.
+        let Some(text) = word.known() else { continue };
+        let value = match (text.strip_prefix("--arg-file"), text.strip_prefix('-')) {
+            (Some(long), _) => long.strip_prefix('='),
+            (None, Some(set)) if !set.starts_with('-') => {
+                let values = |letter: char| XARGS_VALUES.contains(letter);
+                match set.split_once(values) {
+                    Some((before, value)) if set[before.len()..].starts_with('a') => {
+                        Some(value).filter(|value| !value.is_empty())
+                    }
+                    Some((_, "")) => {
+                        words.next();
+                        continue;
+                    }
+                    _ => continue,
+                }
+            }
+            _ => continue,
+        };
+        found.extend(match value {
+            Some(value) => Some(Word::Known(value.to_owned())),
+            None => words.next().cloned(),
+        });
+    }
+    found
+}
+
 /// What `xargs` puts the words that it reads in place of, wherever that stands.
 fn replaced(options: &[Word]) -> Option<String> {
     let texts: Vec<&str> = options.iter().filter_map(Word::known).collect();
@@ -367,9 +399,22 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
     if let Effect::Asks(why) = wrapper.effect {
         simple.unknown.push(format!("`{name}`: {why}"));
     }
+    let names_anew = |word: &Word| word.text().starts_with('-') && word.text().contains('a');
+    if name == "exec" && simple.words[..at].iter().any(names_anew) {
+        // Some programs are another one by another name, as those of busybox are.
+        let why = "`exec -a` gives a program another name, and it may be another one by that";
+        simple.unknown.push(why.to_owned());
+    }
     let mut inner: Vec<Word> = simple.words.get(at..).unwrap_or_default().to_vec();
     if wrapper.effect == Effect::Adds {
         let mark = replaced(&simple.words[..at]);
+        let lists = lists(&simple.words[..at]);
+        simple
+            .redirections
+            .extend(lists.into_iter().map(|target| Redirection {
+                writes: false,
+                target,
+            }));
         for word in &mut inner {
             let hit = |text: &str| mark.as_deref().is_some_and(|mark| text.contains(mark));
             if let Some(text) = word.known().filter(|text| hit(text)).map(str::to_owned) {

@@ -43,6 +43,9 @@ const fn plain(name: &'static str, options: Options) -> Wrapper {
     }
 }
 
+/// Letters of `xargs` that a value follows.
+pub(super) const XARGS_VALUES: &str = "InPsdaEL";
+
 const OTHER_USER: Effect = Effect::Asks("it runs as another user");
 
 pub(super) const WRAPPERS: &[Wrapper] = &[
@@ -125,7 +128,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
                     "replace",
                     "max-lines",
                 ],
-                ..options("0rtxo", "InPsdaEL")
+                ..options("0rtxo", XARGS_VALUES)
             },
         )
     },

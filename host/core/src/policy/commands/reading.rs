@@ -166,7 +166,6 @@ const LIST: &[Entry] = &[
     all("locale"),
     all("nproc"),
     all("printenv"),
-    all("ps"),
     all("seq"),
     all("sleep"),
     all("sw_vers"),
@@ -287,7 +286,40 @@ pub(super) fn only_reads(simple: &Simple) -> bool {
         let same = |word: &Word| word.known().is_some_and(|word| line.next() == Some(word));
         words.iter().all(same) && line.next().is_none()
     };
-    EXACT.iter().any(|line| exact(&line)) || LIST.iter().any(|entry| entry.covers(words))
+    EXACT.iter().any(|line| exact(&line))
+        || LIST.iter().any(|entry| entry.covers(words))
+        || lists_processes(words)
+}
+
+/// `ps`, where it does not show the variables of other processes: by `e` among letters without a dash, by `E` on
+/// macOS, and by `-e` if another word is none that letters with a dash take, since all are read as without one then.
+fn lists_processes(words: &[Word]) -> bool {
+    let Some((program, rest)) = words.split_first() else {
+        return false;
+    };
+    let texts: Option<Vec<&str>> = rest.iter().map(Word::known).collect();
+    let Some(texts) = texts.filter(|_| program.known() == Some("ps")) else {
+        return false;
+    };
+    if texts.iter().any(|text| text.contains("environ")) {
+        return false;
+    }
+    // Long options are the same in both readings.
+    let short: Vec<&str> = texts
+        .into_iter()
+        .filter(|text| !text.starts_with("--"))
+        .collect();
+    let of = |letters: &str, known: &str| letters.chars().all(|c| known.contains(c));
+    let every = |letters: &str| of(letters, "AaefFjlLHPTyMcdw");
+    match short.as_slice() {
+        [letters] if letters.strip_prefix('-').is_some_and(every) => true,
+        // The second word says what is shown of each.
+        [letters, _] if letters.strip_suffix('o').is_some() => {
+            let set = letters.trim_end_matches('o');
+            set.strip_prefix('-').is_some_and(every) || of(set, "-AaxwflLjHTm")
+        }
+        all => !all.iter().any(|text| text.contains(['e', 'E'])),
+    }
 }
 
 /// The words without what makes no difference: the folder of the system's programs, and how git shows what it has to say.
