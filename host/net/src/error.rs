@@ -148,6 +148,12 @@ pub enum Error {
         "the server redirected to an address that holds a secret which was sent to it; it is not followed"
     )]
     SecretInRedirect,
+    /// A tunnel for something else than TLS: what is sent in it could not be judged.
+    #[error(
+        "a tunnel to `{0}` is for TLS alone, since a request in the clear is judged by its method and its path; send it \
+         to the proxy as it is, without CONNECT"
+    )]
+    ClearTunnel(String),
     /// An answer in a coding that is not known, or that does not hold what it says.
     #[error("the answer cannot be unpacked ({0}); ask for it uncompressed")]
     Encoding(String),
@@ -222,6 +228,7 @@ impl Error {
             Self::Redirect(_) => "invalid-redirect",
             Self::Downgrade => "downgrade",
             Self::SecretInRedirect => "secret-in-redirect",
+            Self::ClearTunnel(_) => "clear-tunnel",
             Self::Encoding(_) => "invalid-encoding",
             Self::Protocol(_) => "protocol-error",
         }
@@ -240,7 +247,8 @@ impl Error {
             Self::Blocked(_)
             | Self::BlockedAddress(_)
             | Self::Downgrade
-            | Self::SecretInRedirect => Code::PolicyDenied,
+            | Self::SecretInRedirect
+            | Self::ClearTunnel(_) => Code::PolicyDenied,
             Self::Denied(error) => error.code,
             Self::Timeout { .. } => Code::Timeout,
             Self::TooLarge { .. }

@@ -23,7 +23,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use mimir_core::Code;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::Target;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
 use crate::client::{Client, Tunnel};
@@ -74,8 +74,8 @@ const OF_CONNECTION: [HeaderName; 8] = [
 
 type Body = UnsyncBoxBody<Bytes, Error>;
 
-/// A tunnel that was let, and the connection that it is for.
-type Opened = (Tunnel, upgrade::OnUpgrade);
+/// A tunnel that was let, where it goes, and the connection that it is for.
+type Opened = (Tunnel, Target, upgrade::OnUpgrade);
 
 impl Proxy {
     /// A proxy over this client, whose gate is asked about each request.
@@ -101,9 +101,10 @@ impl Proxy {
             .with_upgrades();
         // A tunnel begins when the connection is no longer one of HTTP.
         let tunnels = async {
-            while let Some((tunnel, upgrade)) = open.recv().await {
+            while let Some((tunnel, target, upgrade)) = open.recv().await {
                 let Ok(inside) = upgrade.await else { continue };
-                if let Err(error) = tunnel.carry(TokioIo::new(inside)).await {
+                let carried = self.through(tunnel, &target, TokioIo::new(inside)).await;
+                if let Err(error) = carried {
                     tracing::debug!(%error, "a tunnel of a command was ended");
                 }
             }
@@ -112,6 +113,31 @@ impl Proxy {
         if let Err(error) = served {
             tracing::debug!(%error, "a connection of a command to its proxy was ended");
         }
+    }
+
+    /// What goes through a tunnel. One for something else than TLS is refused, and that is told as an answer in the clear,
+    /// which whoever speaks HTTP there understands.
+    async fn through(
+        &self,
+        tunnel: Tunnel,
+        target: &Target,
+        mut inside: impl AsyncRead + AsyncWrite + Send + Unpin,
+    ) -> Result<(), Error> {
+        let error = match tunnel.begins(&mut inside).await {
+            Ok(first) => return tunnel.carry(first, inside).await,
+            Err(error @ Error::ClearTunnel(_)) => error,
+            Err(error) => return Err(error),
+        };
+        let error = self.refused.refused(target, &Method::CONNECT, error).await;
+        let (status, text) = (status(&error), said(&error));
+        let answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: {PLAIN}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{text}",
+            text.len()
+        );
+        // Who does not wait for it has lost nothing.
+        let _ = inside.write_all(answer.as_bytes()).await;
+        let _ = inside.shutdown().await;
+        Err(error)
     }
 
     async fn answer(
@@ -141,9 +167,9 @@ impl Proxy {
         opened: &mpsc::UnboundedSender<Opened>,
     ) -> Result<Response<Body>, Error> {
         let target = target(request.method(), request.uri())?;
-        let tunnel = self.client.tunnel(target).await?;
+        let tunnel = self.client.tunnel(target.clone()).await?;
         // Whoever receives it ends after this connection does.
-        let _ = opened.send((tunnel, upgrade::on(request)));
+        let _ = opened.send((tunnel, target, upgrade::on(request)));
         Ok(Response::new(nothing()))
     }
 
@@ -197,24 +223,30 @@ fn nothing() -> Body {
         .boxed_unsync()
 }
 
-/// A refusal as the program and its reader see it.
-fn told(error: &Error) -> Response<Body> {
-    let status = match error.code() {
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+fn status(error: &Error) -> StatusCode {
+    match error.code() {
         Code::PolicyDenied | Code::ApprovalDenied | Code::PermissionDenied => StatusCode::FORBIDDEN,
         Code::InvalidInput => StatusCode::BAD_REQUEST,
         Code::Timeout => StatusCode::GATEWAY_TIMEOUT,
         Code::LimitExceeded => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_GATEWAY,
-    };
-    let text = format!(
-        "mimir: {}: {}\n",
-        error.code(),
-        mimir_core::text::visible(&error.to_string())
-    );
-    let body = Full::from(text).map_err(|never: Infallible| match never {});
+    }
+}
+
+/// An error as whoever reads the program's output sees it.
+fn said(error: &Error) -> String {
+    let text = mimir_core::text::visible(&error.to_string());
+    format!("mimir: {}: {text}\n", error.code())
+}
+
+/// A refusal as the program and its reader see it.
+fn told(error: &Error) -> Response<Body> {
+    let body = Full::from(said(error)).map_err(|never: Infallible| match never {});
     let mut answer = Response::new(body.boxed_unsync());
-    *answer.status_mut() = status;
-    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    *answer.status_mut() = status(error);
+    let plain = HeaderValue::from_static(PLAIN);
     answer.headers_mut().insert(header::CONTENT_TYPE, plain);
     answer
 }

@@ -25,6 +25,9 @@ use crate::resolver::addresses;
 /// Bytes that are on their way at once, in each direction.
 const PIECE: usize = 16 << 10;
 
+/// What TLS begins with: a record of the handshake, of version 3.
+const HELLO: [u8; 2] = [0x16, 0x03];
+
 /// A connection to a host that was let.
 pub(crate) struct Tunnel {
     stream: TcpStream,
@@ -80,13 +83,46 @@ impl Client {
 }
 
 impl Tunnel {
+    /// The first bytes of whoever is inside, which say that it speaks TLS. Nothing of the other side is handed on before
+    /// that: in TLS it says nothing first. Nothing if whoever is inside has ended by then.
+    pub(crate) async fn begins(
+        &self,
+        inside: &mut (impl AsyncRead + Unpin),
+    ) -> Result<Vec<u8>, Error> {
+        let limit = self.limits.first_byte;
+        let mut first = vec![0; HELLO.len()];
+        let mut count = 0;
+        let reading = async {
+            while count < first.len() {
+                let rest = first.get_mut(count..).unwrap_or_default();
+                match inside.read(rest).await {
+                    Ok(0) | Err(_) => break,
+                    Ok(more) => count += more,
+                }
+            }
+        };
+        let read = timeout(limit, reading).await;
+        read.map_err(|_| timed_out(Stage::Headers, limit))?;
+        first.truncate(count);
+        match first.is_empty() || first == HELLO {
+            true => Ok(first),
+            false => Err(Error::ClearTunnel(format!(
+                "{}:{}",
+                self.hold.target.host(),
+                self.hold.target.port()
+            ))),
+        }
+    }
+
     /// Carries bytes both ways until both sides have ended, or one of the bounds: time, silence, bytes, or a policy that
-    /// would not let it any more.
+    /// would not let it any more. `first` are those that were read already.
     pub(crate) async fn carry(
         mut self,
+        first: Vec<u8>,
         inside: impl AsyncRead + AsyncWrite + Send,
     ) -> Result<(), Error> {
         let (from_inside, to_inside) = tokio::io::split(inside);
+        let from_inside = std::io::Cursor::new(first).chain(from_inside);
         let (from_host, to_host) = self.stream.split();
         let watch = Watch {
             client: &self.client,

@@ -43,9 +43,11 @@ pub(super) fn of(error: &Error) -> Code {
             field_name: Some(name.clone()),
             field_size: None,
         },
-        Error::Blocked(_) | Error::Denied(_) | Error::Downgrade | Error::SecretInRedirect => {
-            Code::HttpRequestDenied
-        }
+        Error::Blocked(_)
+        | Error::Denied(_)
+        | Error::Downgrade
+        | Error::SecretInRedirect
+        | Error::ClearTunnel(_) => Code::HttpRequestDenied,
         Error::BlockedAddress(_) => Code::DestinationIpProhibited,
         Error::Dns { .. } => Code::DnsError {
             rcode: None,

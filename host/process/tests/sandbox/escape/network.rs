@@ -107,7 +107,8 @@ def raw(head, then=''):
     s.sendall((head + '\\r\\n\\r\\n').encode())
     answer = s.recv(65536).decode()
     if then and ' 200 ' in answer:
-        s.sendall((then + '\\r\\n\\r\\n').encode()); answer = s.recv(65536).decode()
+        then = then if isinstance(then, bytes) else (then + '\\r\\n\\r\\n').encode()
+        s.sendall(then[:1]); import time; time.sleep(0.1); s.sendall(then[1:]); answer = s.recv(65536).decode()
     lines = answer.strip().split('\\n')
     print(lines[0].strip(), '|', lines[-1].strip())
     return s
@@ -126,7 +127,7 @@ async fn what_is_let_is_reached_in_the_clear_and_through_a_tunnel() {
             "{RAW}
 import urllib.request
 print(urllib.request.urlopen('http://site.test:{port}/a?b').read().decode())
-raw('CONNECT site.test:{port} HTTP/1.1\\r\\nHost: site.test', 'GET /c HTTP/1.1\\r\\nHost: x')"
+raw('CONNECT site.test:{port} HTTP/1.1\\r\\nHost: site.test', bytes([22, 3, 1]) + b'as TLS begins')"
         ),
     )
     .await;
@@ -139,8 +140,39 @@ raw('CONNECT site.test:{port} HTTP/1.1\\r\\nHost: site.test', 'GET /c HTTP/1.1\\
     );
     let host = format!("host: site.test:{port}\r\n");
     assert!(requests[0].to_lowercase().contains(&host), "{heard:?}");
+    let through: String = requests[1..].iter().map(|one| one.as_str()).collect();
     assert!(
-        requests[1].starts_with("GET /c HTTP/1.1\r\nHost: x"),
+        "\u{16}\u{3}\u{1}as TLS begins".starts_with(&through) && through.len() > 1,
+        "{heard:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_tunnel_is_for_tls_alone() {
+    if wrapped() {
+        return;
+    }
+    let site = Site::new();
+    let port = site.port;
+    let said = says(
+        &site,
+        &format!(
+            "{RAW}
+for then in ['DELETE /c HTTP/1.1\\r\\nHost: other.test', bytes([22, 2, 0, 0]), b'SSH-2.0-x', bytes(9)]:
+    raw('CONNECT site.test:{port} HTTP/1.1\\r\\nHost: site.test', then).close()"
+        ),
+    )
+    .await;
+    let lines: Vec<_> = said.out.lines().collect();
+    assert_eq!(lines.len(), 4, "{said:?}");
+    for line in lines {
+        let refused = line.starts_with("HTTP/1.1 403 Forbidden")
+            && line.contains("| mimir: POLICY_DENIED: a tunnel to `site.test");
+        assert!(refused, "{line}");
+    }
+    let heard = site.heard();
+    assert!(
+        heard.iter().all(|one| one.is_empty() || one == "ended"),
         "{heard:?}"
     );
 }
@@ -279,7 +311,7 @@ async fn the_proxy_ends_with_the_command() {
         &site,
         &format!(
             "{RAW}
-s = raw('CONNECT site.test:{} HTTP/1.1\\r\\nHost: x', 'GET /tunnel HTTP/1.1')
+s = raw('CONNECT site.test:{} HTTP/1.1\\r\\nHost: x', bytes([22, 3, 1]))
 import time; time.sleep(600)",
             site.port
         ),
