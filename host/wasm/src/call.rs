@@ -294,7 +294,7 @@ fn program(guest: &Guest, stdout: Vec<u8>, code: i32) -> Result<Output, ToolErro
 }
 
 /// Adds to a tool's own failure what the host knows of it: which rule stood behind a refusal, why a request or a
-/// command failed, and that a write failed for lack of room.
+/// command failed, that its time for an answer ran out, and that a write failed for lack of room.
 fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
     if error.code == Code::PermissionDenied
         && let Some(refusal) = guest.fs.refusals().last()
@@ -316,6 +316,12 @@ fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
         error.message = format!("{} ({})", error.message, failure.message);
         error.details = both(error.details, failure.details);
         error.way_out = failure.way_out;
+    }
+    if guest.network.answered()
+        && let Some(details) = convert::own_timeout(&error)
+    {
+        error.code = Code::Timeout;
+        error.details = details;
     }
     if error.code == Code::ExecutionError
         && let Some(exhausted) = guest.fs.exhausted()

@@ -90,7 +90,8 @@ pub(crate) fn output_to_guest(output: &Output) -> types::Output {
 /// What a tool failed with. It cannot speak for others: that a person or a rule said no, that the host's
 /// clock ran out, that the caller went away, is for mimir alone to say, and callers and exit codes rely on
 /// it. A tool that says so (because its own request took too long, or a tool that it called was denied) has
-/// failed, and its word is kept in the details. What a tool finds out itself it may say: a file that is too
+/// failed, and its word is kept in the details; that its own time for a request ran out is believed where there was
+/// one (see [`own_timeout`]). What a tool finds out itself it may say: a file that is too
 /// large or a full disk is `limit-exceeded`, and what the system refused is `permission-denied`.
 pub(crate) fn error(error: types::Error) -> ToolError {
     use types::ErrorCode as E;
@@ -134,6 +135,14 @@ pub(crate) fn error(error: types::Error) -> ToolError {
         details,
         way_out: Box::default(),
     }
+}
+
+/// The details of a failure that a tool says is for its time, as it gave them; nothing if it says something else.
+pub(crate) fn own_timeout(error: &ToolError) -> Option<Option<Value>> {
+    let said = error.details.as_ref()?.as_object()?;
+    let is = error.code == Code::ExecutionError
+        && said.get("code").and_then(Value::as_str) == Some(Code::Timeout.as_str());
+    is.then(|| said.get("details").cloned())
 }
 
 pub(crate) fn error_to_guest(error: &ToolError) -> types::Error {

@@ -53,21 +53,31 @@ struct Way {
     failure: Failure,
 }
 
-/// Why the last request failed, in the host's words: the guest gets a code.
+/// How the last request went, in the host's words: the guest gets a code.
 #[derive(Clone, Default)]
-struct Failure(Arc<Mutex<Option<ToolError>>>);
+struct Failure(Arc<Mutex<Last>>);
+
+#[derive(Default)]
+enum Last {
+    /// There was none.
+    #[default]
+    None,
+    /// It has an answer.
+    Answered,
+    Failed(ToolError),
+}
 
 impl Failure {
     /// A request went well: what failed before is no cause of what fails later.
     fn forget(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Last::Answered;
     }
 
     /// Notes the cause and says it in the guest's terms.
     fn note(&self, error: Error, time: Duration) -> Code {
         let code = codes::of(&error);
         let cause = told(error, time);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Last::Failed(cause);
         code
     }
 }
@@ -129,8 +139,19 @@ impl Network {
     /// Why the last request of the call failed, if one did.
     pub(crate) fn failure(&self) -> Option<ToolError> {
         let failure = &self.0.as_ref()?.failure;
-        let last = failure.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.clone()
+        match &*failure.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Last::Failed(cause) => Some(cause.clone()),
+            Last::None | Last::Answered => None,
+        }
+    }
+
+    /// Whether the call has an answer of which it may take more time than it wants to give: then that its time has run
+    /// out is its own to say.
+    pub(crate) fn answered(&self) -> bool {
+        self.0.as_ref().is_some_and(|way| {
+            let last = way.failure.0.lock().unwrap_or_else(PoisonError::into_inner);
+            matches!(*last, Last::Answered)
+        })
     }
 }
 

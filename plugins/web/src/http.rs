@@ -58,8 +58,7 @@ impl Timeout {
             "the whole answer took longer than the {} s of `timeout`; give it more",
             self.whole.as_secs()
         );
-        // A tool has no word for the host's clock: this is a limit that its caller has set.
-        of_kind("timeout-whole", Error::limit_exceeded(message))
+        of_kind("timeout-whole", Error::timeout(message))
     }
 }
 

@@ -32,7 +32,7 @@ pub enum Code {
     /// A person said no. To the caller this is [`Execution`](Self::Execution) with a word in the
     /// details, as are the next two: only the host speaks for people, its clock and the caller.
     ApprovalDenied,
-    /// It took too long.
+    /// It took too long. This one is the caller's too where it is about the answer to a request of the tool.
     Timeout,
     /// The caller gave up.
     Cancelled,

@@ -192,7 +192,7 @@ fn what_is_too_large_or_too_slow_names_the_setting() {
         ("/large", Code::LimitExceeded, "limits.httpBodyBytes"),
         ("/slow", Code::Timeout, "waiting for the server to answer"),
         ("/slow", Code::Timeout, "(`timeout`: 1 s)"),
-        ("/drips", Code::LimitExceeded, "the 1 s of `timeout`"),
+        ("/drips", Code::Timeout, "the 1 s of `timeout`"),
         ("/cut", Code::Network, "before message length reached"),
     ] {
         let outcome = kit.call(

@@ -158,7 +158,7 @@ fn the_time_is_for_all_hops_together() {
     let details = error.details().unwrap();
     assert_eq!(
         (error.code(), &details["kind"]),
-        (&Code::LimitExceeded, &"timeout-whole".into())
+        (&Code::Timeout, &"timeout-whole".into())
     );
     assert_eq!(details["redirects"].as_array().unwrap().len(), 2);
     assert!(error.message().contains("2 s of `timeout`"), "{error}");
