@@ -121,7 +121,8 @@ impl Hold for Watched {
                 tokio::select! {
                     exit = self.handle.wait() => {
                         let exit = exit?;
-                        self.breach = self.breach.take().or_else(|| self.guard.look());
+                        let last = self.guard.last_look().await;
+                        self.breach = self.breach.take().or(last);
                         return match &self.breach {
                             Some(breach) => Err(refused(breach)),
                             None => Ok(exit.code),
@@ -149,10 +150,21 @@ impl Hold for Watched {
 
 fn refused(breach: &Breach) -> ToolError {
     let (code, message) = match breach {
-        Breach::Made(Made { path, rule, kept }) => (
-            Code::PermissionDenied,
-            format!("it was stopped: it made `{path}`, which {rule}; what it made is now `{kept}`"),
-        ),
+        Breach::Made(made) => {
+            let Made {
+                path,
+                rule,
+                kept,
+                others,
+            } = made;
+            let others = Made::and_others(*others);
+            (
+                Code::PermissionDenied,
+                format!(
+                    "it was stopped: it made `{path}`, which {rule}; what it made is now `{kept}`{others}"
+                ),
+            )
+        }
         Breach::Uncovered(path) => (
             Code::Unavailable,
             format!(

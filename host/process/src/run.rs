@@ -183,7 +183,7 @@ impl Running {
                 }
                 ended = self.child.handle.wait(), if exit.is_none() => {
                     exit = Some(ended?);
-                    self.look();
+                    self.last_look().await;
                     (self.phase, self.until) = (Phase::Gone, Some(Instant::now() + DRAIN));
                 }
                 () = at(until), if until.is_some() => {
@@ -263,6 +263,14 @@ impl Running {
         true
     }
 
+    /// The same when it is gone. What its searches have found goes before what else ended it.
+    async fn last_look(&mut self) {
+        let breach = self.guard.last_look().await;
+        if let Some(breach) = breach.filter(|_| !matches!(self.stopped, Some(Why::Shielded(_)))) {
+            self.stopped = Some(Why::Shielded(breach));
+        }
+    }
+
     fn verdict(self, exit: Exit) -> Result<Finished, Fault> {
         let after = self.begun.elapsed();
         let finished = self.outputs.finished(exit.code, after);
@@ -283,6 +291,7 @@ impl Running {
                 path: made.path,
                 rule: made.rule,
                 kept: made.kept,
+                others: made.others,
                 stopped: stopped(0, finished),
             }),
             // Something was killed for its memory. If the command went on all the same and says that it is well, it is.

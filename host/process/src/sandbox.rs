@@ -11,6 +11,7 @@ mod container;
 mod environment;
 mod error;
 mod find;
+mod folders;
 mod none;
 #[cfg(unix)]
 mod person;
@@ -30,12 +31,15 @@ pub use choose::{Chosen, choose, survey};
 #[cfg(unix)]
 pub use container::ContainerSandbox;
 pub use error::{Fault, Stopped};
+pub(crate) use folders::{NOT_OURS, named_by_rules};
 pub use none::NoSandbox;
 #[cfg(target_os = "linux")]
 pub use process::ProcessSandbox;
 #[cfg(target_os = "macos")]
 pub use seatbelt::SeatbeltSandbox;
 pub use seen::Seen;
+#[cfg(target_os = "linux")]
+pub(crate) use seen::open_by_no_link;
 pub use spec::{Bound, Bounds, Mount, Network, Reach, Spec};
 
 /// What runs commands.

@@ -4,18 +4,29 @@
 //! And watches what is covered: if another program puts something else in its place, that is not, and the command is
 //! stopped.
 //!
-//! Looked for are the names right in the workspace, and those in the folders there of which rules name single entries.
-//! What a command made is given another name, at which nobody obeys it, and nothing is lost.
+//! Looked for, twenty times in a second, are the names right in the workspace, and those in the folders there of which
+//! rules name single entries. All below is searched when the command has ended, and from time to time before (see
+//! [`tree`]). What a command made is given another name, at which nobody obeys it, and nothing is lost.
+//!
+//! Who made something is not known: what a person makes meanwhile is treated alike.
+
+mod file;
+mod repository;
+mod tree;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use mimir_core::paths::{PathRules, Shield, Verdict};
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::oneshot::{Receiver, channel};
 
 use crate::sandbox::Seen;
+use file::aside;
+use tree::{Searched, Tree};
 
 /// Folders of a workspace of which rules name single entries.
 const FOLDERS: [&str; 4] = ["", ".git", ".vscode", ".config"];
@@ -35,6 +46,18 @@ pub(crate) struct Made {
     pub(crate) rule: String,
     /// What it is called now.
     pub(crate) kept: String,
+    /// How many more there were.
+    pub(crate) others: usize,
+}
+
+impl Made {
+    /// The others in words, behind what is said of this one.
+    pub(crate) fn and_others(others: usize) -> String {
+        match others {
+            0 => String::new(),
+            others => format!(", and so are {others} more"),
+        }
+    }
 }
 
 /// What a command cannot go on with.
@@ -54,20 +77,45 @@ pub(crate) struct Guard {
     covered: Vec<Seen>,
     /// When what is covered was last looked at.
     looked: Option<Instant>,
+    /// Whether the command has begun.
+    watches: bool,
+    /// All below.
+    tree: Option<Arc<Tree>>,
+    search: Search,
+    /// What a search has set aside of what a command may fetch as a whole.
+    aside: Vec<Made>,
 }
+
+/// A search that goes on, or when the next one begins.
+enum Search {
+    Idle { next: Instant },
+    Running(Receiver<(Searched, Duration)>),
+}
+
+/// A search of 100,000 files takes about a fifth of a second, and may take no more of the time than one part in thirty.
+const SEARCH_EVERY: Duration = Duration::from_millis(500);
+const SEARCH_SHARE: u32 = 30;
+
+/// As many as a command may go on with: more than any repository has.
+const ASIDE_MOST: usize = 200;
+
+/// How long what a command began is still searched for when nobody waits for it any more: it has been killed.
+const GONE: Duration = Duration::from_millis(300);
 
 /// How often what is covered is looked at: there may be thousands, and each costs a microsecond.
 const COVERED_EVERY: Duration = Duration::from_millis(150);
 
 struct Folder {
     below: &'static str,
-    changed: Option<SystemTime>,
+    changed: Option<Stamp>,
     known: HashSet<OsString>,
 }
 
 impl Guard {
     pub(crate) fn new(workspace: &Path, rules: &PathRules) -> Self {
-        let folders = FOLDERS.map(|below| {
+        let there =
+            |below: &&str| below.is_empty() || workspace.join(below).is_dir() || *below != ".git";
+        let folders = FOLDERS.iter().copied().filter(there).map(|below| {
             let mut folder = Folder {
                 below,
                 changed: None,
@@ -81,15 +129,22 @@ impl Guard {
         Self {
             workspace: workspace.to_owned(),
             rules: rules.clone(),
-            folders: folders.into(),
+            folders: folders.collect(),
             covered: Vec::new(),
             looked: None,
+            watches: false,
+            tree: Some(Arc::new(Tree::new(workspace, rules))),
+            search: Search::Idle {
+                next: Instant::now() + SEARCH_EVERY,
+            },
+            aside: Vec::new(),
         }
     }
 
     /// Watches what is covered for the command, too.
     pub(crate) fn watch(&mut self, covered: Vec<Seen>) {
         self.covered = covered;
+        self.watches = true;
     }
 
     /// One that looks at nothing.
@@ -100,15 +155,85 @@ impl Guard {
             folders: Vec::new(),
             covered: Vec::new(),
             looked: None,
+            watches: false,
+            tree: None,
+            search: Search::Idle {
+                next: Instant::now(),
+            },
+            aside: Vec::new(),
         }
     }
 
     /// What the command cannot go on with, if there is something by now.
     pub(crate) fn look(&mut self) -> Option<Breach> {
-        match self.made() {
-            Some(made) => Some(Breach::Made(made)),
-            None => self.uncovered().map(Breach::Uncovered),
+        if let Some(made) = self.made() {
+            return Some(Breach::Made(made));
         }
+        let uncovered = self.uncovered().map(Breach::Uncovered);
+        uncovered.or_else(|| self.searched())
+    }
+
+    /// The same when the command is gone: all that it has made is found.
+    pub(crate) async fn last_look(&mut self) -> Option<Breach> {
+        let first = self.look();
+        if let Some(tree) = self.tree.take() {
+            // One that goes on still may set aside the same, and one of both finds it.
+            let searched = tokio::task::spawn_blocking(move || tree.search()).await;
+            let running = std::mem::replace(
+                &mut self.search,
+                Search::Idle {
+                    next: Instant::now(),
+                },
+            );
+            if let Search::Running(results) = running
+                && let Ok((searched, _)) = results.await
+            {
+                self.aside.extend(searched.made);
+            }
+            self.aside.extend(searched.unwrap_or_default().made);
+        }
+        first.or_else(|| self.all_aside())
+    }
+
+    /// What the searches have found that a command does not go on with; and begins the next one in its time.
+    fn searched(&mut self) -> Option<Breach> {
+        let tree = self.tree.as_ref()?;
+        match &mut self.search {
+            Search::Idle { next } if Instant::now() < *next => None,
+            Search::Idle { .. } => {
+                let (tell, results) = channel();
+                let tree = Arc::clone(tree);
+                tokio::task::spawn_blocking(move || {
+                    let begun = Instant::now();
+                    let searched = tree.search();
+                    // Nobody may wait for it any more.
+                    let _ = tell.send((searched, begun.elapsed()));
+                });
+                self.search = Search::Running(results);
+                None
+            }
+            Search::Running(results) => {
+                let (searched, took) = match results.try_recv() {
+                    Ok(result) => result,
+                    Err(TryRecvError::Empty) => return None,
+                    Err(TryRecvError::Closed) => Default::default(),
+                };
+                let pause = SEARCH_EVERY.max(took * SEARCH_SHARE);
+                self.search = Search::Idle {
+                    next: Instant::now() + pause,
+                };
+                self.aside.extend(searched.made);
+                let ends = searched.ends || self.aside.len() > ASIDE_MOST;
+                ends.then(|| self.all_aside()).flatten()
+            }
+        }
+    }
+
+    fn all_aside(&mut self) -> Option<Breach> {
+        let all = std::mem::take(&mut self.aside);
+        let others = all.len().saturating_sub(1);
+        let first = all.into_iter().next()?;
+        Some(Breach::Made(Made { others, ..first }))
     }
 
     fn uncovered(&mut self) -> Option<String> {
@@ -138,13 +263,13 @@ impl Guard {
                 let Some(rule) = against(&self.rules, &at, folder.below, &name) else {
                     continue;
                 };
-                let kept = set_aside(&at, &name)?;
-                let path =
-                    |name: &OsString| Path::new(folder.below).join(name).display().to_string();
+                let path = Path::new(folder.below).join(&name).display().to_string();
+                let kept = aside(&self.workspace, &path)?;
                 return Some(Made {
-                    path: path(&name),
+                    path,
                     rule: format!("the rule `{rule}` keeps for people"),
-                    kept: path(&kept),
+                    kept,
+                    others: 0,
                 });
             }
         }
@@ -177,24 +302,38 @@ fn against(rules: &PathRules, at: &Path, below: &str, name: &OsString) -> Option
     }
 }
 
-/// Gives it a name at which nobody obeys it.
-fn set_aside(at: &Path, name: &OsString) -> Option<OsString> {
-    (0..1_000).find_map(|number| {
-        let mut aside = name.clone();
-        aside.push(SUFFIX);
-        if number > 0 {
-            aside.push(format!("-{number}"));
+impl Drop for Guard {
+    /// A command that nobody waits for any more has been killed; what it made is set aside all the same.
+    fn drop(&mut self) {
+        if !self.watches {
+            return;
         }
-        if at.join(&aside).symlink_metadata().is_ok() {
-            return None;
+        if let Some(tree) = self.tree.take() {
+            std::thread::spawn(move || {
+                std::thread::sleep(GONE);
+                tree.search();
+            });
         }
-        fs::rename(at.join(name), at.join(&aside)).ok()?;
-        Some(aside)
-    })
+    }
 }
 
+/// When something was last changed in a folder, by what nobody can set.
+#[cfg(unix)]
+type Stamp = (u64, i64, i64);
+#[cfg(not(unix))]
+type Stamp = std::time::SystemTime;
+
 /// When something was last made or removed in a folder. A link is none that is watched.
-fn changed(at: &Path) -> Option<SystemTime> {
+#[cfg(unix)]
+fn changed(at: &Path) -> Option<Stamp> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = at.symlink_metadata().ok()?;
+    let stamp = (metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
+    metadata.is_dir().then_some(stamp)
+}
+
+#[cfg(not(unix))]
+fn changed(at: &Path) -> Option<Stamp> {
     let metadata = at
         .symlink_metadata()
         .ok()
@@ -213,6 +352,7 @@ fn names(at: &Path) -> impl Iterator<Item = OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn what_nobody_may_make_is_set_aside_and_the_rest_stays() {

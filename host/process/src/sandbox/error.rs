@@ -11,6 +11,8 @@ use mimir_core::text::prefix;
 use mimir_core::{Code, ToolError};
 use serde_json::json;
 
+use crate::run::guard::Made;
+
 /// A command that did not start, or did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
@@ -135,7 +137,10 @@ pub enum Fault {
     #[error("it was stopped: it used more than {}", mimir_core::text::bytes(.0.bound))]
     Memory(Box<Stopped>),
     /// It made something that no command may make.
-    #[error("it was stopped: it made `{path}`, which {rule}; what it made is now `{kept}`")]
+    #[error(
+        "it made `{path}`, which {rule}, and was stopped if it still ran; what it made is now `{kept}`{}",
+        Made::and_others(*.others)
+    )]
     Shielded {
         /// What it made, below the workspace.
         path: String,
@@ -143,6 +148,8 @@ pub enum Fault {
         rule: String,
         /// What that is called now.
         kept: String,
+        /// How many more there were.
+        others: usize,
         /// How far it came.
         stopped: Box<Stopped>,
     },

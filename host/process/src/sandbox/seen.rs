@@ -110,7 +110,7 @@ mod tests {
 /// A hold on something of this machine, by a path that has no link in it. It is one system call, so that it can be made
 /// between a fork and what runs then.
 #[cfg(target_os = "linux")]
-pub(super) fn open_by_no_link(
+pub(crate) fn open_by_no_link(
     path: impl rustix::path::Arg,
 ) -> Result<std::os::fd::OwnedFd, rustix::io::Errno> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use mimir_core::paths::{PathRules, Verdict};
 
 use super::Fault;
+use super::folders::{NOT_OURS, named_by_rules};
 
 /// What comes over a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,19 +28,6 @@ pub(super) enum Cover {
         folder: bool,
     },
 }
-
-/// Folders of what was downloaded or built. What is in there is nobody's secret and nobody's setting, and there is
-/// more of it than of all the rest.
-const NOT_OURS: &[&str] = &[
-    "node_modules",
-    "target",
-    ".venv",
-    "venv",
-    "__pycache__",
-    ".tox",
-    ".cache",
-    "bower_components",
-];
 
 /// Folders in which git looks for itself, and of which each entry is judged by its name alone.
 const REPOSITORY: &str = ".git";
@@ -223,13 +211,6 @@ fn make(path: &Path) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn make(path: &Path) -> io::Result<()> {
     fs::create_dir(path)
-}
-
-/// Folders of which rules name single entries.
-fn named_by_rules(folder: &std::ffi::OsStr) -> bool {
-    [".git", ".vscode", ".config", ".docker", ".kube", ".mimir"]
-        .iter()
-        .any(|name| folder == *name)
 }
 
 #[cfg(test)]

@@ -109,6 +109,182 @@ async fn what_is_made_and_left_at_once_is_found() {
     assert!(!exists(&world.path().join(".git/commondir")));
 }
 
+/// Each in a workspace of its own, with what was set aside.
+#[tokio::test]
+async fn what_would_run_below_the_workspace_is_set_aside() {
+    for (path, text) in [
+        ("n1/.mcp.json", "echo x > n1/.mcp.json"),
+        (
+            "n2/.git/hooks/pre-commit",
+            "git init -q n2; echo x > n2/.git/hooks/pre-commit",
+        ),
+        (
+            "n2/.git/config",
+            "git init -q n2; git -C n2 config core.fsmonitor ./x",
+        ),
+        (
+            "n2/.git/config",
+            "mkdir -p n2/.git; ln -s ../../a n2/.git/config",
+        ),
+        (
+            "n2/.git/hooks",
+            "mkdir -p n2/.git evil; touch evil/pre-commit; ln -s ../../evil n2/.git/hooks",
+        ),
+        (
+            "n2/.git",
+            "mkdir n2 evil; git init -q evil/x; echo 'gitdir: ../evil/x/.git' > n2/.git",
+        ),
+        ("n2/.git", "mkdir n2 evil; ln -s ../evil n2/.git"),
+        (
+            "n3/HEAD",
+            "git init -q --bare n3; echo x > n3/hooks/post-update",
+        ),
+        (
+            "n4/a/b/.vscode/tasks.json",
+            "mkdir -p n4/a/b/.vscode; echo x > n4/a/b/.vscode/tasks.json",
+        ),
+        (
+            "n4/.vscode",
+            "mkdir x; touch x/tasks.json; ln -s ../x n4/.vscode",
+        ),
+        ("n5/.bashrc", "echo x > n5/.bashrc"),
+        (
+            "n6/.claude",
+            "mkdir -p n6/.claude; echo x > n6/.claude/settings.json",
+        ),
+        (
+            "n7/.mimir",
+            "mkdir -p n7/.mimir; echo x > n7/.mimir/config.yml",
+        ),
+        ("n8/.envrc", "echo x > n8/.envrc"),
+        (
+            "n9/y/.mcp.json",
+            "mkdir -p x; echo x > x/z; mkdir -p x/y; echo x > x/y/.mcp.json; mv x n9",
+        ),
+        (
+            "src/.husky",
+            "mkdir -p src/.husky; echo x > src/.husky/pre-commit",
+        ),
+    ] {
+        let world = World::new().with("a", "x");
+        std::fs::create_dir_all(world.path()).unwrap();
+        let made = world.script(&format!("mkdir -p n1 n4 n5 n8 src; {text}; exit 0"));
+        let fault = run_in(&*sandbox(), &made).await.expect_err(path);
+        let Fault::Shielded {
+            path: found, kept, ..
+        } = &fault
+        else {
+            panic!("{path}: {fault}");
+        };
+        assert_eq!(found, path);
+        assert!(!exists(&world.path().join(path)), "{path}");
+        assert!(exists(&world.path().join(kept)), "{path}: nothing is lost");
+    }
+}
+
+#[tokio::test]
+async fn what_would_run_is_set_aside_while_a_command_goes_on() {
+    let world = World::new();
+    let spec = world.script("mkdir -p n/m; echo x > n/m/.mcp.json; sleep 30");
+    let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
+    let Fault::Shielded { path, stopped, .. } = &fault else {
+        panic!("{fault}");
+    };
+    assert_eq!(path, "n/m/.mcp.json");
+    assert!(stopped.after.as_secs() < 10, "it was not waited for");
+    // Nobody waits for this one any more, and it made something in the last moment.
+    let spec = world.script("echo x > n/.mcp.json; sleep 30");
+    let ended = tokio::time::timeout(Duration::from_millis(400), run_in(&*sandbox(), &spec)).await;
+    assert!(ended.is_err());
+    for _ in 0..100 {
+        if !exists(&world.path().join("n/.mcp.json")) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it is still there");
+}
+
+#[tokio::test]
+async fn what_ordinary_commands_make_below_stays() {
+    let world = repository().with("src/.env.example", "x");
+    let said = world
+        .sh("set -e; git init -q sub; cd sub; git config user.name n; git config user.email e@e; echo x > a; mkdir .husky
+             echo x > .husky/pre-commit; git add a; git commit -qm one; cd ..
+             git clone -q sub copy; git clone -q --bare sub bare.git; git -C copy log --format=%s
+             git -C copy worktree add -q ../copy/wt 2>/dev/null; cp src/.env.example src/.env
+             mkdir -p node_modules/p/.vscode; echo x > node_modules/p/.vscode/tasks.json; echo x > node_modules/p/.npmrc
+             git -C copy -c protocol.file.allow=always submodule --quiet add ../sub lib; test -f copy/lib/a; sleep 1")
+        .await;
+    assert_eq!((said.code, said.out.as_str()), (0, "one\n"), "{said:?}");
+    for file in [
+        "sub/.git/config",
+        "sub/.husky/pre-commit",
+        "copy/.git/HEAD",
+        "copy/wt/.git",
+        "copy/lib/.git",
+        "bare.git/HEAD",
+        "src/.env",
+        "node_modules/p/.vscode/tasks.json",
+    ] {
+        assert!(exists(&world.path().join(file)), "{file}");
+    }
+}
+
+#[tokio::test]
+async fn a_repository_that_is_made_of_the_workspace_itself_stays() {
+    let world = World::new();
+    assert_eq!(
+        world.sh("git init -q . && git status --short").await.code,
+        0
+    );
+    assert!(exists(&world.path().join(".git/config")));
+    let fetched = World::new()
+        .with("from/.vscode/tasks.json", "{}")
+        .with("from/a", "x");
+    let said = fetched
+        .sh("cd from; git init -q; git add .; git -c user.name=n -c user.email=e@e commit -qm 1; sleep 1; echo end")
+        .await;
+    assert_eq!(
+        said.out, "end\n",
+        "what was there before is nobody's making: {said:?}"
+    );
+    // What is fetched as a whole comes to its end, and is told of.
+    let spec = fetched.script("git clone -q from to; sleep 2; cat to/a; echo end");
+    let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
+    let Fault::Shielded { path, stopped, .. } = &fault else {
+        panic!("{fault}");
+    };
+    assert_eq!(path, "to/.vscode/tasks.json");
+    assert_eq!(stopped.finished.stdout.bytes, b"xend\n");
+    assert!(exists(
+        &fetched
+            .path()
+            .join("to/.vscode/tasks.json.refused-by-mimir")
+    ));
+}
+
+/// What a command costs in a large workspace.
+#[tokio::test]
+#[ignore = "measures; run it alone: cargo test -p mimir-process --release -- --ignored hundred_thousand --nocapture"]
+async fn a_hundred_thousand_files_are_searched() {
+    let world = World::new();
+    for folder in 0..5_000 {
+        let at = world
+            .path()
+            .join(format!("a{}/b{}/c{folder}", folder % 10, folder % 100));
+        std::fs::create_dir_all(&at).unwrap();
+        for file in 0..20 {
+            std::fs::write(at.join(format!("file-{file}.rs")), "").unwrap();
+        }
+    }
+    for _ in 0..5 {
+        let begun = std::time::Instant::now();
+        assert_eq!(world.sh("true").await.code, 0);
+        println!("{:?}", begun.elapsed());
+    }
+}
+
 #[tokio::test]
 async fn a_workspace_that_is_the_machine_is_refused() {
     let world = World::new();

@@ -1,0 +1,91 @@
+//! Single files of a workspace, reached by no link: a command may put one anywhere, at any moment.
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::path::Path;
+#[cfg(not(target_os = "linux"))]
+use std::path::PathBuf;
+
+use super::SUFFIX;
+
+/// Gives what is at a path below the workspace a name at which nobody obeys it, and says which. No link on the way is
+/// followed: a command could have it lead anywhere.
+pub(super) fn aside(workspace: &Path, path: &str) -> Option<String> {
+    let path = Path::new(path);
+    let (above, name) = (path.parent()?, path.file_name()?);
+    let folder = Folder::open(&workspace.join(above))?;
+    (0..1_000).find_map(|number| {
+        let mut aside = name.to_owned();
+        aside.push(SUFFIX);
+        if number > 0 {
+            aside.push(format!("-{number}"));
+        }
+        folder.rename(name, &aside)?;
+        Some(above.join(aside).display().to_string())
+    })
+}
+
+/// A folder that is open, so that nobody puts another one in its place.
+#[cfg(target_os = "linux")]
+struct Folder(std::os::fd::OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl Folder {
+    fn open(folder: &Path) -> Option<Self> {
+        crate::sandbox::open_by_no_link(folder).ok().map(Self)
+    }
+
+    /// Nothing is replaced.
+    fn rename(&self, from: &OsStr, to: &OsStr) -> Option<()> {
+        let no_replace = rustix::fs::RenameFlags::NOREPLACE;
+        rustix::fs::renameat_with(&self.0, from, &self.0, to, no_replace).ok()
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+struct Folder(PathBuf);
+
+#[cfg(not(target_os = "linux"))]
+impl Folder {
+    fn open(folder: &Path) -> Option<Self> {
+        folder
+            .canonicalize()
+            .ok()
+            .filter(|real| real == folder)
+            .map(Self)
+    }
+
+    fn rename(&self, from: &OsStr, to: &OsStr) -> Option<()> {
+        let to = self.0.join(to);
+        match to.symlink_metadata() {
+            Ok(_) => None,
+            Err(_) => std::fs::rename(self.0.join(from), to).ok(),
+        }
+    }
+}
+
+/// The bytes of a regular file that no link leads to, if there are no more of them.
+pub(super) fn read(path: &Path, most: usize) -> Option<Vec<u8>> {
+    let file = open(path)?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(most as u64 + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() <= most).then_some(bytes)
+}
+
+#[cfg(target_os = "linux")]
+fn open(path: &Path) -> Option<std::fs::File> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    // A pipe is not waited for.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    file.ok().map(Into::into)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open(path: &Path) -> Option<std::fs::File> {
+    let plain = path.symlink_metadata().is_ok_and(|meta| meta.is_file());
+    plain.then(|| std::fs::File::open(path).ok()).flatten()
+}

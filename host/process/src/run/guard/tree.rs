@@ -1,0 +1,234 @@
+//! What breaks a rule anywhere in a workspace and was not there when a command began.
+//!
+//! It is found by looking through all of it, as is done before a command starts to cover what is there, and set aside:
+//! every rule that keeps something for people holds at any depth, since a folder below may be opened in an editor, an
+//! agent, a shell or git like the workspace itself. But for these:
+//!
+//! - A repository that a command makes (`git init`, `git clone`) has settings and a folder of hooks by itself. Settings
+//!   that name no program, and hooks that are samples, stay (see [`repository`]).
+//! - `.husky` and `.githooks` in such a repository are folders as any other, as long as its settings do not name them.
+//! - What a command makes in folders of what was downloaded or built, such as `node_modules`, is not looked at: packages
+//!   bring settings of the editors of those who made them, and nobody opens those folders.
+//! - A secret that a command writes is its own, but `.envrc` is run by shells.
+//!
+//! Never here: what is right in the workspace, which is looked at far more often (see the room above).
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use mimir_core::paths::{PathRules, Rule, Shield, Verdict};
+
+use super::file::aside;
+use super::repository;
+use super::{Made, SUFFIX};
+use crate::sandbox::{NOT_OURS, named_by_rules};
+
+/// A secret to mimir, and a script to shells that enter its folder.
+const ENVRC: &str = ".envrc";
+
+/// Ours; it is covered.
+const OURS: &str = ".mimir";
+
+/// Names that rules about what is no folder have, spelled in any way, are no longer than this.
+const LEAF_MOST: usize = 16;
+
+/// Something that rules speak of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Match {
+    /// Below the workspace.
+    path: String,
+    rule: String,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// It may not be made.
+    Kept,
+    /// A folder `.git`.
+    Repository,
+    /// A file `.git`, which leads to such a folder.
+    Leads,
+    /// A file `HEAD`, which may make a repository of the folder that it is in.
+    Head,
+    /// Where a repository may have its hooks.
+    Hooks,
+}
+
+/// A workspace as it was when a command began.
+pub(super) struct Tree {
+    workspace: PathBuf,
+    rules: PathRules,
+    known: HashSet<String>,
+}
+
+/// What a search has set aside.
+#[derive(Debug, Default)]
+pub(super) struct Searched {
+    pub(super) made: Vec<Made>,
+    /// Whether the command is to end for it: a repository that it fetches may hold anything, and is fetched as a whole.
+    pub(super) ends: bool,
+}
+
+impl Tree {
+    pub(super) fn new(workspace: &Path, rules: &PathRules) -> Self {
+        let mut tree = Self {
+            workspace: workspace.to_owned(),
+            rules: rules.clone(),
+            known: HashSet::new(),
+        };
+        tree.known = tree.walk().into_iter().map(|one| one.path).collect();
+        tree
+    }
+
+    /// Looks through the workspace, and sets aside what may not be there.
+    pub(super) fn search(&self) -> Searched {
+        let new: Vec<Match> = self
+            .walk()
+            .into_iter()
+            .filter(|one| !self.known.contains(&one.path))
+            .collect();
+        let repositories: Vec<&str> = new
+            .iter()
+            .filter(|one| one.what == What::Repository)
+            .map(|one| one.path.as_str())
+            .collect();
+        let above = |repository: &str| {
+            repository
+                .strip_suffix(".git")
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let is_fetched = |path: &str| {
+            let mut all = repositories.iter();
+            // One that is right in the workspace makes nothing else new.
+            all.any(|repository| path.starts_with(&above(repository)) && *repository != ".git")
+        };
+        let mut searched = Searched::default();
+        for one in &new {
+            let own = |repository: &&&str| one.path.starts_with(&format!("{repository}/"));
+            let refused = match one.what {
+                _ if repositories.iter().any(|repository| own(&repository)) => Vec::new(),
+                What::Repository => repository::refused(&self.workspace, &one.path),
+                What::Leads if repository::leads_on(&self.workspace, &one.path) => Vec::new(),
+                What::Head => match repository::of_head(&self.workspace, &one.path) {
+                    true => vec![(one.path.clone(), one.kept())],
+                    false => Vec::new(),
+                },
+                What::Hooks if is_fetched(&one.path) => Vec::new(),
+                What::Kept | What::Leads | What::Hooks => vec![(one.path.clone(), one.kept())],
+            };
+            for (path, rule) in refused {
+                let Some(kept) = aside(&self.workspace, &path) else {
+                    continue;
+                };
+                searched.ends |= !is_fetched(&path);
+                searched.made.push(Made {
+                    path,
+                    rule,
+                    kept,
+                    others: 0,
+                });
+            }
+        }
+        searched
+    }
+
+    /// All that rules speak of.
+    fn walk(&self) -> Vec<Match> {
+        let mut found = Vec::new();
+        if self.rules.rules().is_empty() {
+            return found;
+        }
+        let mut open = vec![String::new()];
+        while let Some(at) = open.pop() {
+            let entries = self.workspace.join(&at).read_dir();
+            let scope = self.rules.scope(&at);
+            for entry in entries.into_iter().flatten().flatten() {
+                // No rule matches a name that is no text.
+                let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type())
+                else {
+                    continue;
+                };
+                let path = match at.as_str() {
+                    "" => name.clone(),
+                    at => format!("{at}/{name}"),
+                };
+                if kind.is_dir() && name.eq_ignore_ascii_case(".git") {
+                    self.repository(&path, &mut found);
+                    continue;
+                }
+                let verdict = match kind.is_dir() || name.len() > LEAF_MOST {
+                    true => self.rules.check_in(&scope, &name),
+                    false => self.rules.check_file(&path),
+                };
+                let rule = match verdict {
+                    _ if path == OURS => continue,
+                    Verdict::ReadOnly { rule } => Some(rule),
+                    Verdict::Hidden { rule } if rule.text() == ENVRC => Some(rule),
+                    Verdict::Hidden { .. } => continue,
+                    Verdict::Free if kind.is_symlink() && named_by_rules(name.as_ref()) => {
+                        // What it leads to would be obeyed under this name.
+                        let below = self.rules.may_cover_below(&path);
+                        below.filter(|rule| rule.shield() == Shield::ReadOnly)
+                    }
+                    Verdict::Free => None,
+                };
+                match rule {
+                    Some(rule) => found.push(Match::new(path, rule)),
+                    None if kind.is_dir() && !NOT_OURS.contains(&name.as_str()) => open.push(path),
+                    None => {}
+                }
+            }
+        }
+        found
+    }
+
+    /// A repository, and what in it rules speak of. Its folder of hooks is covered where it was there.
+    fn repository(&self, at: &str, found: &mut Vec<Match>) {
+        found.push(Match {
+            path: at.to_owned(),
+            rule: String::new(),
+            what: What::Repository,
+        });
+        for entry in self
+            .workspace
+            .join(at)
+            .read_dir()
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            let path = format!("{at}/{name}");
+            if let Verdict::ReadOnly { rule } = self.rules.check(&path)
+                && !name.eq_ignore_ascii_case("hooks")
+                && !name.contains(SUFFIX)
+            {
+                found.push(Match::new(path, rule));
+            }
+        }
+    }
+}
+
+impl Match {
+    fn new(path: String, rule: &Rule) -> Self {
+        let what = match rule.text() {
+            ".git" => What::Leads,
+            "HEAD" => What::Head,
+            ".husky" | ".githooks" => What::Hooks,
+            _ => What::Kept,
+        };
+        Self {
+            path,
+            rule: rule.text().to_owned(),
+            what,
+        }
+    }
+
+    fn kept(&self) -> String {
+        format!("the rule `{}` keeps for people", self.rule)
+    }
+}
