@@ -132,13 +132,7 @@ impl Workspace {
 
     /// Makes `.mimir/state` with a `.gitignore` that keeps it out of commits, if it is not there.
     pub fn make_state(&self) -> io::Result<()> {
-        let state = self.state();
-        files::no_links(&self.root, &state)?;
-        if state.is_dir() {
-            return Ok(());
-        }
-        std::fs::create_dir_all(&state)?;
-        std::fs::write(state.join(".gitignore"), "*\n")
+        files::make_state(&self.root)
     }
 
     /// A path as a person in the workspace would write it.
@@ -214,6 +208,9 @@ mod tests {
         workspace.make_state().unwrap();
         let ignore = std::fs::read_to_string(workspace.state().join(".gitignore")).unwrap();
         assert_eq!(ignore, "*\n");
+        // From above, too: a command may not read that one.
+        let above = std::fs::read_to_string(workspace.dot().join(".gitignore")).unwrap();
+        assert_eq!(above, "/state/\n/.gitignore\n");
         assert_eq!(
             workspace.shown(&workspace.audit()),
             ".mimir/state/audit.jsonl".replace('/', std::path::MAIN_SEPARATOR_STR)

@@ -84,15 +84,28 @@ pub fn make_state(workspace: &Path) -> io::Result<()> {
     let folder = workspace.join(STATE);
     no_links(workspace, &folder)?;
     std::fs::create_dir_all(&folder)?;
+    if let Some(above) = folder.parent() {
+        // Where it cannot be made, git says a word too many, and that is all.
+        let _ = write_new(&above.join(".gitignore"), OWN_IGNORE);
+    }
     ignore(&folder)
 }
 
+/// What stands beside that folder in a workspace that nobody has set up: a command may not look into the folder, and git
+/// would say so each time if nothing before it said that the folder is to be left out. It leaves out itself, too, since
+/// nobody has asked for a new file of the project.
+pub const OWN_IGNORE: &str = "/state/\n/.gitignore\n";
+
 /// Keeps a folder out of version control.
 pub fn ignore(folder: &Path) -> io::Result<()> {
-    let path = folder.join(".gitignore");
+    write_new(&folder.join(".gitignore"), "*\n").map(drop)
+}
+
+/// Writes a file that is not there yet. Says whether it was not.
+pub fn write_new(path: &Path, text: &str) -> io::Result<bool> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(mut file) => file.write_all(b"*\n"),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Ok(mut file) => file.write_all(text.as_bytes()).map(|()| true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -1,12 +1,11 @@
 //! `mimir init`
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
 
 use mimir_core::ToolError;
 use mimir_core::config::Config;
-use mimir_core::files::{self, Links};
+use mimir_core::files::{self, Links, write_new};
 use serde::Serialize;
 
 use super::editing;
@@ -57,9 +56,11 @@ fn make(named: Option<&Path>) -> Result<Made, ToolError> {
         std::fs::create_dir_all(&folder).map_err(|e| file_error("make", &folder, &e))?;
         made.note(is_new, workspace.shown(&folder) + "/");
     }
+    let path = dot.join(".gitignore");
+    let is_new = write_ignore(&path).map_err(|e| file_error("write", &path, &e))?;
+    made.note(is_new, workspace.shown(&path));
     for (path, text) in [
         (workspace.config(), TEMPLATE),
-        (dot.join(".gitignore"), GITIGNORE),
         (workspace.state().join(".gitignore"), "*\n"),
     ] {
         let is_new = write_new(&path, text).map_err(|e| file_error("write", &path, &e))?;
@@ -90,14 +91,21 @@ fn write_schema(path: &Path) -> io::Result<bool> {
 /// A longer file is no schema of ours.
 const SCHEMA_MOST: u64 = 4 << 20;
 
-/// Writes a file that is not there yet.
-fn write_new(path: &Path, text: &str) -> io::Result<bool> {
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(mut file) => file.write_all(text.as_bytes()).map(|()| true),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(e) => Err(e),
+/// Writes what the project keeps out of commits. What stands there as long as nobody has set up the workspace leaves
+/// out itself.
+fn write_ignore(path: &Path) -> io::Result<bool> {
+    if write_new(path, GITIGNORE)? {
+        return Ok(true);
     }
+    let there = files::read(path, Links::Refused, GITIGNORE_MOST);
+    if there.is_ok_and(|there| there == files::OWN_IGNORE.as_bytes()) {
+        return private::replace(path, GITIGNORE.as_bytes(), Readers::Everybody).map(|()| true);
+    }
+    Ok(false)
 }
+
+/// A longer one is somebody else's.
+const GITIGNORE_MOST: u64 = 4096;
 
 impl Made {
     fn note(&mut self, is_new: bool, shown: String) {
