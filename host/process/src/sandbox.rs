@@ -22,6 +22,8 @@ mod seatbelt;
 mod seen;
 #[cfg(unix)]
 mod shield;
+#[cfg(unix)]
+mod sockets;
 mod spec;
 
 use mimir_core::backend::BoxFuture;

@@ -23,10 +23,14 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// What is there now; nothing if there is nothing.
+    /// What is there now; nothing if there is nothing, or a socket: it comes and goes with the program that listens on
+    /// it.
     #[cfg(unix)]
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        Some(Self::with(path, &path.metadata().ok()?))
+        use std::os::unix::fs::FileTypeExt;
+
+        let metadata = path.metadata().ok()?;
+        (!metadata.file_type().is_socket()).then(|| Self::with(path, &metadata))
     }
 
     /// What is there now, reached by a path that has no link in it.

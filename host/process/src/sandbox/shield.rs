@@ -4,6 +4,8 @@
 //! A mount needs something to be mounted on. What is not there yet is made impossible by an empty folder where one
 //! does no harm; the rest is watched for while the command runs (see `run/guard.rs`). A repository or a secret that a
 //! command makes itself, in a folder where none was, is its own.
+//!
+//! A socket on which a program outside listens is a way out, and covered like a secret (see [`sockets`](super::sockets)).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +16,7 @@ use mimir_core::paths::{PathRules, Verdict};
 
 use super::Fault;
 use super::folders::{NOT_OURS, named_by_rules};
+use super::sockets::{Sockets, is_socket};
 
 /// What comes over a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,12 +56,17 @@ pub(super) fn covers(
         rules,
         writes,
         covers: BTreeMap::new(),
+        sockets: Sockets::default(),
     };
     if !rules.rules().is_empty() {
         found.keep_empty(OURS);
         found
             .folder("")
             .map_err(Fault::io("the workspace could not be looked through"))?;
+        for path in found.sockets.bound_below(workspace) {
+            let nothing = Cover::Nothing { folder: false };
+            found.covers.insert(path, nothing);
+        }
     }
     if found.covers.len() > COVERS_MOST {
         return Err(Fault::CannotHold {
@@ -80,6 +88,7 @@ struct Found<'a> {
     /// Whether the command may change anything.
     writes: bool,
     covers: BTreeMap<PathBuf, Cover>,
+    sockets: Sockets,
 }
 
 impl Found<'_> {
@@ -138,6 +147,9 @@ impl Found<'_> {
                         },
                     );
                     continue;
+                }
+                _ if is_socket(kind) && self.sockets.lead_out(&self.workspace.join(&path)) => {
+                    self.cover(&path, kind, Cover::Nothing { folder: false });
                 }
                 Verdict::ReadOnly { .. } => self.cover(&path, kind, Cover::ReadOnly),
                 Verdict::Free => {}

@@ -44,6 +44,73 @@ async fn an_abstract_socket_of_this_machine_is_not_reached() {
     assert_eq!(said.out, "", "{said:?}");
 }
 
+/// Tries to reach each of these sockets of the workspace.
+fn reaches(names: &[&str]) -> String {
+    let names = names
+        .iter()
+        .map(|name| format!("\"{name}\""))
+        .collect::<Vec<_>>();
+    format!(
+        "python3 -c '
+import socket
+for name in [{}]:
+    try:
+        socket.socket(socket.AF_UNIX).connect(name); print(\"reached\", name)
+    except OSError as e:
+        pass'",
+        names.join(", ")
+    )
+}
+
+#[tokio::test]
+async fn a_socket_of_the_machine_in_the_workspace_is_not_reached() {
+    let world = World::new()
+        .with("deep/er/x", "x")
+        .with("node_modules/x", "x");
+    let all = [
+        "docker.sock",
+        "deep/er/agent.sock",
+        "node_modules/s",
+        "long",
+    ];
+    let _listening: Vec<_> = all[..3]
+        .iter()
+        .map(|name| UnixListener::bind(world.path().join(name)).unwrap())
+        .collect();
+    // By another name than the one that it is known by.
+    let elsewhere = world.outside().join("elsewhere");
+    let _linked = UnixListener::bind(&elsewhere).unwrap();
+    std::fs::hard_link(&elsewhere, world.path().join("long")).unwrap();
+    let said = world
+        .sh(&format!("{}; rm -f docker.sock; echo end", reaches(&all)))
+        .await;
+    assert_eq!(said.out, "end\n", "{said:?}");
+    assert!(world.path().join("docker.sock").exists());
+}
+
+#[tokio::test]
+async fn a_socket_of_a_command_is_reached_by_the_next_and_a_dead_one_is_its_own() {
+    let world = World::new().with("x", "x");
+    drop(UnixListener::bind(world.path().join("dead")).unwrap());
+    let server = world.script(
+        "rm dead; exec python3 -c '
+import os, socket, time
+s = socket.socket(socket.AF_UNIX); s.bind(os.getcwd() + \"/s\"); s.listen(); t = socket.socket(socket.AF_UNIX); t.bind(\"t\"); t.listen()
+open(\"ready\", \"w\"); time.sleep(20)'",
+    );
+    let serving = tokio::spawn(async move { run_in(&*sandbox(), &server).await });
+    for _ in 0..200 {
+        if world.read("ready").is_some() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+    }
+    let said = world.sh(&reaches(&["s", "t"])).await;
+    assert_eq!(said.out, "reached s\nreached t\n", "{said:?}");
+    assert!(world.read("dead").is_none());
+    serving.abort();
+}
+
 #[tokio::test]
 async fn the_sockets_of_the_machine_are_not_there() {
     let world = World::new();

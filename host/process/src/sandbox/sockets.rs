@@ -1,0 +1,165 @@
+//! Sockets in a workspace on which programs outside of every sandbox listen: an engine of containers, an agent with
+//! keys. A sandbox has a network of its own, but what is reached by a path is reached from there too.
+//!
+//! One that a command of this program listens on, in a network of its own, is no way out: a server in the background and
+//! a client of it belong together. One on which nobody listens any more is a file that can be removed.
+//!
+//! What comes to be listened on after a command has started is not covered for it.
+
+use std::fs::FileType;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// Whether it is a socket.
+pub(super) fn is_socket(kind: FileType) -> bool {
+    kind.is_socket()
+}
+
+/// The sockets that are listened on, found out when the first is asked about.
+#[derive(Default)]
+pub(super) struct Sockets(std::cell::OnceCell<Bound>);
+
+/// By the names that programs have given them.
+#[derive(Default)]
+struct Bound {
+    /// In the network of this machine.
+    outside: Vec<PathBuf>,
+    /// In the networks of the commands of this program.
+    own: Vec<PathBuf>,
+}
+
+impl Sockets {
+    /// Whether a program outside listens on it.
+    pub(super) fn lead_out(&self, path: &Path) -> bool {
+        let bound = self.bound();
+        let is_it = |name: &PathBuf| match name.is_absolute() {
+            true => name == path || name.canonicalize().is_ok_and(|real| real == path),
+            // It was named from a folder that is not known.
+            false => name.file_name() == path.file_name(),
+        };
+        let outside = bound.outside.iter().any(is_it);
+        outside || (!bound.own.iter().any(is_it) && answers(path))
+    }
+
+    /// Those that are bound to a place below the workspace, wherever: folders of packages are not looked through.
+    pub(super) fn bound_below(&self, workspace: &Path) -> Vec<PathBuf> {
+        let all = self.bound().outside.iter();
+        let real = all.filter_map(|name| name.is_absolute().then(|| name.canonicalize().ok())?);
+        real.filter(|real| {
+            real.symlink_metadata()
+                .is_ok_and(|meta| is_socket(meta.file_type()))
+        })
+        .filter_map(|real| Some(real.strip_prefix(workspace).ok()?.to_owned()))
+        .collect()
+    }
+
+    fn bound(&self) -> &Bound {
+        self.0.get_or_init(Bound::now)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Bound {
+    fn now() -> Self {
+        let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+        let here = network("self");
+        let mut seen = vec![here];
+        let mut own = Vec::new();
+        for process in below_this_one() {
+            let process = process.to_string();
+            let there = network(&process);
+            if there.is_some() && !seen.contains(&there) {
+                seen.push(there);
+                own.extend(names(&process));
+            }
+        }
+        Self {
+            outside: names("self"),
+            own,
+        }
+    }
+}
+
+/// The list of another system is not known: who answers is outside.
+#[cfg(not(target_os = "linux"))]
+impl Bound {
+    fn now() -> Self {
+        Self::default()
+    }
+}
+
+/// The paths of the sockets in the network of a process.
+#[cfg(target_os = "linux")]
+fn names(process: &str) -> Vec<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+
+    let all = std::fs::read(format!("/proc/{process}/net/unix")).unwrap_or_default();
+    let lines = all.split(|byte| *byte == b'\n').skip(1);
+    // Six numbers, its own number, and its name, which may have spaces.
+    let name = |line: &[u8]| {
+        let mut rest = line;
+        for _ in 0..7 {
+            let at = rest.iter().position(|byte| *byte == b' ')?;
+            rest = rest.get(at..)?.trim_ascii_start();
+        }
+        (!rest.is_empty() && !rest.starts_with(b"@")).then(|| rest.to_vec())
+    };
+    let names = lines.filter_map(name);
+    names
+        .map(|name| std::ffi::OsString::from_vec(name).into())
+        .collect()
+}
+
+/// All processes that this one has started, with what they have.
+#[cfg(target_os = "linux")]
+fn below_this_one() -> Vec<u32> {
+    let mut open = vec![std::process::id()];
+    let mut all = Vec::new();
+    while let Some(process) = open.pop() {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+        for task in tasks.into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(task.path().join("children"));
+            let children = children.unwrap_or_default();
+            let children = children
+                .split_whitespace()
+                .filter_map(|id| id.parse::<u32>().ok());
+            for child in children {
+                all.push(child);
+                open.push(child);
+            }
+        }
+    }
+    all
+}
+
+/// Whether somebody listens: asked at the socket itself, by a path that has no link in it and is no longer than such an
+/// address may be.
+#[cfg(target_os = "linux")]
+fn answers(path: &Path) -> bool {
+    use rustix::fd::AsRawFd;
+    use rustix::io::Errno;
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
+    };
+
+    let Ok(file) = super::seen::open_by_no_link(path) else {
+        return false;
+    };
+    let asked = SocketAddrUnix::new(format!("/proc/self/fd/{}", file.as_raw_fd())).and_then(|at| {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        connect(&socket, &at)
+    });
+    // One that has no room, or is of another kind, is there all the same.
+    !matches!(asked, Err(Errno::CONNREFUSED | Errno::NOENT))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn answers(path: &Path) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => true,
+        Err(error) => !matches!(error.kind(), ConnectionRefused | NotFound),
+    }
+}
