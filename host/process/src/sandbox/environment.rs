@@ -54,7 +54,7 @@ pub(super) struct Ambient {
     pub(super) path: Vec<PathBuf>,
     /// The home of whoever runs this.
     pub(super) home: Option<PathBuf>,
-    kept: Vec<(String, String)>,
+    pub(super) kept: Vec<(String, String)>,
 }
 
 impl Ambient {

@@ -58,7 +58,12 @@ impl Root {
         root.settings(view)?;
         // What is above comes before what is below, so that nothing is mounted over it later.
         let mut mounts: Vec<(&Path, &Path, Attributes)> = Vec::new();
-        for place in &view.places {
+        let elsewhere = |place: &&Place| !place.at().starts_with(&spec.workspace);
+        for place in view
+            .places
+            .iter()
+            .chain(view.named.iter().filter(elsewhere))
+        {
             match place {
                 Place::There { from, at } => mounts.push((from, at, Attributes::SYSTEM)),
                 Place::Link { at, to } => root.link(at, to)?,

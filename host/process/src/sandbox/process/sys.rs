@@ -1,4 +1,4 @@
-//! System calls that no safe wrapper has. The only unsafe code of this crate.
+//! System calls that no safe wrapper has. The only unsafe code of this crate, but for a line on macOS.
 //!
 //! Two rules make [`fork`] sound in a program of many threads, where another thread may hold the lock of the allocator
 //! or of anything else at the moment of the fork, and will never release it in the child:

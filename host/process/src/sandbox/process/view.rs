@@ -91,10 +91,27 @@ const TOOLCHAINS: &[&str] = &[
     "go/pkg",
 ];
 
+/// The same of toolchains elsewhere, where a variable says: a command is told of it. All of the folder where nothing is
+/// named.
+const NAMED: &[(&str, &[&str])] = &[
+    ("CARGO_HOME", &["bin", "env", "git", "registry"]),
+    ("GOROOT", &[""]),
+    ("JAVA_HOME", &[""]),
+    ("NVM_DIR", &[""]),
+    ("PYENV_ROOT", &[""]),
+    ("RUSTUP_HOME", &[""]),
+    ("VOLTA_HOME", &[""]),
+];
+
+/// What a sandbox is made of, and what speaks for the whole machine.
+const MADE_OF: [&str; 6] = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
+
 /// What a command sees of this machine.
 #[derive(Debug, Clone)]
 pub(super) struct View {
     pub(super) places: Vec<Place>,
+    /// Those that variables name. One that is in a workspace is as writable as that.
+    pub(super) named: Vec<Place>,
     /// Folders of the `PATH` that a command sees.
     pub(super) path: Vec<PathBuf>,
     /// Where the private home is: where the person's own is, since toolchains look for themselves there.
@@ -115,7 +132,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    fn at(&self) -> &Path {
+    pub(super) fn at(&self) -> &Path {
         match self {
             Self::There { at, .. } | Self::Link { at, .. } => at,
         }
@@ -149,14 +166,12 @@ impl View {
         for below in TOOLCHAINS {
             places.extend(place(&home.join(below)));
         }
-        let settings = home.join(".cargo/config.toml");
-        if fs::read_to_string(&settings).is_ok_and(|text| !text.contains("token")) {
-            places.extend(place(&settings));
-        }
+        places.extend(settings(&home.join(".cargo")));
+        let named = named(ambient, &home, &places);
         let seen = |folder: &PathBuf| {
             let real = folder.canonicalize().ok();
             real.is_some_and(|real| {
-                places.iter().any(|place| match place {
+                places.iter().chain(&named).any(|place| match place {
                     Place::There { from, at } => folder.starts_with(at) || real.starts_with(from),
                     Place::Link { .. } => false,
                 })
@@ -178,25 +193,88 @@ impl View {
             home,
             devices: devices.collect(),
             places,
+            named,
         }
     }
 
     /// Whether a sandbox with this workspace would still be one.
     pub(super) fn takes(&self, workspace: &Path) -> bool {
-        // What a sandbox is made of, and what speaks for the whole machine.
-        let made_of = ["/proc", "/sys", "/dev", "/run", "/etc", "/boot"];
-        let inside = made_of.iter().any(|made| workspace.starts_with(made));
+        let inside = MADE_OF.iter().any(|made| workspace.starts_with(made));
         let above = self
             .places
             .iter()
             .map(Place::at)
             .filter(|at| !at.starts_with(&self.home));
         let above = above
-            .chain(made_of.iter().map(Path::new))
+            .chain(MADE_OF.iter().map(Path::new))
             .any(|at| at.starts_with(workspace));
         let homes = self.home != workspace && self.home.starts_with(workspace);
         !(inside || above || homes)
     }
+}
+
+/// What cargo is told in its own folder, unless there is a credential in it.
+fn settings(cargo: &Path) -> Option<Place> {
+    let settings = cargo.join("config.toml");
+    let text = fs::read_to_string(&settings).ok()?;
+    (!text.contains("token"))
+        .then(|| place(&settings))
+        .flatten()
+}
+
+/// What variables name that is not seen anyway. One that names the home, a folder above it or a part of the machine
+/// says nothing about a toolchain.
+fn named(ambient: &Ambient, home: &Path, places: &[Place]) -> Vec<Place> {
+    let mut all = Vec::new();
+    for (name, parts) in NAMED {
+        let value = ambient.kept.iter().find(|(kept, _)| kept == name);
+        let Some(folder) = value.map(|(_, value)| Path::new(value)) else {
+            continue;
+        };
+        let Some(real) = folder.canonicalize().ok().filter(|real| real.is_dir()) else {
+            continue;
+        };
+        let is_machine = |path: &Path| {
+            home.starts_with(path)
+                || path.parent().is_none_or(|above| above.parent().is_none())
+                || MADE_OF.iter().any(|made| path.starts_with(made))
+        };
+        let seen = |place: &Place| match place {
+            Place::There { from, at } => folder.starts_with(at) && real.starts_with(from),
+            Place::Link { .. } => false,
+        };
+        if !folder.is_absolute()
+            || is_machine(folder)
+            || is_machine(&real)
+            || places.iter().any(seen)
+        {
+            continue;
+        }
+        // A path with `..` or with a link in it is another name of a place that is mounted where it is.
+        let whole = |part: &str| match part {
+            "" => real.clone(),
+            part => real.join(part),
+        };
+        all.extend(parts.iter().filter_map(|part| place(&whole(part))));
+        if *name == "CARGO_HOME" {
+            all.extend(settings(&real));
+        }
+        if real != *folder && !MADE_OF.iter().any(|made| folder.starts_with(made)) {
+            all.extend(
+                folder
+                    .parent()
+                    .and_then(|above| above.canonicalize().ok())
+                    .and_then(|above| {
+                        let at = above.join(folder.file_name()?);
+                        (at != real).then(|| Place::Link {
+                            at,
+                            to: real.clone(),
+                        })
+                    }),
+            );
+        }
+    }
+    all
 }
 
 /// Java keeps what its libraries link to below /etc, in a folder named after its version.
@@ -263,6 +341,56 @@ mod tests {
             }]
         );
         assert_eq!(view.path, [bin, "/usr/bin".into()]);
+    }
+
+    #[test]
+    fn toolchains_that_variables_name_are_seen_and_nothing_else_by_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let home = real.join("people/me");
+        for file in [
+            "rust/cargo/bin/cargo",
+            "rust/cargo/credentials.toml",
+            "rust/up/x",
+            "people/me/x",
+        ] {
+            fs::create_dir_all(real.join(file).parent().unwrap()).unwrap();
+            fs::write(real.join(file), "x").unwrap();
+        }
+        std::os::unix::fs::symlink("up", real.join("rust/link")).unwrap();
+        let mut ambient = Ambient::of_this_process();
+        ambient.home = Some(home.clone());
+        let value = |path: &str| real.join(path).to_str().unwrap().to_owned();
+        ambient.kept = vec![
+            ("CARGO_HOME".into(), value("rust/cargo")),
+            ("RUSTUP_HOME".into(), value("rust/link")),
+            // These say nothing about a toolchain.
+            ("JAVA_HOME".into(), value("people/me")),
+            ("GOROOT".into(), value("people")),
+            ("NVM_DIR".into(), "/".into()),
+            ("PYENV_ROOT".into(), "/etc/ssh".into()),
+            ("VOLTA_HOME".into(), "/usr/lib".into()),
+            ("LANG".into(), value("rust")),
+        ];
+        ambient.path = vec![real.join("rust/cargo/bin"), real.join("people")];
+        let view = View::of_this_machine(&ambient);
+        let there = |path: &str| Place::There {
+            from: real.join(path),
+            at: real.join(path),
+        };
+        let link = Place::Link {
+            at: real.join("rust/link"),
+            to: real.join("rust/up"),
+        };
+        assert_eq!(
+            view.named,
+            [there("rust/cargo/bin"), there("rust/up"), link]
+        );
+        assert_eq!(view.path, [real.join("rust/cargo/bin")]);
+        assert!(
+            view.takes(&real.join("rust")),
+            "a workspace may have its own toolchain"
+        );
     }
 
     #[test]
