@@ -48,11 +48,19 @@ impl Sandbox for NoSandbox {
     }
 
     fn available(&self) -> Result<Vec<String>, Fault> {
-        Ok(vec![
+        let mut lines = Vec::new();
+        if cfg!(not(target_os = "linux")) {
+            lines
+                .push("untested: it compiles, and nobody has run it yet on this system".to_owned());
+        }
+        lines.push(
             "no bounds: files, network and processes are those of whoever runs mimir".to_owned(),
+        );
+        lines.push(
             "the environment is built from nothing, and a timeout ends all that was started"
                 .to_owned(),
-        ])
+        );
+        Ok(lines)
     }
 
     fn shields(&self) -> bool {
@@ -105,9 +113,19 @@ fn start(ambient: &Ambient, spec: &Spec) -> Result<Child, Fault> {
     if let Some(name) = found.arguments.first() {
         command.arg0(name);
     }
-    run(command, variables, &spec.directory)
+    run(command, variables, &spec.directory, Lead::Group)
         .map_err(|error| refused(error, spec, &found.arguments))?
         .child(Vec::new())
+}
+
+/// What a program that is started leads: what it starts belongs to that, and is ended with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lead {
+    /// A group of processes.
+    Group,
+    /// A session, which has no terminal that it could type into.
+    #[cfg(target_os = "macos")]
+    Session,
 }
 
 /// Starts a program with these variables and nothing else, held with all that it starts.
@@ -115,6 +133,7 @@ pub(super) fn run(
     mut command: Command,
     variables: Variables,
     directory: &Path,
+    lead: Lead,
 ) -> io::Result<Running> {
     let mark = mark();
     command
@@ -126,8 +145,16 @@ pub(super) fn run(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    #[cfg(unix)]
-    command.process_group(0);
+    match lead {
+        #[cfg(unix)]
+        Lead::Group => {
+            command.process_group(0);
+        }
+        #[cfg(not(unix))]
+        Lead::Group => {}
+        #[cfg(target_os = "macos")]
+        Lead::Session => tree::leads_session(&mut command),
+    }
     let process = tree::spawn(command)?;
     Ok(Running {
         group: process.id(),

@@ -18,7 +18,7 @@ mod here {
     use mimir_core::backend::BoxFuture;
     use tokio::process::Command;
 
-    use super::profile::Profile;
+    use super::profile::{self, Profile};
     use crate::sandbox::environment::Ambient;
     use crate::sandbox::shield::covers;
     use crate::sandbox::{Child, Exit, Fault, Handle, Network, Sandbox, Seen, Spec, find, none};
@@ -62,22 +62,30 @@ mod here {
                 .iter()
                 .filter_map(|(path, _)| Seen::of(path))
                 .collect();
+            let home = self.ambient.home.as_deref();
+            let (homes, settings) = home.map(profile::toolchains).unwrap_or_default();
             let profile = Profile {
-                home: self.ambient.home.as_deref(),
+                home,
                 path: &self.ambient.path,
+                settings: &settings,
+                workspace: &spec.workspace,
                 room: &room.0,
                 parts,
                 mounts: &spec.mounts,
                 covers: &covers,
             };
-            let variables = self
+            let mut variables = self
                 .ambient
                 .of(spec, &self.ambient.path, &room.0, &room.0)?;
+            // The home is the room: toolchains would look for themselves there.
+            for (name, folder) in homes {
+                variables.entry(name.into()).or_insert(folder.into());
+            }
             let mut command = Command::new(PROGRAM);
             command.arg("-p").arg(profile.text()?).arg("--");
             command.arg(&found.file);
             command.args(found.arguments.get(1..).unwrap_or_default());
-            let running = none::run(command, variables, &spec.directory);
+            let running = none::run(command, variables, &spec.directory, none::Lead::Session);
             let running = running.map_err(Fault::io("a command could not be started"))?;
             let mut child = running.child(seen)?;
             child.handle = Box::new(Housed {

@@ -16,6 +16,15 @@ pub(super) fn spawn(mut command: Command) -> io::Result<Process> {
     command.spawn()
 }
 
+/// Has it begin a session when it starts, which makes it the leader of a group, too.
+#[cfg(target_os = "macos")]
+pub(super) fn leads_session(command: &mut Command) {
+    let begin = || rustix::process::setsid().map(drop).map_err(io::Error::from);
+    // SAFETY: it runs between the fork and the program, where only what is safe in a handler of signals may be called:
+    // `setsid` is, and turning its number into an error allocates nothing.
+    unsafe { command.pre_exec(begin) };
+}
+
 /// Started asleep and put into its job before it runs, so that nothing it starts is outside.
 #[cfg(windows)]
 pub(super) fn spawn(command: Command) -> io::Result<Process> {

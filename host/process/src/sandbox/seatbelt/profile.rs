@@ -1,5 +1,6 @@
 //! The profile of one command: what it may do, each in a line; of several lines about the same, the last one counts.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ const BASE: &str = "(version 1)
 (allow process-info* (target same-sandbox))
 (allow sysctl-read)
 (allow file-read-metadata)
-(allow file-write-data (literal \"/dev/null\") (literal \"/dev/zero\") (literal \"/dev/tty\"))
+(allow file-write-data (literal \"/dev/null\") (literal \"/dev/zero\"))
 ";
 
 /// Programs, libraries and settings of the system.
@@ -33,8 +34,10 @@ const SYSTEM: [&str; 9] = [
 ];
 
 /// Folders of the home that hold toolchains, and nobody's secret.
-const TOOLCHAINS: [&str; 7] = [
+const TOOLCHAINS: [&str; 9] = [
     ".cargo/bin",
+    ".cargo/git",
+    ".cargo/registry",
     ".rustup",
     ".nvm",
     ".pyenv",
@@ -48,8 +51,12 @@ pub(super) struct Profile<'a> {
     pub(super) home: Option<&'a Path>,
     /// Folders with programs.
     pub(super) path: &'a [PathBuf],
+    /// Settings of toolchains that hold no credential.
+    pub(super) settings: &'a [PathBuf],
     /// What the command has as home and temporary folder.
     pub(super) room: &'a Path,
+    /// Which holds what is covered.
+    pub(super) workspace: &'a Path,
     /// Parts of the workspace, and whether they may be changed.
     pub(super) parts: Vec<(PathBuf, bool)>,
     pub(super) mounts: &'a [Mount],
@@ -85,6 +92,19 @@ impl Profile<'_> {
                 out += &line("allow", "file-write*", "subpath", &path)?;
             }
         }
+        for path in self.settings {
+            out += &line("allow", "file-read*", "literal", path)?;
+        }
+        // What is moved takes with it what is covered, and another one could be put in its place.
+        let above: BTreeSet<&Path> = self
+            .covers
+            .iter()
+            .flat_map(|(path, _)| path.ancestors().skip(1))
+            .filter(|above| *above != self.workspace && above.starts_with(self.workspace))
+            .collect();
+        for path in above {
+            out += &line("deny", "file-write-unlink", "literal", path)?;
+        }
         for (path, with) in self.covers {
             out += &match with {
                 Cover::ReadOnly => line("deny", "file-write*", "subpath", path)?,
@@ -95,6 +115,35 @@ impl Profile<'_> {
         }
         Ok(out)
     }
+}
+
+/// Toolchains of a home by the variables that lead to them, and their settings that may be read. Cargo does not run
+/// where it may not read its settings, so it is not told of them where they hold a credential.
+pub(super) fn toolchains(home: &Path) -> (Vec<(&'static str, PathBuf)>, Vec<PathBuf>) {
+    let mut homes = Vec::new();
+    let mut settings = Vec::new();
+    for (name, below) in [
+        ("CARGO_HOME", ".cargo"),
+        ("NVM_DIR", ".nvm"),
+        ("PYENV_ROOT", ".pyenv"),
+        ("RUSTUP_HOME", ".rustup"),
+        ("VOLTA_HOME", ".volta"),
+    ] {
+        let folder = home.join(below);
+        if !folder.is_dir() {
+            continue;
+        }
+        if name == "CARGO_HOME" {
+            let file = folder.join("config.toml");
+            match std::fs::read_to_string(&file) {
+                Ok(text) if text.contains("token") => continue,
+                Ok(_) => settings.push(file),
+                Err(_) => {}
+            }
+        }
+        homes.push((name, folder));
+    }
+    (homes, settings)
 }
 
 /// One rule. A path with a character that no string of a profile can hold is no path that could be protected.
@@ -125,6 +174,8 @@ mod tests {
         Profile {
             home: Some(Path::new("/Users/me")),
             path: &["/opt/tools/bin".into()],
+            settings: &["/Users/me/.cargo/config.toml".into()],
+            workspace: Path::new("/w"),
             room: Path::new("/private/tmp/room"),
             parts,
             mounts: &[],
@@ -139,6 +190,7 @@ mod tests {
             ("/w/.env".into(), Cover::Nothing { folder: false }),
             ("/w/.git/hooks".into(), Cover::ReadOnly),
             ("/w/sub".into(), Cover::Pin),
+            ("/w/a/b/.env".into(), Cover::Nothing { folder: false }),
         ];
         let text = text(vec![("/w".into(), true)], &covers).unwrap();
         let at = |line: &str| text.find(line).unwrap_or_else(|| panic!("{line}: {text}"));
@@ -148,14 +200,38 @@ mod tests {
             "(deny file-read* file-write* (subpath \"/w/.env\"))",
             "(deny file-write* (subpath \"/w/.git/hooks\"))",
             "(deny file-write-unlink (literal \"/w/sub\"))",
+            "(deny file-write-unlink (literal \"/w/.git\"))",
+            "(deny file-write-unlink (literal \"/w/a\"))",
+            "(deny file-write-unlink (literal \"/w/a/b\"))",
         ] {
             assert!(let_in < at(line));
         }
+        assert!(!text.contains("(deny file-write-unlink (literal \"/w\"))"));
+        at("(allow file-read* (subpath \"/Users/me/.cargo/registry\"))");
+        at("(allow file-read* (literal \"/Users/me/.cargo/config.toml\"))");
+        assert!(!text.contains("/dev/tty"), "the terminal is the person's");
         assert!(
             !text.contains("network"),
             "nothing but the default is said of it"
         );
         assert!(!text.contains("\"/Users/me\""), "the home is nobody's");
+    }
+
+    #[test]
+    fn toolchains_are_found_in_the_real_home() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |path: &str| home.path().join(path);
+        for folder in [".cargo", ".rustup"] {
+            std::fs::create_dir(at(folder)).unwrap();
+        }
+        std::fs::write(at(".cargo/config.toml"), "[build]").unwrap();
+        let (homes, settings) = toolchains(home.path());
+        let expected = [("CARGO_HOME", at(".cargo")), ("RUSTUP_HOME", at(".rustup"))];
+        assert_eq!(homes, expected);
+        assert_eq!(settings, [at(".cargo/config.toml")]);
+        std::fs::write(at(".cargo/config.toml"), "token = 'x'").unwrap();
+        let (homes, settings) = toolchains(home.path());
+        assert_eq!((homes.len(), settings.len()), (1, 0));
     }
 
     #[test]
