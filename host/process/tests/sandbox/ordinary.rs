@@ -171,6 +171,17 @@ async fn git_status_runs_no_program_that_a_repository_names() {
 }
 
 #[tokio::test]
+async fn git_has_nothing_to_say_of_what_it_may_not_look_into() {
+    let world = World::new().with("a", "x");
+    mimir_core::files::make_state(&world.path()).unwrap();
+    std::fs::write(world.path().join(".mimir/state/audit.jsonl"), "x").unwrap();
+    let said = world
+        .sh("git init -q sub && rm -r sub; git init -q; git status --short 2>&1")
+        .await;
+    assert_eq!(said.out, "?? a\n", "{said:?}");
+}
+
+#[tokio::test]
 async fn what_cannot_be_started_says_why() {
     let elsewhere = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
     let elsewhere = elsewhere.path().join("sh");
