@@ -228,10 +228,10 @@ fn misfit(test: &Test, schema: &Value) -> Option<String> {
     if !takes(schema, wanted) {
         return Some(format!("is no {wanted} there"));
     }
-    if let Some(values) = schema["enum"].as_array() {
-        if !values.iter().any(|value| fits(test, value)) {
-            return Some("has none of the values that it takes".to_owned());
-        }
+    if let Some(values) = schema["enum"].as_array()
+        && !values.iter().any(|value| fits(test, value))
+    {
+        return Some("has none of the values that it takes".to_owned());
     }
     if let Test::Range { min, max } = test {
         let below = schema["maximum"].as_f64().is_some_and(|most| *min > most);
