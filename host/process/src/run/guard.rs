@@ -92,7 +92,7 @@ enum Search {
     Running(Receiver<(Searched, Duration)>),
 }
 
-/// A search of 100,000 files takes about a fifth of a second, and may take no more of the time than one part in thirty.
+/// A search goes through all names of a workspace, and may take no more of the time than one part in thirty.
 const SEARCH_EVERY: Duration = Duration::from_millis(500);
 const SEARCH_SHARE: u32 = 30;
 
