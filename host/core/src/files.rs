@@ -35,7 +35,7 @@ pub fn open_with(path: &Path, links: Links, options: &mut OpenOptions) -> io::Re
     // It may have been replaced since.
     match is_same(&looked, &file.metadata()?) {
         true => Ok(file),
-        false => Err(refusal(path, "was replaced just now; try again")),
+        false => Err(replaced(path)),
     }
 }
 
@@ -130,8 +130,14 @@ fn made(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let there = look(path, Links::Refused)?;
     match is_same(&there, &file.metadata()?) {
         true => Ok(file),
-        false => Err(refusal(path, "was replaced just now; try again")),
+        false => Err(replaced(path)),
     }
+}
+
+/// Somebody has put another file in its place meanwhile: [`ErrorKind::Interrupted`].
+fn replaced(path: &Path) -> Error {
+    let why = refusal(path, "was replaced just now; try again").to_string();
+    Error::new(ErrorKind::Interrupted, why)
 }
 
 fn refusal(path: &Path, why: &str) -> Error {

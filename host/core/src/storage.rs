@@ -36,6 +36,9 @@ const TOTAL_MOST: u64 = 16 << 20;
 /// Bytes of the first line of a file: a key, all of it escaped, and a label.
 const HEAD_MOST: u64 = 8 << 10;
 
+/// How often a value is read anew that another call replaces at that moment.
+const TRIES: usize = 100;
+
 /// Letters of a file's name at the beginning of its folder, for people.
 const NAME_MOST: usize = 40;
 
@@ -214,7 +217,20 @@ impl Values {
     /// The head of a file and up to `most` bytes after it; nothing where there is no such file.
     fn read(&self, path: &Path, most: u64) -> io::Result<Option<(Head, Vec<u8>)>> {
         self.no_links()?;
-        let file = match files::open(path, Links::Refused) {
+        let open = || files::open(path, Links::Refused);
+        let again = |file: &io::Result<File>| match file {
+            // Another call keeps a new value just now.
+            Err(error) => error.kind() == ErrorKind::Interrupted,
+            Ok(_) => false,
+        };
+        let mut file = open();
+        for _ in 0..TRIES {
+            if !again(&file) {
+                break;
+            }
+            file = open();
+        }
+        let file = match file {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
