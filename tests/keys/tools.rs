@@ -127,13 +127,13 @@ fn paths_are_out_of_reach(key: &str) {
 
 fn files_are_out_of_reach_of_all(key: &str) {
     let kit = set(files(), only(key, "", json!(["*.txt"])));
-    for tool in ["read_file", "file_info", "delete_file"] {
+    for tool in ["read_file", "file_info"] {
         let arguments = json!({"path": "notes.txt"});
         assert!(ending(&kit, tool, arguments, Code::PermissionDenied).contains("notes.txt"));
     }
     let moved = json!({"from": "notes.txt", "to": "notes.md"});
     ending(&kit, "move_file", moved, Code::PermissionDenied);
-    let search = json!({"mode": "files", "query": "*", "path": "."});
+    let search = json!({"mode": "glob", "query": "*", "path": "."});
     assert!(
         !runs(&kit, "file_search", search)
             .text()
