@@ -19,6 +19,7 @@ mod house;
 mod keys;
 mod loader;
 mod mcp;
+mod memory;
 mod net;
 mod pipeline;
 mod testkit;

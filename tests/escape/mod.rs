@@ -9,6 +9,7 @@ mod files;
 mod imports;
 mod isolation;
 mod logs;
+mod memories;
 mod memory;
 mod output;
 mod pieces;

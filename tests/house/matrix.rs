@@ -72,10 +72,12 @@ const HEAVY: &[(&str, &[&str])] = &[
         &[
             "mimir-guests",
             "mimir-plugin-bash",
+            "mimir-plugin-memory",
             "mimir-plugin-search",
             "mimir-plugin-web",
         ],
     ),
+    ("bm25", &["mimir-plugin-memory"]),
     ("bashkit", &["mimir-plugin-bash"]),
     ("lzma", &["mimir-wasm", "mimir-builtins"]),
     ("htmd", &["mimir-plugin-web"]),

@@ -268,6 +268,26 @@ const SHOWN: &[(&str, &str, &str)] = &[
         "a_template_asks_anybody",
     ),
     (
+        "embeddings.url",
+        "tests/net/embeddings.rs",
+        "memories_are_found_by_meaning",
+    ),
+    (
+        "embeddings.model",
+        "tests/net/embeddings.rs",
+        "memories_are_found_by_meaning",
+    ),
+    (
+        "embeddings.dimensions",
+        "tests/net/embeddings.rs",
+        "memories_are_found_by_meaning",
+    ),
+    (
+        "embeddings.key",
+        "tests/net/embeddings.rs",
+        "the_key_goes_into_the_header_and_nowhere_else",
+    ),
+    (
         "sandbox",
         "host/cli/tests/sandbox.rs",
         "the_sandbox_is_the_one_that_is_named",

@@ -13,6 +13,7 @@ pub fn builtins() -> Vec<Bundled> {
         bytes: builtin.bytes,
         sha256: builtin.sha256,
         keeps_backups: builtin.keeps_backups,
+        keeps_memory: builtin.keeps_memory,
         aliases: builtin.aliases,
         description: Some(builtin.description),
     })

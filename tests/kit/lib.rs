@@ -12,6 +12,11 @@
 
 extern crate self as mimir_kit;
 
+use std::time::SystemTime;
+
+use mimir_core::{Call, CallContext, Outcome, RequestId};
+use mimir_testkit::{Testkit, Value};
+
 mod arena;
 mod builtins;
 mod folder;
@@ -44,4 +49,15 @@ impl Guest {
     pub fn bytes(&self) -> Vec<u8> {
         std::fs::read(self.path).expect("the build script made it")
     }
+}
+
+/// A call in a session of this name.
+pub fn in_session(kit: &Testkit, session: &str, tool: &str, arguments: Value) -> Outcome {
+    let context = CallContext {
+        request_id: RequestId::new(SystemTime::now()),
+        session_id: session.to_owned(),
+        conversation_id: None,
+        user: None,
+    };
+    kit.block_on(kit.pipeline().call(Call::new(tool, arguments, context)))
 }

@@ -1,5 +1,6 @@
 //! The network as a plugin has it: `wasi:http` and nothing else, under a grant, the settings and a person.
 
+mod embeddings;
 mod exchange;
 mod foreign;
 mod gate;

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 const TARGET: &str = "wasm32-wasip2";
 
 /// The plugins, by the name of their folder.
-const PLUGINS: [&str; 5] = ["exec", "files", "git", "search", "web"];
+const PLUGINS: [&str; 6] = ["exec", "files", "git", "memory", "search", "web"];
 
 /// The engine of bash is built like a plugin, and is none.
 const BASH: &str = "bash";

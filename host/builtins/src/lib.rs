@@ -14,6 +14,8 @@ pub struct Builtin {
     pub sha256: [u8; 32],
     /// Whether its tools keep what they replace in `.mimir/state/backups`.
     pub keeps_backups: bool,
+    /// Whether its tools may write to `.mimir/memory`.
+    pub keeps_memory: bool,
     /// Other names of its tools, as pairs of tool and alias.
     pub aliases: &'static [(&'static str, &'static str)],
     /// What the component says of itself, as `mimir-wasm` keeps it: with it, nothing has to be compiled to
@@ -121,6 +123,7 @@ pub const ALL: &[Builtin] = &[
         bytes: built::FILES,
         sha256: built::FILES_SHA256,
         keeps_backups: true,
+        keeps_memory: false,
         aliases: &[
             ("read_file", "read"),
             ("read_file", "file_read"),
@@ -138,6 +141,7 @@ pub const ALL: &[Builtin] = &[
         bytes: built::SEARCH,
         sha256: built::SEARCH_SHA256,
         keeps_backups: false,
+        keeps_memory: false,
         aliases: &[],
         description: include_str!("descriptions/search.json"),
     },
@@ -146,6 +150,7 @@ pub const ALL: &[Builtin] = &[
         bytes: built::EXEC,
         sha256: built::EXEC_SHA256,
         keeps_backups: false,
+        keeps_memory: false,
         aliases: &[
             ("exec", "bash"),
             ("exec", "bash_execution"),
@@ -154,10 +159,20 @@ pub const ALL: &[Builtin] = &[
         description: include_str!("descriptions/exec.json"),
     },
     Builtin {
+        name: "memory",
+        bytes: built::MEMORY,
+        sha256: built::MEMORY_SHA256,
+        keeps_backups: false,
+        keeps_memory: true,
+        aliases: &[],
+        description: include_str!("descriptions/memory.json"),
+    },
+    Builtin {
         name: "git",
         bytes: built::GIT,
         sha256: built::GIT_SHA256,
         keeps_backups: false,
+        keeps_memory: false,
         aliases: &[],
         description: include_str!("descriptions/git.json"),
     },
@@ -166,6 +181,7 @@ pub const ALL: &[Builtin] = &[
         bytes: built::WEB,
         sha256: built::WEB_SHA256,
         keeps_backups: false,
+        keeps_memory: false,
         aliases: &[("web_fetch", "http_fetch")],
         description: include_str!("descriptions/web.json"),
     },
@@ -222,6 +238,7 @@ mod tests {
                     .chain(&["wasi:random/insecure-seed", "mimir:tool/types"])
                     .chain(match builtin.name {
                         "exec" | "git" => &["mimir:tool/commands"][..],
+                        "memory" => &["mimir:tool/storage", "wasi:http/"],
                         _ => &[],
                     })
                     .any(|prefix| import.starts_with(prefix));

@@ -133,11 +133,14 @@ impl Setup {
         (self.registry().await, true)
     }
 
-    /// Puts in force what this person has granted, or set: the search provider is a host that a tool may reach. A
-    /// lock that cannot be read grants nothing.
+    /// Puts in force what this person has granted, or set: the search provider and the embeddings endpoint are hosts that
+    /// a tool may reach. A lock that cannot be read grants nothing.
     pub fn grant(&self, tools: &mut [Tool]) {
         if let Some(search) = self.settings.config.web_search() {
             tools.iter_mut().for_each(|tool| search.equip(tool));
+        }
+        if let Some(embeddings) = self.settings.config.embeddings() {
+            tools.iter_mut().for_each(|tool| embeddings.equip(tool));
         }
         if tools.iter().all(|tool| tool.trust != Trust::Untrusted) {
             return;
@@ -357,6 +360,7 @@ fn bundled() -> Vec<Bundled> {
         bytes: built_in.bytes,
         sha256: built_in.sha256,
         keeps_backups: built_in.keeps_backups,
+        keeps_memory: built_in.keeps_memory,
         aliases: built_in.aliases,
         description: Some(built_in.description),
     };

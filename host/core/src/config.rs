@@ -14,6 +14,7 @@ use crate::tool::Group;
 mod agent;
 mod approval;
 mod commands;
+mod embeddings;
 mod files;
 mod labels;
 mod limits;
@@ -29,6 +30,8 @@ mod web_search;
 pub use agent::{AgentSettings, Budget};
 pub use approval::{ApprovalBlock, ApprovalDefaults, ApprovalSetting, Conditions};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
+pub(crate) use embeddings::compares;
+pub use embeddings::{EMBEDDINGS_VARIABLE, Embeddings, EmbeddingsSettings};
 pub use files::FileSettings;
 pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
 pub use limits::{LimitSettings, OutOfRange};
@@ -69,6 +72,8 @@ pub struct Config {
     pub network: NetworkSettings,
     /// Who is asked when the web is searched.
     pub web_search: Option<WebSearchSettings>,
+    /// Who makes vectors of memories, so that `memory_search` finds them by meaning, too.
+    pub embeddings: Option<EmbeddingsSettings>,
     /// Other people's MCP servers. Those of a project are started once a person has accepted its file.
     pub mcp: McpSettings,
     /// The model that `mimir run` and `mimir chat` ask, and tools that may: PROVIDER/MODEL.

@@ -215,6 +215,15 @@ impl PathRules {
         self.with(added.collect::<Result<_, _>>()?)
     }
 
+    /// Of these rules those that a person made with `deny`: what holds in a folder of mimir's own that is given to a tool.
+    #[must_use]
+    pub fn of_person(&self) -> Self {
+        let own = self.pairs().filter(|(rule, _)| rule.layer == Layer::Denied);
+        Self::none()
+            .with(own.collect())
+            .unwrap_or_else(|_| Self::nothing())
+    }
+
     /// These rules inside those of the caller: what either denies is denied, and what a person granted by
     /// name is seen only if both may see it.
     #[must_use]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::config::{
     ApprovalDefaults, Config, Discovery, LimitSettings, NetworkSettings, Profile, ToolSettings,
-    WebSearch,
+    Embeddings, WebSearch,
 };
 use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::limits::Limits;
@@ -73,6 +73,7 @@ pub struct Policy {
     own_limits: LimitSettings,
     network: NetworkSettings,
     web_search: Option<WebSearch>,
+    embeddings: Option<Embeddings>,
     longest: Option<Duration>,
     profile: Profile,
     discovery: (Discovery, Option<u64>),
@@ -121,6 +122,11 @@ impl Policy {
             place: source.at("webSearch"),
             text,
         })?;
+        let embeddings = config.embeddings.as_ref().map(|block| block.check());
+        let embeddings = embeddings.transpose().map_err(|text| PolicyError::Rule {
+            place: source.at("embeddings"),
+            text,
+        })?;
         let mut budget = Budget::default();
         let mut danger = BTreeMap::new();
         for name in config.approval.tools.keys() {
@@ -161,6 +167,7 @@ impl Policy {
             own_limits: config.limits,
             network: config.network.clone(),
             web_search,
+            embeddings,
             longest: config.tools.max_execution_time.map(Duration::from_millis),
             profile: config.profile,
             discovery: (config.tool_discovery, config.tool_discovery_tokens),
@@ -200,6 +207,7 @@ impl Policy {
             own_limits: together.limits,
             network: together.network.clone(),
             web_search: together.web_search(),
+            embeddings: together.embeddings(),
             longest: together.tools.max_execution_time.map(Duration::from_millis),
             profile: together.profile,
             discovery: (together.tool_discovery, together.tool_discovery_tokens),

@@ -26,6 +26,9 @@ use crate::plugin::Plugin;
 /// Where the built-in file tools keep what they replace, below the workspace.
 const BACKUPS: &str = ".mimir/state/backups";
 
+/// Where the memories are, below the workspace.
+const MEMORY: &str = ".mimir/memory";
+
 /// How the name of the import begins that sends requests.
 const HTTP: &str = "wasi:http/outgoing-handler";
 
@@ -34,6 +37,15 @@ const STORAGE: &str = "mimir:tool/storage";
 
 /// How long a plugin may think about a call before a person is asked without its opinion.
 const ASSESS_TIME: Duration = Duration::from_secs(5);
+
+/// Folders of mimir's own that a plugin of the binary may write to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OwnFolders {
+    /// The backups, beside what it was granted.
+    pub(crate) backups: bool,
+    /// The memories, if it was granted them.
+    pub(crate) memory: bool,
+}
 
 /// Runs the calls of one plugin.
 #[derive(Clone)]
@@ -48,14 +60,7 @@ impl WasmBackend {
         rules: &PathRules,
         limits: &Limits,
     ) -> Result<GuardedFs, ToolError> {
-        files(
-            &self.0.host,
-            self.0.keeps_backups,
-            needs,
-            most,
-            rules,
-            limits,
-        )
+        files(&self.0.host, self.0.own, needs, most, rules, limits)
     }
 
     /// The component, compiled if need be.
@@ -164,7 +169,7 @@ pub(crate) fn storage(call: &Approved, host: &WasmHost) -> Option<Storage> {
 /// The files of a call that was granted these.
 pub(crate) fn files(
     host: &WasmHost,
-    keeps_backups: bool,
+    own: OwnFolders,
     needs: &Needs,
     most: Access,
     rules: &PathRules,
@@ -172,7 +177,10 @@ pub(crate) fn files(
 ) -> Result<GuardedFs, ToolError> {
     let workspace = host.workspace();
     let mut mounts = granted(workspace, needs, most, rules);
-    if keeps_backups && mounts.iter().any(|mount| mount.access == Access::ReadWrite) {
+    if own.memory {
+        open_memory(workspace, &mut mounts, rules)?;
+    }
+    if own.backups && mounts.iter().any(|mount| mount.access == Access::ReadWrite) {
         let host = workspace.join(BACKUPS);
         make_backups(workspace, &host).map_err(|error| {
             let message = format!(
@@ -191,6 +199,32 @@ pub(crate) fn files(
     }
     GuardedFs::open(mounts, limits.open_files)
         .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
+}
+
+/// Nobody writes below `.mimir`, but this plugin to the memories. What a person has denied holds there, too. A look makes
+/// no folder: where it is not there, the plugin sees none.
+fn open_memory(
+    workspace: &Path,
+    mounts: &mut Vec<Mount>,
+    rules: &PathRules,
+) -> Result<(), ToolError> {
+    let folder = workspace.join(MEMORY);
+    let of_memory = |mount: &Mount| mount.prefix == MEMORY;
+    let writes = |mount: &Mount| of_memory(mount) && mount.access == Access::ReadWrite;
+    if mounts.iter().any(writes) {
+        let made = mimir_core::files::no_links(workspace, &folder)
+            .and_then(|()| std::fs::create_dir_all(&folder));
+        made.map_err(|error| {
+            let message = format!("the folder {MEMORY} cannot be made: {error}");
+            ToolError::new(Code::PermissionDenied, message)
+        })?;
+    }
+    let there = folder.symlink_metadata().is_ok();
+    mounts.retain(|mount| there || !of_memory(mount));
+    for mount in mounts.iter_mut().filter(|mount| of_memory(mount)) {
+        mount.rules = rules.of_person();
+    }
+    Ok(())
 }
 
 /// The directories of the workspace that were granted.

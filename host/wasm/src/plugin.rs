@@ -9,6 +9,7 @@ use mimir_core::files::{self, Links};
 use tokio::sync::OnceCell;
 use wasmtime::component::{Component, InstancePre};
 
+use crate::backend::OwnFolders;
 use crate::call::Callee;
 use crate::compile;
 use crate::describe::Kind;
@@ -35,8 +36,8 @@ pub(crate) struct Plugin {
     pub(crate) place: String,
     pub(crate) digest: Hash,
     pub(crate) kind: Kind,
-    /// Whether it may write to the backups of the workspace.
-    pub(crate) keeps_backups: bool,
+    /// Which folders of mimir's own it may write to.
+    pub(crate) own: OwnFolders,
     /// The connections of its tools.
     pub(crate) clients: Arc<Clients>,
     code: OnceCell<Arc<Callee>>,
@@ -86,7 +87,7 @@ impl Plugin {
             place,
             digest,
             kind,
-            keeps_backups: false,
+            own: OwnFolders::default(),
             clients: Arc::default(),
             code: OnceCell::new(),
         }

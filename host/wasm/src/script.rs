@@ -222,7 +222,7 @@ fn open(
     let limits = *call.limits();
     let fs = backend::files(
         host,
-        false,
+        backend::OwnFolders::default(),
         rights,
         Access::ReadWrite,
         call.paths(),

@@ -11,7 +11,7 @@ use mimir_core::needs::Needs;
 use mimir_core::registry::Quarantined;
 use mimir_core::tool::{Origin, Source, Tool, ToolName, Trust};
 
-use crate::backend::WasmBackend;
+use crate::backend::{OwnFolders, WasmBackend};
 use crate::describe::{self, Described, Description, Kind, Look};
 use crate::digest::Hash;
 use crate::error::HostError;
@@ -32,6 +32,8 @@ pub struct Bundled {
     pub sha256: [u8; 32],
     /// Whether it may keep backups in the workspace.
     pub keeps_backups: bool,
+    /// Whether it may write to the memory of the workspace.
+    pub keeps_memory: bool,
     /// Other names of its tools: name and alias.
     pub aliases: &'static [(&'static str, &'static str)],
     /// What it says of itself, as [`Toolbox::descriptions`] gives it: then nothing is compiled before one of
@@ -336,7 +338,12 @@ impl Toolbox {
             found.digest,
             kind,
         );
-        plugin.keeps_backups = found.bundled.is_some_and(|bundled| bundled.keeps_backups);
+        if let Some(bundled) = found.bundled {
+            plugin.own = OwnFolders {
+                backups: bundled.keeps_backups,
+                memory: bundled.keeps_memory,
+            };
+        }
         Arc::new(plugin)
     }
 

@@ -54,6 +54,14 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some(file) = searches.next() {
         config.web_search.clone_from(&file.config.web_search);
     }
+    // Nor an endpoint.
+    let mut endpoints = above
+        .iter()
+        .rev()
+        .filter(|file| file.config.embeddings.is_some());
+    if let Some(file) = endpoints.next() {
+        config.embeddings.clone_from(&file.config.embeddings);
+    }
     // Nor a model.
     for (name, provider) in &mut config.providers {
         let blocks = above.iter();

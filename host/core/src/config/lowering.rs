@@ -40,6 +40,9 @@ impl Config {
         if self.web_search.is_some() && self.web_search != below.web_search {
             keys.push("webSearch".to_owned());
         }
+        if self.embeddings.is_some() && self.embeddings != below.embeddings {
+            keys.push("embeddings".to_owned());
+        }
         self.mcp.lowering(&below.mcp, &mut keys);
         self.model_lowering(below, &mut keys);
         self.agent.lowering(&below.agent, &mut keys);
@@ -75,7 +78,9 @@ impl Config {
         self.mcp.within(&below.mcp);
         // What is looked for, and the secret, would go wherever a file says that nobody has accepted.
         self.web_search.clone_from(&below.web_search);
-        // So would a conversation.
+        // So would what is remembered.
+        self.embeddings.clone_from(&below.embeddings);
+        // And a conversation.
         self.model.clone_from(&below.model);
         self.providers.clone_from(&below.providers);
         self.agent.within(&below.agent);
@@ -307,6 +312,10 @@ mod tests {
             (
                 json!({"webSearch": {"provider": "searxng", "url": "https://s.example"}}),
                 "webSearch",
+            ),
+            (
+                json!({"embeddings": {"url": "https://e.example/v1", "model": "m"}}),
+                "embeddings",
             ),
             (json!({"model": "openai/x"}), "model: openai/x"),
             (

@@ -74,6 +74,9 @@ impl Config {
         if sets("webSearch") {
             self.web_search.clone_from(&team.web_search);
         }
+        if sets("embeddings") {
+            self.embeddings.clone_from(&team.embeddings);
+        }
         if sets("model") {
             self.model.clone_from(&team.model);
         }

@@ -224,7 +224,7 @@ impl WebSearchSettings {
 }
 
 /// What `mimir secrets set` takes and what a variable can be called.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     start && plain && name != SEARCH_VARIABLE

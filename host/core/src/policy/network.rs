@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::config::{NetworkSettings, SEARCH_VARIABLE, searches};
+use crate::config::{
+    EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, compares, searches,
+};
 use crate::decision::Evaluation;
 use crate::needs::HostNeed;
 use crate::network::{Entry, NetworkPolicy, Target};
@@ -18,25 +20,32 @@ impl Policy {
         let granted: Vec<Entry> = named.filter_map(|need| Entry::of(need).ok()).collect();
         let (at, settings) = self.network_settings(Some(tool));
         let mut policy = settings.policy_over(&at, &granted);
-        if searches(tool) {
-            // A person has named it, as the provider.
+        if searches(tool) || compares(tool) {
+            // A person has named it, as the provider or the endpoint.
             policy = policy.with_allowed(granted);
         }
         self.team_networks(Some(tool))
             .fold(policy, NetworkPolicy::within)
     }
 
-    /// Gives a tool what it needs for what is set: the host and the secret of the search provider.
+    /// Gives a tool what it needs for what is set: the host and the secret of the search provider, or of the embeddings
+    /// endpoint.
     pub fn equip(&self, tool: &mut Tool) {
         if let Some(search) = &self.web_search {
             search.equip(tool);
+        }
+        if let Some(embeddings) = &self.embeddings {
+            embeddings.equip(tool);
         }
     }
 
     /// The values of these variables, as far as they are settings that tools may see.
     pub(crate) fn variables(&self, names: &[String]) -> Vec<(String, String)> {
         let search = self.web_search.iter();
-        let known = search.map(|search| (SEARCH_VARIABLE, &search.settings));
+        let search = search.map(|search| (SEARCH_VARIABLE, &search.settings));
+        let embeddings = self.embeddings.iter();
+        let embeddings = embeddings.map(|set| (EMBEDDINGS_VARIABLE, &set.settings));
+        let known = search.chain(embeddings);
         let known = known.filter(|(name, _)| names.iter().any(|wanted| wanted == name));
         known
             .map(|(name, value)| (name.to_owned(), value.clone()))

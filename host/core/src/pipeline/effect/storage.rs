@@ -10,6 +10,12 @@ use crate::pipeline::approve::Approved;
 use crate::pipeline::label::Floor;
 use crate::pipeline::session::Session;
 use crate::storage::{Value, Values};
+use crate::tool::Source;
+
+/// How keys begin under which a tool that ships keeps what it has worked out from files that are there anyway, such as
+/// vectors of memories: the same whichever session it ran in, and no words of anybody. Without this, a search by a session
+/// that has read strangers' content would make every later search one.
+const DERIVED: &str = "derived/";
 
 /// The way of a call to what its plugin keeps.
 #[derive(Clone)]
@@ -17,6 +23,7 @@ pub struct Storage(Arc<Inner>);
 
 struct Inner {
     values: Values,
+    ships: bool,
     session: Arc<Session>,
     floor: Arc<Floor>,
 }
@@ -26,6 +33,7 @@ impl Approved {
     pub fn storage(&self, workspace: &Path) -> Storage {
         Storage(Arc::new(Inner {
             values: Values::of(workspace, &self.tool().origin.location),
+            ships: self.tool().source == Source::BuiltIn,
             session: self.session(),
             floor: self.floor(),
         }))
@@ -44,7 +52,10 @@ impl Storage {
 
     /// Keeps a value in place of the one that the key had.
     pub async fn set(&self, key: String, bytes: Vec<u8>) -> Result<(), ToolError> {
-        let label = self.0.session.label();
+        let label = match self.0.ships && key.starts_with(DERIVED) {
+            true => Session::default().label(),
+            false => self.0.session.label(),
+        };
         let value = Value { bytes, label };
         self.blocking(move |values| values.set(&key, &value)).await
     }

@@ -10,15 +10,16 @@ impl Backend for Keeper {
     fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
         Box::pin(async move {
             let storage = call.storage(self.0.path());
+            let key = call.arguments()["key"].as_str().unwrap_or("key").to_owned();
             let done = async {
                 if let Some(text) = call.arguments()["set"].as_str() {
-                    storage.set("key".into(), text.as_bytes().to_vec()).await?;
+                    storage.set(key, text.as_bytes().to_vec()).await?;
                     return Ok("kept".to_owned());
                 }
                 if call.arguments()["list"] == true {
                     return Ok(storage.keys(String::new()).await?.join(","));
                 }
-                let value = storage.get("key".into()).await?.unwrap_or_default();
+                let value = storage.get(key).await?.unwrap_or_default();
                 Ok(String::from_utf8_lossy(&value).into_owned())
             };
             Raw::from(done.await.map(|text| Output {
@@ -74,5 +75,35 @@ async fn it_is_read_as_what_it_was_kept_as() {
         let kept = bench.pipeline.0.sessions.get(&session).label();
         assert_eq!(kept.trust, TrustLevel::Untrusted);
         assert_eq!(kept.origin, "custom:reader");
+    }
+}
+
+#[tokio::test]
+async fn what_a_tool_that_ships_works_out_is_nobodys_words() {
+    for (source, trust) in [
+        (Source::BuiltIn, TrustLevel::User),
+        (Source::Custom, TrustLevel::Untrusted),
+    ] {
+        let mut keeper = tool("keeper");
+        keeper.trust = Trust::Trusted;
+        keeper.source = source;
+        keeper.backend = Arc::new(Keeper(tempfile::tempdir().unwrap()));
+        let config = json!({"tools": {
+            "reader": { "labels": { "outputTrust": "untrusted" } },
+            "keeper": { "labels": { "outputTrust": "user" } },
+        }});
+        let bench = bench(vec![tool("reader"), keeper], config, Answer::No);
+        let ask = async |session: &str, tool: &str, arguments: Value| {
+            let call = in_session(session, tool, arguments);
+            bench.pipeline.call(call).await.label().trust
+        };
+        ask("tainted", "reader", json!({})).await;
+        let derived = json!({"key": "derived/x", "set": "1"});
+        ask("tainted", "keeper", derived).await;
+        ask("tainted", "keeper", json!({"key": "words", "set": "2"})).await;
+        let read = ask("later", "keeper", json!({"key": "derived/x"})).await;
+        assert_eq!(read, trust, "{source:?}");
+        let read = ask("latest", "keeper", json!({"key": "words"})).await;
+        assert_eq!(read, TrustLevel::Untrusted, "{source:?}");
     }
 }

@@ -1,0 +1,201 @@
+//! Who makes vectors of what is remembered, as a settings file has it, and what `memory_search` needs for that.
+//!
+//! The component behind `memory_search` knows how to ask; where it may go, and with which secret, follows from the block
+//! that a person has written, and from nothing that the component says.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Config;
+use crate::needs::{HostNeed, SecretNeed};
+use crate::network::Target;
+use crate::tool::{Source, Tool};
+
+/// Who makes vectors of memories, so that they are found by meaning. As a whole it replaces a block of a file below.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct EmbeddingsSettings {
+    /// Where the endpoint is, up to and without `/embeddings`: https://api.openai.com/v1, or one of this machine.
+    pub url: String,
+    /// The model that makes the vectors.
+    pub model: String,
+    /// The name of the secret that lets us in, as `mimir secrets set` keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Numbers of a vector, for models that leave a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 4096))]
+    pub dimensions: Option<u32>,
+}
+
+/// The variable by which a tool says that it compares meanings, and in which it finds the block as JSON.
+pub const EMBEDDINGS_VARIABLE: &str = "EMBEDDINGS";
+
+/// More numbers than any model has; the vectors of a long memory would not fit into a value of storage.
+const DIMENSIONS_MOST: u32 = 4096;
+
+/// Letters of a model's name.
+const MODEL_MOST: usize = 200;
+
+/// An endpoint that can be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Embeddings {
+    /// The block as JSON.
+    pub settings: String,
+    /// Where it is asked.
+    pub host: HostNeed,
+    /// What lets us in.
+    pub secret: Option<SecretNeed>,
+}
+
+impl EmbeddingsSettings {
+    /// Checks the block. The error says which key is wrong, and what.
+    pub fn check(&self) -> Result<Embeddings, String> {
+        let target =
+            Target::parse(&self.url).map_err(|error| format!("embeddings.url: {error}"))?;
+        if self.url.contains(['?', '#']) {
+            return Err(
+                "embeddings.url has a query or a fragment; `/embeddings` is put at its end"
+                    .to_owned(),
+            );
+        }
+        let model = self.model.trim();
+        if model.is_empty() || model.len() > MODEL_MOST || model.chars().any(char::is_control) {
+            return Err("embeddings.model is no name of a model".to_owned());
+        }
+        if let Some(dimensions) = self.dimensions
+            && !(1..=DIMENSIONS_MOST).contains(&dimensions)
+        {
+            return Err(format!(
+                "embeddings.dimensions is between 1 and {DIMENSIONS_MOST}, not {dimensions}"
+            ));
+        }
+        let origin = target.origin().to_string();
+        let secret = match &self.key {
+            None => None,
+            Some(name) if super::web_search::is_name(name) && name != EMBEDDINGS_VARIABLE => {
+                Some(SecretNeed {
+                    name: name.clone(),
+                    host: origin.clone(),
+                    header: "Authorization".to_owned(),
+                    reason: "to be let in".to_owned(),
+                })
+            }
+            Some(name) => {
+                return Err(format!(
+                    "embeddings.key: `{}` is no name of a secret: letters, digits and _; the value itself goes into `mimir secrets set`",
+                    crate::text::visible(crate::text::prefix(name, 8))
+                ));
+            }
+        };
+        Ok(Embeddings {
+            settings: serde_json::to_string(self).map_err(|error| error.to_string())?,
+            secret,
+            host: HostNeed {
+                host: origin,
+                methods: vec!["POST".to_owned()],
+                reason: "to compare memories by meaning".to_owned(),
+            },
+        })
+    }
+}
+
+impl Embeddings {
+    /// Gives a built-in tool that compares meanings the needs that come with the endpoint. Other tools ask for hosts by
+    /// themselves.
+    pub fn equip(&self, tool: &mut Tool) {
+        if !compares(tool) {
+            return;
+        }
+        for needs in [&mut tool.definition.needs, &mut tool.granted] {
+            needs.hosts = vec![self.host.clone()];
+            needs.secrets = self.secret.iter().cloned().collect();
+        }
+    }
+}
+
+/// Whether it is the tool that this block is for.
+pub(crate) fn compares(tool: &Tool) -> bool {
+    let mut variables = tool.definition.needs.variables.iter();
+    tool.source == Source::BuiltIn && variables.any(|name| name == EMBEDDINGS_VARIABLE)
+}
+
+impl Config {
+    /// The embeddings endpoint, if one is set that can be asked.
+    pub fn embeddings(&self) -> Option<Embeddings> {
+        self.embeddings.as_ref()?.check().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(block: Value) -> Result<Embeddings, String> {
+        let settings: EmbeddingsSettings =
+            serde_json::from_value(block).map_err(|error| error.to_string())?;
+        settings.check()
+    }
+
+    #[test]
+    fn an_endpoint_is_one_host_and_one_header() {
+        let found = check(
+            json!({"url": "http://LOCALHOST:8888/v1", "model": "m", "key": "K", "dimensions": 256}),
+        );
+        let found = found.unwrap();
+        assert_eq!(found.host.host, "http://localhost:8888");
+        assert_eq!(found.host.methods, ["POST"]);
+        assert!(found.host.pattern().is_ok());
+        let secret = found.secret.unwrap();
+        assert_eq!(
+            (secret.host.as_str(), secret.header.as_str()),
+            ("http://localhost:8888", "Authorization")
+        );
+        let read: Value = serde_json::from_str(&found.settings).unwrap();
+        assert_eq!(read["url"], "http://LOCALHOST:8888/v1");
+    }
+
+    #[test]
+    fn a_block_that_cannot_be_meant_names_the_key() {
+        let url = "https://e.example/v1";
+        for (block, words) in [
+            (json!({"model": "m"}), "missing field `url`"),
+            (json!({"url": url}), "missing field `model`"),
+            (json!({"url": "e.example", "model": "m"}), "embeddings.url"),
+            (
+                json!({"url": "ftp://e.example", "model": "m"}),
+                "embeddings.url",
+            ),
+            (
+                json!({"url": "https://e.example/?a=b", "model": "m"}),
+                "a query or a fragment",
+            ),
+            (json!({"url": url, "model": " "}), "embeddings.model"),
+            (
+                json!({"url": url, "model": "m", "key": "sk-0123 4"}),
+                "no name of a secret",
+            ),
+            (
+                json!({"url": url, "model": "m", "key": "EMBEDDINGS"}),
+                "no name of a secret",
+            ),
+            (
+                json!({"url": url, "model": "m", "dimensions": 0}),
+                "between 1 and 4096",
+            ),
+            (
+                json!({"url": url, "model": "m", "dimensions": 9999}),
+                "between 1 and 4096",
+            ),
+            (
+                json!({"url": url, "model": "m", "secret": "K"}),
+                "unknown field",
+            ),
+        ] {
+            let error = check(block.clone()).unwrap_err();
+            assert!(error.contains(words), "{block}: {error}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! `memory_get`.
+
+use mimir_sdk::prelude::*;
+
+use crate::folder::{FOLDER, Folder};
+use crate::name::Name;
+use crate::shown::{alone, counted, lines};
+use crate::store::{Host, Store};
+use crate::words_of;
+
+/// Reads a memory that was saved before; without a name, lists all memories.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(inline)]
+pub struct MemoryGet {
+    /// The memory, such as `build-notes`. Default: none, which lists them.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// First line, from 1.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub start_line: Option<usize>,
+    /// Last line.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub end_line: Option<usize>,
+}
+
+/// A memory, or all that there are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Got {
+    /// The one that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Content>,
+    /// All, where none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memories: Option<Vec<Listed>>,
+}
+
+/// What is in a memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Content {
+    /// Its name.
+    pub name: String,
+    /// The lines that were asked for.
+    pub content: String,
+    /// The number of the first of them.
+    pub start_line: usize,
+    /// How many lines the memory has.
+    pub lines: usize,
+}
+
+/// A memory in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// When it was last changed, ISO 8601.
+    pub modified: String,
+}
+
+impl Tool for MemoryGet {
+    type Output = Worded<Got>;
+    const GROUP: Group = Group::Memory;
+    const TITLE: Option<&'static str> = Some("Read memory");
+    const APPROVAL: Option<Approval> = Some(Approval::Allow);
+    const HINTS: Hints = Hints::NONE.read_only().idempotent();
+
+    fn needs() -> Needs {
+        Needs::none().read(FOLDER, "to read what was kept")
+    }
+
+    fn run(self, cx: &Context) -> Result<Self::Output> {
+        self.get(&Folder::of(cx), &Host)
+    }
+}
+
+impl MemoryGet {
+    pub(crate) fn get(&self, folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
+        match &self.name {
+            Some(name) => self.one(&Name::parse(name)?, folder, store),
+            None if self.start_line.is_some() || self.end_line.is_some() => Err(
+                Error::invalid_input("`startLine` and `endLine` are for one memory; name it"),
+            ),
+            None => all(folder, store),
+        }
+    }
+
+    fn one(&self, name: &Name, folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
+        let Some(text) = folder.read(name)? else {
+            return Err(missing(name, folder, store)?);
+        };
+        words_of::note(store, name, &text)?;
+        let count = lines(&text).count();
+        let (first, last) = (self.start_line.unwrap_or(1), self.end_line.unwrap_or(count));
+        if first > last.max(1) || (first > count && first > 1) {
+            return Err(Error::invalid_input(format_args!(
+                "`{name}` has {}; there are none from {first} to {last}",
+                counted(count, "line", "lines")
+            )));
+        }
+        let whole = first == 1 && last >= count;
+        let content = match whole {
+            true => text.clone(),
+            false => {
+                let wanted = lines(&text).skip(first - 1).take(last + 1 - first);
+                wanted.fold(String::new(), |all, line| all + alone(&text, line) + "\n")
+            }
+        };
+        let head = match whole {
+            true => String::new(),
+            false => format!("lines {first} to {} of {count}\n", last.min(count)),
+        };
+        let got = Got {
+            memory: Some(Content {
+                name: name.to_string(),
+                content: content.clone(),
+                start_line: first,
+                lines: count,
+            }),
+            memories: None,
+        };
+        Ok(Json(got).worded(head + &content))
+    }
+}
+
+fn all(folder: &Folder, store: &impl Store) -> Result<Worded<Got>> {
+    let listing = folder.list()?;
+    words_of::note_names(store)?;
+    let mut text = String::new();
+    for entry in &listing.entries {
+        text += &format!("{}  {} bytes  {}\n", entry.name, entry.size, entry.modified);
+    }
+    text += &match listing.entries.len() {
+        0 => "nothing is kept yet".to_owned(),
+        count => counted(count, "memory", "memories"),
+    };
+    if listing.odd > 0 {
+        text += &format!(
+            "; {} in {FOLDER} cannot be read as one: a link, too long, or a name with other letters",
+            counted(listing.odd, "file", "files")
+        );
+    }
+    let listed = listing.entries.into_iter().map(|entry| Listed {
+        name: entry.name.to_string(),
+        size: entry.size,
+        modified: entry.modified,
+    });
+    let got = Got {
+        memory: None,
+        memories: Some(listed.collect()),
+    };
+    Ok(Json(got).worded(text))
+}
+
+/// Names that are told where a memory is not there: a typo shows among them.
+const NEAR: usize = 8;
+
+fn missing(name: &Name, folder: &Folder, store: &impl Store) -> Result<Error> {
+    let listing = folder.list()?;
+    words_of::note_names(store)?;
+    let names = listing.entries.iter().take(NEAR);
+    let names: Vec<String> = names.map(|entry| format!("`{}`", entry.name)).collect();
+    let there = match listing.entries.len() {
+        0 => "nothing is kept yet".to_owned(),
+        count if count > NEAR => format!("there are {}, …", names.join(", ")),
+        _ => format!("there are {}", names.join(", ")),
+    };
+    Ok(Error::not_found(format_args!(
+        "there is no memory `{name}`; {there}"
+    )))
+}

@@ -1,0 +1,157 @@
+//! A workspace with memories, what is kept beside them, and an endpoint, for tests.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use mimir_sdk::serde_json::{Value, json};
+use mimir_sdk::{Context, Error, Result, serde_json};
+use url::Url;
+
+use crate::folder::{FOLDER, Folder};
+use crate::meaning::{Response, Transport};
+use crate::save::{MemorySave, Mode, Saved};
+use crate::store::Store;
+
+/// A workspace with the folder that the host would give.
+pub(crate) struct Workspace {
+    dir: tempfile::TempDir,
+    pub(crate) store: Map,
+}
+
+impl Workspace {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join(FOLDER)).unwrap();
+        Self {
+            dir,
+            store: Map::default(),
+        }
+    }
+
+    pub(crate) fn cx(&self) -> Context {
+        Context::at(self.dir.path())
+    }
+
+    pub(crate) fn folder(&self) -> Folder {
+        Folder::of(&self.cx())
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(FOLDER).join(name)
+    }
+
+    pub(crate) fn put(&self, file: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.file(file), content).unwrap();
+    }
+
+    pub(crate) fn text(&self, file: &str) -> String {
+        std::fs::read_to_string(self.file(file)).unwrap()
+    }
+
+    pub(crate) fn save(&self, name: &str, content: &str, mode: Mode) -> Result<Saved> {
+        let save = MemorySave {
+            name: name.to_owned(),
+            content: content.to_owned(),
+            mode,
+        };
+        save.save(&self.folder(), &self.store)
+            .map(|saved| saved.value)
+    }
+}
+
+/// Storage that remembers what was read.
+#[derive(Default)]
+pub(crate) struct Map {
+    values: RefCell<BTreeMap<String, Vec<u8>>>,
+    read: RefCell<Vec<String>>,
+}
+
+impl Map {
+    /// The keys that were read, by themselves or in a list, since the last look.
+    pub(crate) fn read(&self) -> Vec<String> {
+        self.read.take()
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.values.borrow().keys().cloned().collect()
+    }
+}
+
+impl Store for Map {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
+        let value = self.values.borrow().get(key).cloned();
+        if value.is_some() {
+            self.read.borrow_mut().push(key.to_owned());
+        }
+        Ok(value)
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<()> {
+        self.values
+            .borrow_mut()
+            .insert(key.to_owned(), value.to_vec());
+        Ok(())
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        self.values.borrow_mut().remove(key);
+        Ok(())
+    }
+
+    fn keys(&self, prefix: &str) -> Result<Vec<String>> {
+        let values = self.values.borrow();
+        let found: Vec<String> = values
+            .keys()
+            .filter(|key| key.starts_with(prefix))
+            .cloned()
+            .collect();
+        self.read.borrow_mut().extend(found.clone());
+        Ok(found)
+    }
+}
+
+/// An endpoint that knows some words: a vector has a number for each group of words that mean the same.
+#[derive(Default)]
+pub(crate) struct Endpoint {
+    /// The texts that it was asked about, request by request.
+    pub(crate) asked: RefCell<Vec<Vec<String>>>,
+    /// What it answers instead.
+    pub(crate) instead: RefCell<Option<(u16, String)>>,
+}
+
+const MEANINGS: [&[&str]; 3] = [
+    &["car", "vehicle", "automobile"],
+    &["soup", "meal", "cook"],
+    &["rain", "weather"],
+];
+
+impl Transport for Endpoint {
+    fn post(&self, url: &Url, headers: &[(&str, String)], body: &[u8]) -> Result<Response> {
+        assert_eq!(url.as_str(), "http://127.0.0.1:1/v1/embeddings");
+        assert!(headers.iter().any(|(name, _)| *name == "content-type"));
+        let body: Value = serde_json::from_slice(body).unwrap();
+        let texts: Vec<String> = serde_json::from_value(body["input"].clone()).unwrap();
+        self.asked.borrow_mut().push(texts.clone());
+        if let Some((status, said)) = &*self.instead.borrow() {
+            if *status == 0 {
+                return Err(Error::network(said));
+            }
+            return Ok(Response {
+                status: *status,
+                body: said.clone().into_bytes(),
+            });
+        }
+        let data = texts.iter().enumerate().rev().map(|(index, text)| {
+            let text = text.to_lowercase();
+            let has = |words: &&[&str]| f64::from(words.iter().any(|word| text.contains(word)));
+            let vector: Vec<f64> = MEANINGS.iter().map(has).chain([0.01]).collect();
+            json!({ "index": index, "embedding": vector })
+        });
+        let body = json!({ "data": data.collect::<Vec<_>>() });
+        Ok(Response {
+            status: 200,
+            body: body.to_string().into_bytes(),
+        })
+    }
+}

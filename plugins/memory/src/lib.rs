@@ -1,0 +1,30 @@
+//! Memory: `memory_save`, `memory_get` and `memory_search`, over the files `.mimir/memory/*.md`.
+//!
+//! `name` is what a memory may be called, `folder` reads and writes their files, `words_of` remembers whose words a
+//! memory may be, `part` splits a text into what is ranked, `rank` ranks by words and `meaning` by what an embeddings
+//! endpoint makes of them.
+//!
+//! Never here: another folder. The host gives this one to this plugin, and no other tool may write to it.
+
+mod folder;
+mod get;
+mod meaning;
+mod name;
+mod part;
+mod rank;
+mod save;
+mod search;
+mod shown;
+mod store;
+mod words_of;
+
+pub use get::{Content, Got, Listed, MemoryGet};
+pub use save::{MemorySave, Mode, Saved};
+pub use search::{Found, Hit, MemorySearch};
+
+mimir_sdk::export!(MemoryGet, MemorySearch; assessed MemorySave);
+
+#[cfg(test)]
+mod kit;
+#[cfg(test)]
+mod tests;

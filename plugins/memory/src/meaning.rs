@@ -1,0 +1,109 @@
+//! Ranking by meaning: an endpoint makes vectors of passages, and those near to the vector of the query mean something
+//! similar. `send` asks the endpoint, `vectors` keeps what it said until a memory changes.
+
+use mimir_sdk::{Result, text};
+
+use crate::search::{Memory, Passage};
+use crate::store::Store;
+
+mod send;
+mod settings;
+mod vectors;
+
+#[cfg(test)]
+pub(crate) use send::Response;
+pub(crate) use send::{Network, Transport};
+pub(crate) use settings::{Settings, VARIABLE};
+use vectors::Vectors;
+
+/// Passages that are sent at once; providers take some hundred.
+const AT_ONCE: usize = 64;
+
+/// Passages that one search has made vectors of. More are left to the next one, so that a search after many changes
+/// still ends in time.
+const NEW_MOST: usize = 512;
+
+/// How many of the nearest are ranked: the rest is near to nothing.
+const NEAREST: usize = 40;
+
+/// What is near to a query.
+pub(crate) struct Meant {
+    /// The passages, the nearest first.
+    pub(crate) nearest: Vec<usize>,
+    /// What stood in the way.
+    pub(crate) note: Option<String>,
+}
+
+/// Ranks the passages by what they mean.
+pub(crate) fn ask(
+    settings: &Settings,
+    transport: &impl Transport,
+    store: &impl Store,
+    memories: &[Memory],
+    passages: &[Passage],
+    query: &str,
+) -> Result<Meant> {
+    let mut note = None;
+    let query = send::embed(settings, transport, &[query])?.remove(0);
+    let mut known: Vec<Option<Vec<i8>>> = vec![None; passages.len()];
+    let mut missing: Vec<(usize, Vec<usize>)> = Vec::new();
+    for (memory, kept) in memories.iter().enumerate() {
+        let own = passages.iter().enumerate();
+        let own = own.filter(|(_, passage)| passage.memory == memory);
+        let own: Vec<usize> = own.map(|(at, _)| at).collect();
+        match Vectors::read(store, settings, kept, (own.len(), query.len()))? {
+            Some(vectors) => {
+                for (at, vector) in own.into_iter().zip(vectors.0) {
+                    known[at] = Some(vector);
+                }
+            }
+            None => missing.push((memory, own)),
+        }
+    }
+    let (mut made, mut left) = (0, 0);
+    for (memory, own) in missing {
+        if made > 0 && made + own.len() > NEW_MOST {
+            left += 1;
+            continue;
+        }
+        made += own.len();
+        let mut vectors = Vec::with_capacity(own.len());
+        for some in own.chunks(AT_ONCE) {
+            let texts: Vec<&str> = some.iter().map(|at| passages[*at].told.as_str()).collect();
+            vectors.extend(send::embed(settings, transport, &texts)?);
+        }
+        let vectors = Vectors(
+            vectors
+                .iter()
+                .map(|vector| vectors::small(vector))
+                .collect(),
+        );
+        if let Err(error) = vectors.write(store, settings, &memories[memory]) {
+            // They serve this search all the same.
+            note = Some(format!(
+                "vectors are not kept: {}",
+                text::brief(error.message())
+            ));
+        }
+        for (at, vector) in own.into_iter().zip(vectors.0) {
+            known[at] = Some(vector);
+        }
+    }
+    if left > 0 {
+        note = Some(format!(
+            "{left} memories have changed and are ranked by words alone this time; search again for the rest"
+        ));
+    }
+    vectors::tidy(store, memories)?;
+    let mut near: Vec<(usize, f32)> = known
+        .iter()
+        .enumerate()
+        .filter_map(|(at, vector)| Some((at, vectors::nearness(&query, vector.as_ref()?)?)))
+        .collect();
+    near.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    near.truncate(NEAREST);
+    Ok(Meant {
+        nearest: near.into_iter().map(|(at, _)| at).collect(),
+        note,
+    })
+}

@@ -1,0 +1,86 @@
+//! Requests by `wasi:http`. Why one fails is on the host's record.
+
+use std::time::Duration;
+
+use mimir_sdk::{Error, Result};
+use url::{Position, Url};
+use wasip2::http::outgoing_handler::handle;
+use wasip2::http::types::{Fields, Method, OutgoingBody, OutgoingRequest, RequestOptions, Scheme};
+use wasip2::io::streams::StreamError;
+
+use super::{Response, Transport};
+
+/// How long the endpoint may say nothing: a search has a minute in all.
+const SILENT: Duration = Duration::from_secs(20);
+
+/// Written at a time, which is what a stream takes at once.
+const WRITTEN: usize = 4096;
+
+/// Read at a time.
+const READ: u64 = 64 << 10;
+
+/// What the host lets of it.
+pub(crate) struct Network;
+
+impl Transport for Network {
+    fn post(&self, url: &Url, headers: &[(&str, String)], body: &[u8]) -> Result<Response> {
+        let failed = || Error::network("it could not be reached, or broke off");
+        let options = RequestOptions::new();
+        let silent = u64::try_from(SILENT.as_nanos()).ok();
+        let _ = options.set_connect_timeout(silent);
+        let _ = options.set_first_byte_timeout(silent);
+        let _ = options.set_between_bytes_timeout(silent);
+        let request = request(url, headers, body.len()).ok_or_else(failed)?;
+        let outgoing = request.body().map_err(|()| failed())?;
+        let answer = handle(request, Some(options)).map_err(|_| failed())?;
+        {
+            let stream = outgoing.write().map_err(|()| failed())?;
+            for chunk in body.chunks(WRITTEN) {
+                // One that does not want all of it has answered already.
+                if stream.blocking_write_and_flush(chunk).is_err() {
+                    break;
+                }
+            }
+        }
+        let _ = OutgoingBody::finish(outgoing, None);
+        answer.subscribe().block();
+        let Some(Ok(Ok(response))) = answer.get() else {
+            return Err(failed());
+        };
+        let incoming = response.consume().map_err(|()| failed())?;
+        let stream = incoming.stream().map_err(|()| failed())?;
+        let mut body = Vec::new();
+        loop {
+            match stream.blocking_read(READ) {
+                Ok(bytes) => body.extend(bytes),
+                Err(StreamError::Closed) => break,
+                Err(StreamError::LastOperationFailed(_)) => return Err(failed()),
+            }
+        }
+        Ok(Response {
+            status: response.status(),
+            body,
+        })
+    }
+}
+
+fn request(url: &Url, headers: &[(&str, String)], length: usize) -> Option<OutgoingRequest> {
+    let fields = Fields::new();
+    for (name, value) in headers {
+        fields.append(name, value.as_bytes()).ok()?;
+    }
+    let length = length.to_string().into_bytes();
+    fields.set("content-length", &[length]).ok()?;
+    let request = OutgoingRequest::new(fields);
+    let scheme = match url.scheme() {
+        "http" => Scheme::Http,
+        _ => Scheme::Https,
+    };
+    request.set_method(&Method::Post).ok()?;
+    request.set_scheme(Some(&scheme)).ok()?;
+    let authority = &url[Position::BeforeHost..Position::AfterPort];
+    request.set_authority(Some(authority)).ok()?;
+    let path = &url[Position::BeforePath..Position::AfterQuery];
+    request.set_path_with_query(Some(path)).ok()?;
+    Some(request)
+}

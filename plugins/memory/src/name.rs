@@ -1,0 +1,125 @@
+//! What a memory may be called.
+
+use std::fmt;
+
+use mimir_sdk::{Error, Result, text};
+
+/// Bytes of a name: it is read in lists.
+const MOST: usize = 80;
+
+/// The ending of a memory's file.
+const ENDING: &str = ".md";
+
+/// Names that Windows takes for devices, whatever their ending.
+const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
+
+/// The name of a memory: a file name and never a path. There is no other way to get one than [`Name::parse`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Name(String);
+
+impl Name {
+    /// Takes a name as a caller writes it, with or without `.md`.
+    pub(crate) fn parse(written: &str) -> Result<Self> {
+        let name = written.strip_suffix(ENDING).unwrap_or(written);
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let fits = (1..=MOST).contains(&name.len())
+            && name.chars().all(plain)
+            && name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+            && !name.ends_with('.')
+            && !name.contains("..");
+        if !fits || is_device(name) {
+            return Err(Error::invalid_input(format_args!(
+                "`{}` is no name of a memory: 1 to {MOST} letters, digits, `-`, `_` and single dots, such as `build-notes`",
+                text::brief(written)
+            )));
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    /// The name of a file in the folder, if it is that of a memory.
+    pub(crate) fn of_file(file: &str) -> Option<Self> {
+        Self::parse(file.strip_suffix(ENDING)?)
+            .ok()
+            .filter(|name| name.file() == file)
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> String {
+        format!("{}{ENDING}", self.0)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default();
+    let stem = stem.to_ascii_lowercase();
+    let numbered = |port: &str| {
+        let number = stem.strip_prefix(port);
+        number.is_some_and(|rest| rest.len() == 1 && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    DEVICES.contains(&stem.as_str()) || numbered("com") || numbered("lpt")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_file_names_and_never_paths() {
+        for (written, name) in [
+            ("notes", "notes"),
+            ("notes.md", "notes"),
+            ("v1.2-plan_b", "v1.2-plan_b"),
+            ("README", "README"),
+            ("_x", "_x"),
+            ("com10", "com10"),
+        ] {
+            let parsed = Name::parse(written).unwrap();
+            assert_eq!(parsed.as_str(), name);
+            assert_eq!(Name::of_file(&parsed.file()), Some(parsed));
+        }
+        for written in [
+            "",
+            ".md",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            "a\\b",
+            "/etc/passwd",
+            "C:x",
+            "a..b",
+            "a.",
+            ".hidden",
+            "-x",
+            "a b",
+            "a\nb",
+            "a\0b",
+            "ü",
+            "con",
+            "NUL.txt",
+            "lpt1",
+            "x:y",
+            "~x",
+            "a*",
+            &"x".repeat(MOST + 1),
+        ] {
+            let error = Name::parse(written).unwrap_err();
+            assert!(
+                error.message().contains("is no name of a memory"),
+                "{error}"
+            );
+        }
+        assert_eq!(Name::of_file("notes.txt"), None);
+        assert_eq!(Name::of_file("notes.md.md"), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! Ranking by words: BM25.
+
+use bm25::{Embedder, EmbedderBuilder, Scorer, Tokenizer};
+
+/// Splits text into words as they are compared.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Words;
+
+impl Tokenizer for Words {
+    fn tokenize(&self, text: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut word = String::new();
+        for c in text.chars() {
+            match c {
+                // Written without spaces: each sign is a word.
+                c if is_sign(c) => {
+                    take(&mut word, &mut words);
+                    words.push(c.to_string());
+                }
+                c if c.is_alphanumeric() => word.extend(c.to_lowercase()),
+                _ => take(&mut word, &mut words),
+            }
+        }
+        take(&mut word, &mut words);
+        words
+    }
+}
+
+fn take(word: &mut String, words: &mut Vec<String>) {
+    if !word.is_empty() {
+        words.push(stem(std::mem::take(word)));
+    }
+}
+
+/// Han, kana and the like.
+fn is_sign(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
+}
+
+/// Takes the plural from an English word, as Harman's S-stemmer does: more would make different words one.
+fn stem(mut word: String) -> String {
+    let ends = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending));
+    if word.len() < 4 || !word.is_ascii() {
+        return word;
+    }
+    if ends(&["ies"]) && !ends(&["eies", "aies"]) {
+        word.truncate(word.len() - 3);
+        word.push('y');
+    } else if ends(&["s"]) && !ends(&["us", "ss", "aes", "ees", "oes"]) {
+        word.truncate(word.len() - 1);
+    }
+    word
+}
+
+/// Texts that can be asked.
+pub(crate) struct Ranking {
+    embedder: Embedder<u64, Words>,
+    scorer: Scorer<usize, u64>,
+}
+
+impl Ranking {
+    pub(crate) fn of(texts: &[String]) -> Self {
+        let all: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let embedder = EmbedderBuilder::<u64, Words>::with_tokenizer_and_fit_to_corpus(Words, &all);
+        let embedder = embedder.build();
+        let mut scorer = Scorer::new();
+        for (at, text) in texts.iter().enumerate() {
+            scorer.upsert(&at, embedder.embed(text));
+        }
+        Self { embedder, scorer }
+    }
+
+    /// The texts that have a word of the query, the best first; the same query gives the same order.
+    pub(crate) fn ask(&self, query: &str) -> Vec<(usize, f32)> {
+        let found = self.scorer.matches(&self.embedder.embed(query));
+        let mut found: Vec<_> = found
+            .into_iter()
+            .map(|text| (text.id, text.score))
+            .collect();
+        found.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_what_is_compared() {
+        let words =
+            Words.tokenize("The Tests' buses: snake_case, Größe 42; classes, queries 東京へ");
+        assert_eq!(
+            words,
+            [
+                "the", "test", "buse", "snake", "case", "größe", "42", "classe", "query", "東",
+                "京", "へ"
+            ]
+        );
+        assert_eq!(Words.tokenize(" \n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn rare_words_count_more_and_short_texts_more_than_long_ones() {
+        let texts = [
+            "deploy to the staging server with the blue script",
+            "the tests of the parser are slow",
+            "the the the the",
+            "staging",
+        ]
+        .map(str::to_owned);
+        let ranking = Ranking::of(&texts);
+        let order =
+            |query: &str| -> Vec<usize> { ranking.ask(query).iter().map(|hit| hit.0).collect() };
+        assert_eq!(order("the parser test")[0], 1);
+        assert_eq!(order("staging"), [3, 0]);
+        assert_eq!(order("absent words"), Vec::<usize>::new());
+        assert_eq!(order(""), Vec::<usize>::new());
+    }
+}

@@ -1,0 +1,178 @@
+//! `memory_save`.
+
+use mimir_sdk::prelude::*;
+
+use crate::folder::{FILE_MOST, FILES_MOST, FOLDER, Folder, TOTAL_MOST};
+use crate::name::Name;
+use crate::shown::{counted, lines};
+use crate::store::{Host, Store};
+use crate::words_of;
+
+/// Keeps a note for later sessions, as Markdown under a name: facts about the project, decisions and why, what the user
+/// prefers. `memory_search` finds it again. Keep no secrets.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(inline)]
+pub struct MemorySave {
+    /// The memory, such as `build-notes`: letters, digits, `-`, `_` and dots. What belongs together has one name.
+    pub name: String,
+    /// What to keep.
+    pub content: String,
+    /// `append` (default) adds it at the end, `replace` puts it in place of all that is there.
+    #[serde(default)]
+    pub mode: Mode,
+}
+
+/// What becomes of what is there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Mode {
+    /// It stays.
+    #[default]
+    Append,
+    /// It goes.
+    Replace,
+}
+
+/// What was saved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Saved {
+    /// The memory.
+    pub name: String,
+    /// Whether it wasn't there before.
+    pub created: bool,
+    /// The line that the new content begins in.
+    pub start_line: usize,
+    /// How many lines the memory has now.
+    pub lines: usize,
+}
+
+impl Tool for MemorySave {
+    type Output = Worded<Saved>;
+    const GROUP: Group = Group::Memory;
+    const TITLE: Option<&'static str> = Some("Save memory");
+    const APPROVAL: Option<Approval> = Some(Approval::Allow);
+    const HINTS: Hints = Hints::NONE.destructive();
+
+    fn needs() -> Needs {
+        Needs::none().write(FOLDER, "to keep what is to be remembered")
+    }
+
+    fn run(self, cx: &Context) -> Result<Self::Output> {
+        self.save(&Folder::of(cx), &Host)
+    }
+}
+
+impl Assess for MemorySave {
+    /// What is added can be taken away again; what is replaced is gone.
+    fn assess(&self, cx: &Context) -> Assessment {
+        let old = Name::parse(&self.name).and_then(|name| Folder::of(cx).read(&name));
+        match (self.mode, old) {
+            (Mode::Replace, Ok(Some(old))) if old != ended(&self.content) => {
+                Assessment::ask(format!(
+                    "replaces the memory `{}` ({})",
+                    mimir_sdk::text::brief(&self.name),
+                    counted(lines(&old).count(), "line", "lines")
+                ))
+                .because("what it says now is lost")
+            }
+            _ => Assessment::allow(format!(
+                "adds to the memory `{}`",
+                mimir_sdk::text::brief(&self.name)
+            )),
+        }
+    }
+}
+
+impl MemorySave {
+    pub(crate) fn save(&self, folder: &Folder, store: &impl Store) -> Result<Worded<Saved>> {
+        let name = Name::parse(&self.name)?;
+        if self.content.trim().is_empty() {
+            return Err(Error::invalid_input(
+                "there is nothing to keep: `content` is empty",
+            ));
+        }
+        let turn = folder.turn()?;
+        let old = folder.read(&name)?;
+        let kept = match (&old, self.mode) {
+            (Some(old), Mode::Append) => {
+                // What it said before is part of what it says now.
+                words_of::note(store, &name, old)?;
+                ended(old)
+            }
+            _ => String::new(),
+        };
+        let content = format!("{kept}{}", ended(&self.content));
+        fits(folder, &name, old.as_deref(), &content)?;
+        words_of::mark(store, &name, &content)?;
+        folder.write(&name, &content, &turn)?;
+        if let Some(old) = old.as_ref().filter(|old| **old != content) {
+            // It is saved; an entry too many only makes it look worse.
+            let _ = words_of::forget(store, &name, old);
+        }
+        let saved = Saved {
+            name: name.to_string(),
+            created: old.is_none(),
+            start_line: lines(&kept).count() + 1,
+            lines: lines(&content).count(),
+        };
+        let what = match (&old, self.mode) {
+            (None, _) => "Saved",
+            (Some(_), Mode::Append) => "Added to",
+            (Some(_), Mode::Replace) => "Replaced",
+        };
+        let text = format!(
+            "{what} `{name}` ({})",
+            counted(saved.lines, "line", "lines")
+        );
+        Ok(Json(saved).worded(text))
+    }
+}
+
+/// A text that ends with its last line.
+fn ended(text: &str) -> String {
+    match text.is_empty() || text.ends_with('\n') {
+        true => text.to_owned(),
+        false => format!("{text}\n"),
+    }
+}
+
+/// Whether there is room, and no other memory that some systems take for this one.
+fn fits(folder: &Folder, name: &Name, old: Option<&str>, content: &str) -> Result<()> {
+    if content.len() as u64 > FILE_MOST {
+        return Err(Error::limit_exceeded(format_args!(
+            "`{name}` would have {} KB, and a memory has at most {}; use another name, or replace it by something shorter",
+            content.len().div_ceil(1 << 10),
+            FILE_MOST >> 10
+        )));
+    }
+    let listing = folder.list()?;
+    let twin = listing.entries.iter().find(|entry| {
+        let (name, other) = (name.as_str(), entry.name.as_str());
+        name != other && name.eq_ignore_ascii_case(other)
+    });
+    if let Some(twin) = twin {
+        return Err(Error::already_exists(format_args!(
+            "there is a memory `{}`, which some systems take for `{name}`; use that name or another one",
+            twin.name
+        )));
+    }
+    let count = listing.entries.len() + listing.odd;
+    if old.is_none() && count >= FILES_MOST {
+        return Err(Error::limit_exceeded(format_args!(
+            "there are {count} memories, and at most {FILES_MOST}; add to one of them, or ask your user to remove some from {FOLDER}"
+        )));
+    }
+    let all: u64 = listing.entries.iter().map(|entry| entry.size).sum();
+    let after = all + content.len() as u64 - old.map_or(0, |old| old.len() as u64).min(all);
+    if after > TOTAL_MOST {
+        return Err(Error::limit_exceeded(format_args!(
+            "all memories have at most {} MB; ask your user to remove some from {FOLDER}",
+            TOTAL_MOST >> 20
+        )));
+    }
+    Ok(())
+}

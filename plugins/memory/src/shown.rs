@@ -1,0 +1,43 @@
+//! Lines of a memory as a result shows them.
+
+use mimir_sdk::pieces;
+
+/// A line of a text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line<'a> {
+    /// From 1.
+    pub(crate) number: usize,
+    /// Where it begins in the text.
+    pub(crate) at: usize,
+    pub(crate) text: &'a str,
+}
+
+/// The lines of a text, without their ends.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+    let mut at = 0;
+    text.split_inclusive('\n')
+        .enumerate()
+        .map(move |(line, whole)| {
+            let begin = at;
+            at += whole.len();
+            Line {
+                number: line + 1,
+                at: begin,
+                text: whole.trim_end_matches(['\n', '\r']),
+            }
+        })
+}
+
+/// A line by itself: what is from the inside of a private key cannot be known for one there, so it is left out.
+pub(crate) fn alone<'a>(text: &str, line: Line<'a>) -> &'a str {
+    let bytes = line.text.as_bytes();
+    if pieces::in_key(bytes) && pieces::opens_key(&text.as_bytes()[..line.at]) {
+        return pieces::KEY_MARK;
+    }
+    line.text
+}
+
+/// `1 line`, `3 lines`.
+pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}

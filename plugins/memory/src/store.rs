@@ -1,0 +1,33 @@
+//! What is kept beside the files: the host's storage, or a map in tests.
+
+use mimir_sdk::Result;
+use mimir_sdk::storage;
+
+/// Values by key, each with what the host knows of the session that kept it.
+pub(crate) trait Store {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>>;
+    fn set(&self, key: &str, value: &[u8]) -> Result<()>;
+    fn delete(&self, key: &str) -> Result<()>;
+    fn keys(&self, prefix: &str) -> Result<Vec<String>>;
+}
+
+/// The host's.
+pub(crate) struct Host;
+
+impl Store for Host {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>> {
+        storage::get(key)
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<()> {
+        storage::set(key, value)
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        storage::delete(key)
+    }
+
+    fn keys(&self, prefix: &str) -> Result<Vec<String>> {
+        storage::keys(prefix)
+    }
+}

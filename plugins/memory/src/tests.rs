@@ -1,0 +1,380 @@
+use mimir_sdk::{Code, Error, Result};
+
+use crate::folder::{FILE_MOST, FILES_MOST};
+use crate::get::{Content, MemoryGet};
+use crate::kit::{Endpoint, Workspace};
+use crate::meaning::Settings;
+use crate::save::{MemorySave, Mode};
+use crate::search::{Found, MemorySearch};
+
+fn get(
+    workspace: &Workspace,
+    name: &str,
+    lines: (Option<usize>, Option<usize>),
+) -> Result<Content> {
+    let get = MemoryGet {
+        name: Some(name.to_owned()),
+        start_line: lines.0,
+        end_line: lines.1,
+    };
+    let got = get.get(&workspace.folder(), &workspace.store)?;
+    Ok(got.value.memory.unwrap())
+}
+
+fn list(workspace: &Workspace) -> String {
+    let got = MemoryGet::default().get(&workspace.folder(), &workspace.store);
+    got.unwrap().text
+}
+
+fn search(workspace: &Workspace, query: &str, endpoint: Option<&Endpoint>) -> Found {
+    let search = MemorySearch {
+        query: query.to_owned(),
+        max_results: 5,
+    };
+    let settings = Settings::new("http://127.0.0.1:1/v1", "small");
+    let none = Endpoint::default();
+    let found = search.search(
+        &workspace.folder(),
+        &workspace.store,
+        endpoint.map(|_| &settings),
+        endpoint.unwrap_or(&none),
+    );
+    found.unwrap().value
+}
+
+fn names(found: &Found) -> Vec<&str> {
+    found.hits.iter().map(|hit| hit.name.as_str()).collect()
+}
+
+fn code(result: Result<impl std::fmt::Debug>) -> (Code, String) {
+    let error: Error = result.unwrap_err();
+    (error.code().clone(), error.message().to_owned())
+}
+
+#[test]
+fn what_is_saved_is_read_again() {
+    let workspace = Workspace::new();
+    assert_eq!(list(&workspace), "nothing is kept yet");
+    let saved = workspace.save("notes", "first", Mode::Append).unwrap();
+    assert!(saved.created && saved.start_line == 1 && saved.lines == 1);
+    let saved = workspace
+        .save("notes.md", "second\nthird\n", Mode::Append)
+        .unwrap();
+    assert!(!saved.created && saved.start_line == 2 && saved.lines == 3);
+    assert_eq!(workspace.text("notes.md"), "first\nsecond\nthird\n");
+    let all = get(&workspace, "notes", (None, None)).unwrap();
+    assert_eq!(
+        (all.content.as_str(), all.lines),
+        ("first\nsecond\nthird\n", 3)
+    );
+    let some = get(&workspace, "notes", (Some(2), Some(9))).unwrap();
+    assert_eq!(
+        (some.content.as_str(), some.start_line),
+        ("second\nthird\n", 2)
+    );
+    let saved = workspace.save("notes", "only", Mode::Replace).unwrap();
+    assert_eq!((saved.start_line, saved.lines), (1, 1));
+    assert_eq!(workspace.text("notes.md"), "only\n");
+    assert!(
+        list(&workspace).contains("notes  5 bytes  20"),
+        "{}",
+        list(&workspace)
+    );
+    // Nothing is left over.
+    let files = std::fs::read_dir(workspace.file(".")).unwrap();
+    assert_eq!(files.count(), 1);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let workspace = Workspace::new();
+    workspace.put("one.md", "x\n");
+    for (result, wanted, words) in [
+        (
+            code(workspace.save("../x", "x", Mode::Append)),
+            Code::InvalidInput,
+            "no name of a memory",
+        ),
+        (
+            code(workspace.save("x", " \n", Mode::Append)),
+            Code::InvalidInput,
+            "`content` is empty",
+        ),
+        (
+            code(workspace.save("ONE", "x", Mode::Append)),
+            Code::AlreadyExists,
+            "there is a memory `one`",
+        ),
+        (
+            code(get(&workspace, "two", (None, None))),
+            Code::NotFound,
+            "there are `one`",
+        ),
+        (
+            code(get(&workspace, "one", (Some(2), None))),
+            Code::InvalidInput,
+            "`one` has 1 line",
+        ),
+        (
+            code(get(&workspace, "one", (Some(3), Some(2)))),
+            Code::InvalidInput,
+            "none from 3 to 2",
+        ),
+    ] {
+        assert_eq!(result.0, wanted, "{}", result.1);
+        assert!(result.1.contains(words), "{}", result.1);
+    }
+    workspace.put("bytes.md", [0xff, 0xfe]);
+    assert_eq!(
+        code(get(&workspace, "bytes", (None, None))).0,
+        Code::InvalidInput
+    );
+    assert_eq!(
+        code(workspace.save("bytes", "x", Mode::Append)).0,
+        Code::InvalidInput
+    );
+    let found = search(&workspace, "x", None);
+    assert_eq!(names(&found), ["one"]);
+    assert!(
+        found
+            .note
+            .unwrap()
+            .contains("1 file in .mimir/memory cannot be searched")
+    );
+}
+
+#[test]
+fn there_is_an_end_to_what_is_kept() {
+    let workspace = Workspace::new();
+    let most = "x".repeat(FILE_MOST as usize - 1);
+    workspace.save("long", &most, Mode::Append).unwrap();
+    let (error, said) = code(workspace.save("long", "more", Mode::Append));
+    assert_eq!(error, Code::LimitExceeded, "{said}");
+    assert_eq!(workspace.text("long.md").len() as u64, FILE_MOST);
+    // In its place there is room.
+    workspace.save("long", "less", Mode::Replace).unwrap();
+    for number in 1..FILES_MOST {
+        workspace.put(&format!("m{number}.md"), "x\n");
+    }
+    let (error, said) = code(workspace.save("new", "x", Mode::Append));
+    assert_eq!(error, Code::LimitExceeded, "{said}");
+    workspace.save("m7", "added", Mode::Append).unwrap();
+    for number in 0..32 {
+        workspace.put(&format!("m{}.md", number + 1), &most);
+    }
+    let (error, said) = code(workspace.save("m50", &most, Mode::Replace));
+    assert_eq!(error, Code::LimitExceeded, "{said}");
+    assert!(said.contains("8 MB"), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_no_memory() {
+    let workspace = Workspace::new();
+    let outside = tempfile::tempdir().unwrap();
+    let secret = outside.path().join("secret.md");
+    std::fs::write(&secret, "not for you\n").unwrap();
+    std::os::unix::fs::symlink(&secret, workspace.file("link.md")).unwrap();
+    assert_eq!(
+        code(get(&workspace, "link", (None, None))).0,
+        Code::InvalidInput
+    );
+    assert_eq!(
+        code(workspace.save("link", "x", Mode::Append)).0,
+        Code::InvalidInput
+    );
+    assert!(search(&workspace, "not for you", None).hits.is_empty());
+    assert!(list(&workspace).contains("1 file in .mimir/memory cannot be read"));
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "not for you\n");
+}
+
+#[test]
+fn calls_that_save_at_once_lose_nothing() {
+    let workspace = Workspace::new();
+    let file = workspace.file("notes.md");
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let cx = workspace.cx();
+            scope.spawn(move || {
+                let folder = crate::folder::Folder::of(&cx);
+                for at in 0..10 {
+                    let save = MemorySave {
+                        name: "notes".into(),
+                        content: format!("{thread} {at}"),
+                        mode: Mode::Append,
+                    };
+                    save.save(&folder, &crate::kit::Map::default()).unwrap();
+                }
+            });
+        }
+    });
+    let text = std::fs::read_to_string(file).unwrap();
+    assert_eq!(text.lines().count(), 80);
+}
+
+#[test]
+fn whoever_reads_a_memory_reads_who_saved_it() {
+    let workspace = Workspace::new();
+    let store = &workspace.store;
+    workspace.save("notes", "first", Mode::Append).unwrap();
+    let first = store.all();
+    assert_eq!(
+        store.read(),
+        Vec::<String>::new(),
+        "nothing was there to be read"
+    );
+    get(&workspace, "notes", (None, None)).unwrap();
+    assert_eq!(store.read(), first);
+    // What is added to is read; what is replaced is not.
+    workspace.save("notes", "second", Mode::Append).unwrap();
+    assert_eq!(store.read(), first);
+    assert_eq!(store.all().len(), 1);
+    workspace.save("notes", "third", Mode::Replace).unwrap();
+    assert_eq!(store.read(), Vec::<String>::new());
+    let third = store.all();
+    // A line that is added by hand vouches for nothing.
+    workspace.put("notes.md", "third\nmine\n");
+    get(&workspace, "notes", (None, None)).unwrap();
+    assert_eq!(store.read(), third);
+    // What a person has written is nobody else's.
+    workspace.put("other.md", "mine\n");
+    get(&workspace, "other", (None, None)).unwrap();
+    assert_eq!(store.read(), Vec::<String>::new());
+    let found = search(&workspace, "mine", None);
+    assert_eq!(names(&found), ["other", "notes"]);
+    assert_eq!(store.read(), third);
+    assert_eq!(search(&workspace, "nowhere", None).hits, []);
+    assert_eq!(
+        store.read(),
+        Vec::<String>::new(),
+        "what is not shown is not read"
+    );
+    list(&workspace);
+    assert_eq!(store.read(), third);
+}
+
+#[test]
+fn a_search_by_words_shows_lines_and_where_they_are() {
+    let workspace = Workspace::new();
+    workspace.put(
+        "build.md",
+        "# Build\nUse the release profile.\n\n## Servers\nstaging is at port 8080\nproduction is somewhere else\n",
+    );
+    workspace.put("people.md", "Ann likes short answers.\n");
+    let found = search(&workspace, "which port has the staging server", None);
+    assert!(!found.by_meaning && found.note.is_none());
+    let hit = &found.hits[0];
+    assert_eq!(
+        (hit.name.as_str(), hit.start_line, hit.end_line),
+        ("build", 4, 6)
+    );
+    assert!(
+        hit.snippet
+            .starts_with("## Servers\nstaging is at port 8080"),
+        "{}",
+        hit.snippet
+    );
+    assert_eq!(
+        names(&search(&workspace, "people", None)),
+        ["people"],
+        "a name is searched, too"
+    );
+    let long = format!(
+        "{} needle {}\n",
+        "some words ".repeat(500),
+        "more words ".repeat(500)
+    );
+    workspace.put("long.md", &long);
+    let found = search(&workspace, "needle", None);
+    let snippet = &found.hits[0].snippet;
+    assert!(
+        snippet.contains("needle") && snippet.len() < 1_000,
+        "{}",
+        snippet.len()
+    );
+}
+
+#[test]
+fn a_private_key_is_not_shown_by_its_lines() {
+    let workspace = Workspace::new();
+    let inside = "MIIEowIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MaC5Kx0gY7sKj5eX";
+    let key = format!(
+        "-----BEGIN RSA PRIVATE KEY-----\n{inside}\n{inside}\n-----END RSA PRIVATE KEY-----\n"
+    );
+    workspace.put("key.md", format!("# Key\n{key}"));
+    let got = get(&workspace, "key", (Some(3), Some(4))).unwrap();
+    assert!(!got.content.contains("MIIE"), "{}", got.content);
+    assert!(got.content.contains("REDACTED"), "{}", got.content);
+}
+
+#[test]
+fn meanings_are_found_where_no_word_is_the_same() {
+    let workspace = Workspace::new();
+    workspace.put("garage.md", "The automobile is in the garage.\n");
+    workspace.put("kitchen.md", "How to cook.\n");
+    workspace.put("sky.md", "About the weather.\n");
+    let endpoint = Endpoint::default();
+    let found = search(&workspace, "vehicle", Some(&endpoint));
+    assert!(found.by_meaning && found.note.is_none(), "{:?}", found.note);
+    assert_eq!(names(&found)[0], "garage");
+    assert_eq!(
+        names(&search(&workspace, "vehicle", None)),
+        Vec::<&str>::new()
+    );
+    assert_eq!(endpoint.asked.take().len(), 4, "the query, and each memory");
+    // The vectors are kept, until a memory changes.
+    let found = search(&workspace, "meal", Some(&endpoint));
+    assert_eq!(names(&found)[0], "kitchen");
+    assert_eq!(endpoint.asked.take(), [["meal"]]);
+    workspace.put("sky.md", "About soup.\n");
+    std::fs::remove_file(workspace.file("garage.md")).unwrap();
+    let found = search(&workspace, "meal", Some(&endpoint));
+    assert!(names(&found).contains(&"sky"), "{:?}", names(&found));
+    assert_eq!(endpoint.asked.take().len(), 2);
+    let kept = workspace.store.all();
+    let kept: Vec<_> = kept
+        .iter()
+        .filter(|key| key.starts_with("derived/"))
+        .collect();
+    assert_eq!(kept, ["derived/vectors/kitchen", "derived/vectors/sky"]);
+}
+
+#[test]
+fn an_endpoint_that_fails_leaves_the_words() {
+    let workspace = Workspace::new();
+    workspace.put("garage.md", "The automobile is in the garage.\n");
+    workspace.put("kitchen.md", "How to cook.\n");
+    for (status, said, words) in [
+        (0, "nobody is there", "nobody is there"),
+        (401, "no key", "answered 401: no key"),
+        (200, "<html>", "did not answer in JSON"),
+        (200, "{\"data\": []}", "one vector for each text"),
+        (
+            200,
+            "{\"data\": [{\"embedding\": []}]}",
+            "one vector for each text",
+        ),
+        (
+            200,
+            "{\"data\": [{\"embedding\": [\"x\"]}]}",
+            "one vector for each text",
+        ),
+        (
+            200,
+            "{\"data\": [{\"embedding\": [1e999]}]}",
+            "did not answer in JSON",
+        ),
+    ] {
+        let endpoint = Endpoint::default();
+        endpoint.instead.replace(Some((status, said.to_owned())));
+        let found = search(&workspace, "automobile", Some(&endpoint));
+        assert_eq!(names(&found), ["garage"]);
+        assert!(!found.by_meaning);
+        let note = found.note.unwrap();
+        assert!(
+            note.contains("ranked by words alone") && note.contains(words),
+            "{note}"
+        );
+        assert_eq!(workspace.store.all(), Vec::<String>::new());
+    }
+}

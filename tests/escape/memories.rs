@@ -1,0 +1,188 @@
+//! The folder of the memories: one plugin of the binary writes to it, and nowhere else.
+
+use std::fs;
+
+use mimir_core::Code;
+use mimir_kit::{Arena, Outside, builtins, picture};
+use mimir_testkit::{Approve, Testkit, Value, json};
+
+use crate::guests;
+
+fn kit() -> Testkit {
+    let kit = Testkit::with_bundled(builtins()).unwrap();
+    kit.approve(Approve::Always).workspace(|root| {
+        fs::create_dir_all(root.join(".mimir/memory/folder")).unwrap();
+        fs::write(root.join(".mimir/memory/notes.md"), "as it was\n").unwrap();
+        fs::write(root.join(".mimir/config.yml"), "limits: {}\n").unwrap();
+        fs::write(root.join("plain.md"), "plain\n").unwrap();
+    })
+}
+
+/// The workspace but for the state, which every call changes.
+fn seen(kit: &Testkit) -> Vec<(String, String)> {
+    let all = picture(kit.path()).into_iter();
+    all.filter(|(name, _)| !name.starts_with(".mimir/state"))
+        .collect()
+}
+
+#[test]
+fn no_name_leads_out_of_it() {
+    let kit = kit();
+    let before = seen(&kit);
+    let outside = Outside::new();
+    let up = outside.relative().join("secret").display().to_string();
+    let absolute = outside.path().join("secret").display().to_string();
+    for name in [
+        "../config.yml",
+        "../../plain",
+        "folder/x",
+        "/plain",
+        "..",
+        ".",
+        "",
+        ".hidden",
+        "a\\..\\b",
+        "C:x",
+        "notes.md/x",
+        "nul",
+        "a\0b",
+        "ｎotes",
+        &up,
+        &absolute,
+    ] {
+        for (tool, arguments) in [
+            ("memory_get", json!({ "name": name })),
+            ("memory_save", json!({"name": name, "content": "changed"})),
+            (
+                "memory_save",
+                json!({"name": name, "content": "changed", "mode": "replace"}),
+            ),
+        ] {
+            let outcome = kit.call(tool, arguments);
+            let error = outcome.result().unwrap_err();
+            assert_eq!(error.code, Code::InvalidInput, "{tool} {name:?}: {error}");
+        }
+    }
+    // A folder under the name of a memory.
+    fs::create_dir(kit.path().join(".mimir/memory/dir.md")).unwrap();
+    assert!(
+        !kit.call("memory_save", json!({"name": "dir", "content": "x"}))
+            .is_ok()
+    );
+    fs::remove_dir(kit.path().join(".mimir/memory/dir.md")).unwrap();
+    assert_eq!(seen(&kit), before);
+    outside.intact();
+}
+
+#[cfg(unix)]
+#[test]
+fn links_lead_nowhere() {
+    use std::os::unix::fs::symlink;
+
+    let outside = Outside::new();
+    let secret = outside.path().join("secret");
+    let kit = kit();
+    let folder = kit.path().join(".mimir/memory");
+    symlink(&secret, folder.join("out.md")).unwrap();
+    symlink("../config.yml", folder.join("config.md")).unwrap();
+    symlink("../../plain.md", folder.join("plain.md")).unwrap();
+    for name in ["out", "config", "plain"] {
+        for (tool, arguments) in [
+            ("memory_get", json!({ "name": name })),
+            ("memory_save", json!({"name": name, "content": "changed"})),
+            (
+                "memory_save",
+                json!({"name": name, "content": "changed", "mode": "replace"}),
+            ),
+        ] {
+            let outcome = kit.call(tool, arguments);
+            let said = format!("{outcome:?}");
+            assert!(!outcome.is_ok(), "{tool} {name}: {said}");
+            assert!(!said.contains(Outside::SECRET), "{said}");
+        }
+    }
+    let found = kit.call("memory_search", json!({"query": "jewels limits plain"}));
+    assert!(
+        found.text().contains("nothing was found"),
+        "{}",
+        found.text()
+    );
+    // What is made on the way.
+    for name in [".new", ".turn"] {
+        let _ = fs::remove_file(folder.join(name));
+        symlink(&secret, folder.join(name)).unwrap();
+    }
+    let _ = kit.call("memory_save", json!({"name": "fresh", "content": "x"}));
+    // And the folder itself, and the one around it.
+    fs::remove_dir_all(&folder).unwrap();
+    symlink(outside.path(), &folder).unwrap();
+    for (tool, arguments) in [
+        ("memory_get", json!({})),
+        ("memory_get", json!({"name": "secret"})),
+        ("memory_search", json!({"query": "jewels"})),
+        ("memory_save", json!({"name": "x", "content": "x"})),
+    ] {
+        let outcome = kit.call(tool, arguments);
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::PermissionDenied, "{tool}: {error}");
+    }
+    outside.intact();
+}
+
+#[test]
+fn no_other_tool_writes_there() {
+    let kit = kit();
+    let before = seen(&kit);
+    let path = ".mimir/memory/notes.md";
+    for (tool, arguments) in [
+        ("write_file", json!({"path": path, "content": "changed"})),
+        (
+            "write_file",
+            json!({"path": ".mimir/memory/new.md", "content": "changed"}),
+        ),
+        (
+            "write_file",
+            json!({"path": ".MIMIR/Memory/new.md", "content": "changed", "createDirs": true}),
+        ),
+        (
+            "edit_file",
+            json!({"path": path, "pattern": "was", "replacement": "is"}),
+        ),
+        ("delete_file", json!({"path": path})),
+        (
+            "move_file",
+            json!({"from": "plain.md", "to": ".mimir/memory/plain.md"}),
+        ),
+        ("move_file", json!({"from": path, "to": "mine.md"})),
+        (
+            "file_operations",
+            json!({"operation": "write", "path": path, "content": "changed"}),
+        ),
+    ] {
+        let outcome = kit.call(tool, arguments.clone());
+        assert!(!outcome.is_ok(), "{tool} {arguments}: {}", outcome.text());
+    }
+    assert_eq!(seen(&kit), before);
+}
+
+#[test]
+fn a_plugin_of_somebody_has_no_memory_to_write_to() {
+    let arena = Arena::new(guests::FILE_PROBE).person(Approve::Always);
+    let kit = arena.kit();
+    fs::create_dir_all(kit.path().join(".mimir/memory")).unwrap();
+    fs::write(kit.path().join(".mimir/memory/notes.md"), "as it was\n").unwrap();
+    let steps: Vec<Value> = [
+        ["write", ".mimir/memory/notes.md", "changed"],
+        ["create", ".mimir/memory/new.md", ""],
+        ["unlink", ".mimir/memory/notes.md", ""],
+        ["rename", ".mimir/memory", "memory"],
+    ]
+    .map(|step| json!(step))
+    .to_vec();
+    let _ = arena.call(json!({ "steps": steps }));
+    assert_eq!(
+        fs::read_to_string(kit.path().join(".mimir/memory/notes.md")).unwrap(),
+        "as it was\n"
+    );
+    assert!(!kit.path().join(".mimir/memory/new.md").exists());
+}
