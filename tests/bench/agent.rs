@@ -99,6 +99,7 @@ pub fn bench(report: &mut Report) {
         },
         price: None,
         tools: None,
+        parent: None,
     };
     let task = |times| {
         timed(&runtime, times, async || {

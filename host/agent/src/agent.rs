@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use mimir_core::call::Parent;
 use mimir_core::config::{Budget, Price};
 use mimir_core::pipeline::World;
 use mimir_core::{Code, Pipeline, ToolError};
@@ -35,6 +36,8 @@ pub struct Agent {
     pub price: Option<Price>,
     /// The tools that it is told of, where they are not all that are listed.
     pub tools: Option<BTreeSet<String>>,
+    /// The call in the middle of which it works.
+    pub parent: Option<Parent>,
 }
 
 /// How a task ended.
@@ -244,6 +247,7 @@ impl Agent {
         let room = room.saturating_sub(last.tokens()) / RESULTS;
         let round = Round {
             pipeline: &self.pipeline,
+            parent: self.parent.as_ref(),
             face,
             session: &talk.id,
             left: self.budget.tool_calls.saturating_sub(spent.tool_calls),

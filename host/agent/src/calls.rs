@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use futures::StreamExt as _;
 use futures::stream;
+use mimir_core::call::Parent;
 use mimir_core::mark::Mark;
 use mimir_core::outcome::TrustLevel;
 use mimir_core::text::{bytes, prefix, visible};
-use mimir_core::{Call, CallContext, Content, Outcome, Pipeline, RequestId};
+use mimir_core::{BoxFuture, Call, CallContext, Content, Outcome, Pipeline, RequestId};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -28,6 +29,8 @@ const SHOWN_LEAST: usize = 2_000;
 /// The calls of one answer, and what is made of them.
 pub(crate) struct Round<'a> {
     pub pipeline: &'a Pipeline,
+    /// The call in the middle of which they are made.
+    pub parent: Option<&'a Parent>,
     pub face: &'a dyn Face,
     /// The conversation.
     pub session: &'a str,
@@ -65,8 +68,13 @@ impl Round<'_> {
         let shown = (self.room / calls.len().max(1)).max(SHOWN_LEAST);
         let start = Instant::now();
         let (stop, stopped) = watch::channel(false);
-        let each = stream::iter(make).map(|call| self.one(call, shown, stopped.clone()));
-        let mut work = pin!(each.buffered(AT_A_TIME).collect::<Vec<One>>());
+        // Each on the heap, by its type: a worker's task, which has calls of its own, is in the middle of one.
+        let mut each: Vec<BoxFuture<'_, One>> = Vec::with_capacity(make.len());
+        for call in make {
+            each.push(Box::pin(self.one(call, shown, stopped.clone())));
+        }
+        let each = stream::iter(each).buffered(AT_A_TIME);
+        let mut work = pin!(each.collect::<Vec<One>>());
         let mut asked = self.face.stop_calls();
         let ended = loop {
             tokio::select! {
@@ -131,11 +139,15 @@ impl Round<'_> {
         };
         let mut wanted = Call::new(call.name.clone(), arguments, context);
         wanted.observer = self.face.observer(call);
+        wanted.parent = self.parent.cloned();
         let outcome = tokio::select! {
             biased;
             _ = stopped.wait_for(|stopped| *stopped) => None,
             outcome = self.pipeline.call(wanted) => Some(outcome),
         };
+        if let (Some(parent), Some(outcome)) = (self.parent, &outcome) {
+            parent.has_read(outcome);
+        }
         let one = match &outcome {
             Some(outcome) => One {
                 text: match &broken {

@@ -33,6 +33,16 @@ impl Conversation {
         }
     }
 
+    /// What the model said last.
+    pub fn said(&self) -> &str {
+        let mut messages = self.messages.iter().rev();
+        let said = messages.find_map(|message| match message {
+            Message::Assistant { text, .. } if !text.is_empty() => Some(text.as_str()),
+            _ => None,
+        });
+        said.unwrap_or_default()
+    }
+
     /// Gives every call of the last round a result: one that was stopped has none, and no provider takes a call without.
     pub fn mend(&mut self) {
         let last = self

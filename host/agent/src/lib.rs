@@ -23,6 +23,7 @@ mod provider;
 mod retry;
 mod spent;
 mod trim;
+mod worker;
 
 pub use agent::{Agent, Ended};
 pub use conversation::Conversation;
@@ -32,3 +33,4 @@ pub use message::{Message, ToolCall, ToolSpec};
 pub use model::{Ask, Model, Reply, Stop, Usage};
 pub use provider::Provider;
 pub use spent::{Bound, Spent};
+pub use worker::{Hall, Purse, Staff, worker_call};

@@ -3,21 +3,25 @@
 //!
 //! Never here: the loop (`mimir-agent`'s), and what a person types.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mimir_agent::{Agent, Conversation, Provider};
-use mimir_core::config::{Budget, ChosenModel};
+use mimir_agent::{Agent, Conversation, Provider, Staff};
+use mimir_core::audit::AuditSink;
+use mimir_core::config::{AgentSettings, Budget, ChosenModel};
 use mimir_core::redact::Vault;
 use mimir_core::{Code, Pipeline, RequestId, ToolError};
 
 use crate::args::Approve;
 use crate::exit::Failure;
 use crate::live::{EVERY, Keeper, Live};
-use crate::output::note;
+use crate::output::{note, warn};
 use crate::secrets::{Secrets, UserVault};
 use crate::servers;
+use crate::settings::Settings;
 use crate::setup::Setup;
 use crate::terminal::approver;
+use crate::workers;
 
 mod completer;
 mod script;
@@ -29,6 +33,16 @@ pub use completer::OwnModel;
 pub use script::Lines;
 pub use shelf::Shelf;
 pub use shown::Shown;
+pub use system::system;
+
+/// What the models of the settings are made from.
+#[derive(Clone)]
+pub struct Models {
+    settings: Settings,
+    root: PathBuf,
+    vault: Arc<dyn Vault>,
+    audit: Arc<dyn AuditSink>,
+}
 
 /// A pipeline that follows the files, and an agent over it.
 pub struct Bench {
@@ -41,14 +55,35 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// An agent that asks the model of the settings, or `wanted`.
+    /// An agent that asks the model of the settings, or `wanted`; as the worker of this name, with its tools alone.
     pub async fn new(
         setup: Setup,
         wanted: Option<&str>,
+        worker: Option<&str>,
         approve: Approve,
     ) -> Result<Self, ToolError> {
         // What is missing is said before anything is loaded.
-        let (model, chosen) = model(&setup, wanted)?;
+        let models = Models::of(&setup);
+        let worker = worker.map(|name| setup.workers().find(name)).transpose()?;
+        let staff = match &worker {
+            Some(worker) => {
+                let staff = workers::staff(&models, worker, wanted)?;
+                Staff {
+                    budget: worker.budget(staff.budget),
+                    ..staff
+                }
+            }
+            None => {
+                let (model, chosen) = models.model(wanted)?;
+                let settings = models.agent();
+                Staff {
+                    model,
+                    price: chosen.price,
+                    system: system::system(&models.root, settings.instructions.as_deref()),
+                    budget: settings.over(Budget::default()),
+                }
+            }
+        };
         let _ = setup.workspace.make_state();
         // A model is told of the tools that are there: those of servers that nobody has asked yet, too.
         let servers = setup.servers.all();
@@ -58,14 +93,23 @@ impl Bench {
         let live = Live::new(setup).await?;
         let setup = live.setup();
         let pipeline = setup.pipeline(live.world(), approver(approve));
-        let settings = &setup.settings.config.agent;
+        let own = match worker {
+            Some(worker) => {
+                for line in worker.missing(&pipeline.world()) {
+                    warn(line);
+                }
+                pipeline.within(move |world| worker.narrow(world))
+            }
+            None => pipeline.clone(),
+        };
         let agent = Agent {
-            model,
-            pipeline: pipeline.clone(),
-            system: system::system(setup.workspace.root(), settings.instructions.as_deref()),
-            budget: settings.over(Budget::default()),
-            price: chosen.price,
+            model: staff.model,
+            pipeline: own,
+            system: staff.system,
+            budget: staff.budget,
+            price: staff.price,
             tools: None,
+            parent: None,
         };
         Ok(Self {
             keeper: Keeper::new(pipeline, setup),
@@ -82,7 +126,7 @@ impl Bench {
 
     /// Asks another model from now on.
     pub fn choose(&mut self, wanted: &str) -> Result<(), ToolError> {
-        let (model, chosen) = model(self.live.setup(), Some(wanted))?;
+        let (model, chosen) = Models::of(self.live.setup()).model(Some(wanted))?;
         (self.agent.model, self.agent.price) = (model, chosen.price);
         Ok(())
     }
@@ -115,28 +159,67 @@ fn vault(setup: &Setup) -> Arc<dyn Vault> {
     Arc::new(UserVault::new(Secrets::new(&setup.places), secrets))
 }
 
-/// The model that is asked.
-fn model(setup: &Setup, wanted: Option<&str>) -> Result<(Arc<Provider>, ChosenModel), ToolError> {
-    let bad = |message: String| ToolError::new(Code::InvalidInput, message);
-    let config = &setup.settings.config;
-    let chosen = config.chosen_model(wanted).map_err(|message| {
-        let about = |key: &&String| key.starts_with("model") || key.starts_with("providers");
-        let withheld = setup.settings.withheld().iter().find(about);
-        let way = withheld.map(|key| {
-            format!("the project's settings have {key}, which counts after `mimir policy accept`")
-        });
-        bad(message).with_way_out(way)
-    })?;
-    if config.agent.max_cost.is_some() && chosen.price.is_none() {
-        let (provider, model) = (&chosen.provider, &chosen.model);
-        return Err(bad(format!(
-            "agent.maxCost is set, and what {provider}/{model} costs is not known; set providers.{provider}.prices.{model}: {{input: …, output: …}}, for a million tokens"
-        )));
+impl Models {
+    /// Those of these settings.
+    pub fn of(setup: &Setup) -> Self {
+        Self {
+            settings: setup.settings.clone(),
+            root: setup.workspace.root().to_owned(),
+            vault: vault(setup),
+            audit: setup.audit(),
+        }
     }
-    let client = servers::client(&setup.settings, setup.workspace.root(), &chosen.url)?;
-    let provider = Provider::new(chosen.clone(), client, vault(setup), setup.audit());
-    provider.check().map_err(ToolError::from)?;
-    Ok((Arc::new(provider), chosen))
+
+    /// The folder that agents work in.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// How agents work.
+    pub fn agent(&self) -> &AgentSettings {
+        &self.settings.config.agent
+    }
+
+    /// The provider of the model of the settings.
+    pub fn provider(&self) -> Result<String, ToolError> {
+        Ok(self.chosen(None)?.provider)
+    }
+
+    fn chosen(&self, wanted: Option<&str>) -> Result<ChosenModel, ToolError> {
+        self.settings
+            .config
+            .chosen_model(wanted)
+            .map_err(|message| {
+                let about =
+                    |key: &&String| key.starts_with("model") || key.starts_with("providers");
+                let withheld = self.settings.withheld().iter().find(about);
+                let way = withheld.map(|key| {
+                format!(
+                    "the project's settings have {key}, which counts after `mimir policy accept`"
+                )
+            });
+                ToolError::new(Code::InvalidInput, message).with_way_out(way)
+            })
+    }
+
+    /// The model of the settings, or `wanted`.
+    pub fn model(&self, wanted: Option<&str>) -> Result<(Arc<Provider>, ChosenModel), ToolError> {
+        let chosen = self.chosen(wanted)?;
+        if self.agent().max_cost.is_some() && chosen.price.is_none() {
+            let (provider, model) = (&chosen.provider, &chosen.model);
+            return Err(ToolError::new(
+                Code::InvalidInput,
+                format!(
+                    "agent.maxCost is set, and what {provider}/{model} costs is not known; set providers.{provider}.prices.{model}: {{input: …, output: …}}, for a million tokens"
+                ),
+            ));
+        }
+        let client = servers::client(&self.settings, &self.root, &chosen.url)?;
+        let (vault, audit) = (Arc::clone(&self.vault), Arc::clone(&self.audit));
+        let provider = Provider::new(chosen.clone(), client, vault, audit);
+        provider.check().map_err(ToolError::from)?;
+        Ok((Arc::new(provider), chosen))
+    }
 }
 
 /// The model that tools may ask, of the settings as they are now. Nothing is made before one does.

@@ -248,6 +248,9 @@ struct RawRun {
     /// What is to be done; `-` reads it from stdin
     #[arg(value_name = "TASK")]
     task: String,
+    /// A worker of .mimir/workers does it, with its tools alone
+    #[arg(long, value_name = "NAME")]
+    worker: Option<String>,
     /// Another model than that of the settings
     #[arg(long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,

@@ -24,6 +24,7 @@ mod setup;
 mod terminal;
 mod tools;
 mod undo;
+mod workers;
 mod workspace;
 
 use args::{Command, Invocation, Unread};

@@ -31,6 +31,7 @@ mod value;
 mod write;
 
 pub use edit::Edit;
+pub use faults::explain;
 pub use keys::Keys;
 pub use places::{Place, Whose};
 pub use reload::{Change, Watched};
@@ -268,6 +269,18 @@ impl ConfigFile {
         let found = key.split('.').try_fold(&self.value, |at, key| at.get(key));
         found.is_some_and(|value| !value.is_null())
     }
+}
+
+/// The text of another file of YAML, without what some editors put in front, if its shape lets it be read.
+pub fn plain<'a>(shown: &str, text: &'a str) -> Result<&'a str, ToolError> {
+    let plain = edit::unmarked(text);
+    mimir_script::yaml::fit(plain).map_err(|unfit| faults::unfit(shown, &unfit))?;
+    Ok(plain)
+}
+
+/// The lines of its keys.
+pub fn lines_of(text: &str) -> BTreeMap<String, u64> {
+    lines::of(text)
 }
 
 /// sha256 of the text of a config file, in lower-case hex.

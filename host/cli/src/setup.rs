@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use mimir_agent::Purse;
 use mimir_core::approval::{Chain, Ledger, NoLedger};
 use mimir_core::audit::{AuditSink as _, Event, FileAudit, Kind};
 use mimir_core::grants;
@@ -28,6 +29,7 @@ use crate::secrets::{Secrets, UserVault};
 use crate::servers::OwnServers;
 use crate::settings::Settings;
 use crate::terminal;
+use crate::workers::Workers;
 use crate::workspace::Workspace;
 
 /// Everything that a command can start from. Making one reads the config files and nothing else.
@@ -42,6 +44,8 @@ pub struct Setup {
     pub memory: Memory,
     /// Other people's MCP servers.
     pub servers: OwnServers,
+    /// What workers have left.
+    pub purse: Purse,
 }
 
 /// How many denials that forbid nothing are told at each command.
@@ -62,6 +66,7 @@ impl Setup {
         Self {
             memory: Memory::of(&places, &workspace),
             servers: OwnServers::new(&places, &workspace, &settings),
+            purse: Purse::default(),
             workspace,
             settings,
             places,
@@ -106,6 +111,9 @@ impl Setup {
     /// kept for others.
     pub fn join(&self, mut tools: Vec<Tool>, mut quarantined: Vec<Quarantined>) -> Registry {
         self.grant(&mut tools);
+        let models = agent::Models::of(self);
+        self.workers()
+            .join(&models, &self.purse, &mut tools, &mut quarantined);
         let reserved = self.servers.all().reserved();
         reserved.keep(&mut tools, &mut quarantined);
         Registry::new(tools, quarantined)
@@ -162,6 +170,11 @@ impl Setup {
             }
             Err(error) => warn(error),
         }
+    }
+
+    /// The workers of the workspace.
+    pub fn workers(&self) -> Workers {
+        Workers::of(&self.workspace)
     }
 
     /// What this user has said about the workspace.

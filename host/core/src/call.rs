@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::approval::Approver;
 use crate::clock::{Deadline, Watch};
+use crate::outcome::Outcome;
 use crate::paths::PathRules;
 use crate::pipeline::Floor;
 use crate::tool::{Tool, ToolName};
@@ -207,6 +208,13 @@ pub struct Parent {
     pub paths: PathRules,
     /// What the nested calls have brought in; the calling tool's result is no better than that.
     pub floor: Arc<Floor>,
+}
+
+impl Parent {
+    /// A call in the middle of the calling tool's own has ended: what it has read, that one has.
+    pub fn has_read(&self, outcome: &Outcome) {
+        self.floor.note(outcome.label());
+    }
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ pub mod storage;
 pub mod text;
 pub mod tool;
 pub mod wish;
+pub mod worker;
 
 pub use approval::{Answer, Approver, Card};
 pub use audit::{AuditSink, Event};

@@ -9,7 +9,7 @@
 //! only a stage can make its type. A refusal at any stage becomes an outcome like any other.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::approval::{Approver, Desk, Lease, Ledger};
 use crate::audit::AuditSink;
@@ -99,13 +99,29 @@ pub struct Explanation {
 pub struct Pipeline(Arc<Inner>);
 
 struct Inner {
-    world: RwLock<Arc<World>>,
+    world: Worlds,
     ports: Ports,
-    slots: Slots,
-    sessions: Sessions,
-    desk: Desk,
-    under_way: AtomicUsize,
+    slots: Arc<Slots>,
+    sessions: Arc<Sessions>,
+    desk: Arc<Desk>,
+    under_way: Arc<AtomicUsize>,
 }
+
+/// Where the tools and rules of a pipeline come from.
+enum Worlds {
+    /// Somebody puts them in place.
+    Own(RwLock<Arc<World>>),
+    /// They are some of those of another pipeline.
+    Within {
+        outer: Pipeline,
+        narrow: Box<Narrow>,
+        /// Those of the other pipeline that were looked at last, and what became of them.
+        kept: Mutex<Option<(Arc<World>, Arc<World>)>>,
+    },
+}
+
+/// Takes tools away, and adds rules.
+type Narrow = dyn Fn(&World) -> World + Send + Sync;
 
 /// What a call meets on its way: the world at the moment it came in, and what all calls share.
 struct Road<'a> {
@@ -123,25 +139,65 @@ impl Pipeline {
     /// A pipeline over these tools, rules and ports.
     pub fn new(world: World, ports: Ports) -> Self {
         Self(Arc::new(Inner {
-            world: RwLock::new(Arc::new(world)),
+            world: Worlds::Own(RwLock::new(Arc::new(world))),
             ports,
-            slots: Slots::default(),
-            sessions: Sessions::default(),
-            desk: Desk::default(),
-            under_way: AtomicUsize::new(0),
+            slots: Arc::default(),
+            sessions: Arc::default(),
+            desk: Arc::default(),
+            under_way: Arc::default(),
+        }))
+    }
+
+    /// The same pipeline for somebody who may do less: what its sessions have read and what is under way is one, and what
+    /// is put in place here counts there, after `narrow` has taken from it.
+    #[must_use]
+    pub fn within(&self, narrow: impl Fn(&World) -> World + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner {
+            world: Worlds::Within {
+                outer: self.clone(),
+                narrow: Box::new(narrow),
+                kept: Mutex::default(),
+            },
+            ports: self.0.ports.clone(),
+            slots: Arc::clone(&self.0.slots),
+            sessions: Arc::clone(&self.0.sessions),
+            desk: Arc::clone(&self.0.desk),
+            under_way: Arc::clone(&self.0.under_way),
         }))
     }
 
     /// The tools and rules that the next call will meet.
     pub fn world(&self) -> Arc<World> {
-        let world = self.0.world.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&world)
+        match &self.0.world {
+            Worlds::Own(world) => Arc::clone(&world.read().unwrap_or_else(PoisonError::into_inner)),
+            Worlds::Within {
+                outer,
+                narrow,
+                kept,
+            } => {
+                let all = outer.world();
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                match &*kept {
+                    Some((of, some)) if Arc::ptr_eq(of, &all) => Arc::clone(some),
+                    _ => {
+                        let some = Arc::new(narrow(&all));
+                        *kept = Some((all, Arc::clone(&some)));
+                        some
+                    }
+                }
+            }
+        }
     }
 
     /// Puts other tools and rules in place; calls under way finish under the old ones.
     pub fn replace(&self, world: World) {
-        let mut current = self.0.world.write().unwrap_or_else(PoisonError::into_inner);
-        *current = Arc::new(world);
+        match &self.0.world {
+            Worlds::Own(current) => {
+                let mut current = current.write().unwrap_or_else(PoisonError::into_inner);
+                *current = Arc::new(world);
+            }
+            Worlds::Within { outer, .. } => return outer.replace(world),
+        }
         self.0.sessions.listed();
     }
 

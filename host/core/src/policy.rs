@@ -8,8 +8,8 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use crate::config::{
-    ApprovalDefaults, Config, Discovery, LimitSettings, NetworkSettings, Profile, ToolSettings,
-    Embeddings, WebSearch,
+    ApprovalDefaults, Config, Discovery, Embeddings, LimitSettings, NetworkSettings, Profile,
+    ToolSettings, WebSearch,
 };
 use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
 use crate::limits::Limits;
@@ -42,6 +42,7 @@ pub(crate) use links::Links;
 pub(crate) use own::{own_word, trust};
 pub(crate) use ways::{GRANT, ways};
 
+pub(crate) use commands::WorkerCommands;
 pub use error::PolicyError;
 pub use source::Source;
 
@@ -82,6 +83,7 @@ pub struct Policy {
     team: bool,
     unaccepted: bool,
     strange: bool,
+    narrows: bool,
     /// Compiled when a tool is first called.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
 }
@@ -176,6 +178,7 @@ impl Policy {
             team: false,
             unaccepted: false,
             strange: false,
+            narrows: false,
             paths: Arc::default(),
             source: Arc::new(source),
         })
@@ -193,6 +196,39 @@ impl Policy {
     pub fn of_strangers(mut self) -> Self {
         self.strange = true;
         self
+    }
+
+    /// These rules and those of a worker beside them, which forbid and ask, and allow nothing.
+    #[must_use]
+    pub fn narrowed(&self, worker: Policy) -> Self {
+        let mut files = self.voices().to_vec();
+        files.push(Policy {
+            narrows: true,
+            ..worker
+        });
+        Self {
+            files,
+            paths: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The rules of a worker's file.
+    pub(crate) fn of_worker(
+        config: &Config,
+        source: Source,
+        commands: Option<WorkerCommands>,
+    ) -> Result<Self, PolicyError> {
+        let mut policy = Self::new(config, source)?;
+        if let Some(commands) = commands {
+            policy.commands = Arc::new(Commands::of_worker(commands));
+        }
+        Ok(policy)
+    }
+
+    /// Whether what it allows counts.
+    fn lowers(&self) -> bool {
+        !self.unaccepted && !self.narrows
     }
 
     /// The settings and bounds of `together`, judged by the rules of several files. Each file speaks for
@@ -293,7 +329,7 @@ impl Policy {
             let before = evaluation.reasons().len();
             file.commands.forbid(tool, &file.source, evaluation);
             let ours = file.rules.evaluate(tool, arguments, links, evaluation);
-            set |= ours && !file.unaccepted;
+            set |= ours && file.lowers();
             if !file.danger.is_empty() {
                 let names = std::iter::once(tool.name()).chain(&tool.aliases);
                 for danger in names.filter_map(|name| file.danger.get(name.as_str())) {
@@ -322,7 +358,7 @@ impl Policy {
             file.enabled(tool, evaluation);
             file.lists.evaluate(tool, &file.source, evaluation);
             // Whatever it says, the tool's own word is heard beside it.
-            set |= file.approval(tool, evaluation) && !file.unaccepted;
+            set |= file.approval(tool, evaluation) && file.lowers();
             file.sign(before, evaluation);
         }
         set
@@ -332,6 +368,9 @@ impl Policy {
     fn sign(&self, from: usize, evaluation: &mut Evaluation) {
         if self.unaccepted {
             evaluation.withhold(from, "it does not count: nobody has accepted the file");
+        }
+        if self.narrows {
+            evaluation.withhold(from, "a worker may do nothing that its caller may not");
         }
         if self.strange || self.unaccepted {
             evaluation.estrange(from);

@@ -127,6 +127,25 @@ impl Registry {
         })
     }
 
+    /// Those of the tools that are kept, under the names that they have here.
+    #[must_use]
+    pub fn only(&self, mut keep: impl FnMut(&Tool) -> bool) -> Self {
+        let kept: Vec<bool> = self.tools.iter().map(|tool| keep(tool)).collect();
+        let mut places = HashMap::new();
+        let mut tools = Vec::new();
+        for (at, tool) in self.tools.iter().enumerate().filter(|(at, _)| kept[*at]) {
+            places.insert(at, tools.len());
+            tools.push(Arc::clone(tool));
+        }
+        let names = self.names.iter();
+        let names = names.filter_map(|(name, at)| Some((name.clone(), *places.get(at)?)));
+        Self {
+            names: names.collect(),
+            tools,
+            quarantined: Vec::new(),
+        }
+    }
+
     /// All tools, sorted by name.
     pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools

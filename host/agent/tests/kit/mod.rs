@@ -249,6 +249,7 @@ impl Room {
             budget: Budget::default(),
             price: None,
             tools: None,
+            parent: None,
         };
         Self {
             agent,

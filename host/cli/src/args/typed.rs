@@ -270,6 +270,7 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
         Some(RawCommand::Run(run)) => Command::Run(RunWish {
             task: run.task,
             model: run.model,
+            worker: run.worker,
             approve: run.approve,
         }),
         Some(RawCommand::Chat(chat)) => Command::Chat(ChatWish {

@@ -46,7 +46,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: ChatWish) -> Result<
         ));
     }
     let setup = Setup::find(globals)?;
-    let mut bench = Bench::new(setup, wish.model.as_deref(), Approve::Ask).await?;
+    let mut bench = Bench::new(setup, wish.model.as_deref(), None, Approve::Ask).await?;
     let mut talk = match &wish.resume {
         Some(id) => resumed(&bench, id.as_deref())?,
         None => conversation(&bench.agent),

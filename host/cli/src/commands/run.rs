@@ -22,6 +22,8 @@ pub struct RunWish {
     pub task: String,
     /// The model, in place of that of the settings.
     pub model: Option<String>,
+    /// The worker that does it, if one does.
+    pub worker: Option<String>,
     /// What stands in for a person.
     pub approve: Approve,
 }
@@ -46,7 +48,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: RunWish) -> Result<E
     }
     match &ended {
         Ok(ended) => {
-            end["text"] = last(&talk).into();
+            end["text"] = talk.said().into();
             end["ended"] = word(*ended).into();
             if let Ended::Bound(bound) = ended {
                 let message = format!("the task has used up {bound} ({})", bound.key());
@@ -75,7 +77,7 @@ async fn shown(globals: &Globals, task: &str, wish: RunWish) -> Result<Exit, Fai
     let ended = ended?;
     if !shown.streams() {
         Printer::new(false).result(&(), |out| {
-            let text = sanitize(last(&talk).to_owned());
+            let text = sanitize(talk.said().to_owned());
             writeln!(out, "{}", text.trim_end())
         })?;
     }
@@ -93,7 +95,13 @@ async fn attempt(
     face: &dyn mimir_agent::Face,
 ) -> Result<Ended, Failure> {
     let setup = Setup::find(globals)?;
-    let mut bench = Bench::new(setup, wish.model.as_deref(), wish.approve).await?;
+    let mut bench = Bench::new(
+        setup,
+        wish.model.as_deref(),
+        wish.worker.as_deref(),
+        wish.approve,
+    )
+    .await?;
     let agent = bench.agent.clone();
     *talk = conversation(&agent);
     talk.messages.push(Message::user(task));
@@ -130,19 +138,6 @@ fn task(words: &str) -> Result<String, Failure> {
         return Err(Failure::usage("there is no task; say what is to be done"));
     }
     Ok(task)
-}
-
-/// What the model said last.
-fn last(talk: &Conversation) -> &str {
-    let said = talk
-        .messages
-        .iter()
-        .rev()
-        .find_map(|message| match message {
-            Message::Assistant { text, .. } if !text.is_empty() => Some(text.as_str()),
-            _ => None,
-        });
-    said.unwrap_or_default()
 }
 
 fn exit(ended: &Result<Ended, Failure>) -> Exit {

@@ -101,7 +101,7 @@ impl Approved {
     }
 
     /// The pipeline that it is on.
-    pub(super) fn pipeline(&self) -> &Pipeline {
+    pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
 
@@ -127,7 +127,7 @@ impl Approved {
     }
 
     /// This call, as what is in the middle of it sees it.
-    pub(super) fn parent(&self) -> Parent {
+    pub fn parent(&self) -> Parent {
         Parent {
             tool: self.checked.tool.name().clone(),
             callers: self.chain(),

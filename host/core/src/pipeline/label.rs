@@ -21,7 +21,7 @@ pub struct Floor(Mutex<Option<(TrustLevel, DataClass)>>);
 
 impl Floor {
     /// A nested call has ended with this label.
-    pub(super) fn note(&self, label: &Label) {
+    pub(crate) fn note(&self, label: &Label) {
         let mut worst = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = (label.trust, label.data_class);
         *worst = Some(worst.map_or(now, |worst| (worst.0.max(now.0), worst.1.max(now.1))));

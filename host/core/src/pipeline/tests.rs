@@ -11,6 +11,7 @@ mod model;
 mod reach;
 mod storage;
 mod taint;
+mod worker;
 
 use super::*;
 use crate::approval::{Answer, Card, NoLedger};

@@ -41,6 +41,17 @@ pub(super) struct Commands {
     patterns: Vec<(CommandPattern, AddedBy)>,
     /// The patterns as they are written.
     written: Vec<String>,
+    /// The rules of a worker, which have no mode.
+    worker: Option<WorkerCommands>,
+}
+
+/// Which commands a worker may run: of all patterns that match the strictest word, and one where none does.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerCommands {
+    /// The patterns.
+    pub(crate) rules: Vec<(CommandPattern, Decision)>,
+    /// Where none matches.
+    pub(crate) rest: Decision,
 }
 
 /// A command that is to be judged.
@@ -120,7 +131,16 @@ impl Commands {
             mode: settings.mode,
             patterns,
             written: written.map(|approval| approval.pattern.clone()).collect(),
+            worker: None,
         })
+    }
+
+    /// The rules of a worker.
+    pub(super) fn of_worker(worker: WorkerCommands) -> Self {
+        Self {
+            worker: Some(worker),
+            ..Self::default()
+        }
     }
 
     /// Which commands run.
@@ -146,6 +166,9 @@ impl Commands {
     /// What the mode says of one command; nothing if none is set, or if what is unknown of the command speaks for it.
     fn judge(&self, simple: &Simple, source: &Source) -> Option<Reason> {
         let shown = simple.shown();
+        if let Some(worker) = &self.worker {
+            return worker.judge(simple, &shown, source);
+        }
         let (decision, text) = match self.mode? {
             ExecMode::Full => (Decision::Allow, format!("`{shown}`: every command may run")),
             ExecMode::Deny => (Decision::Deny, format!("`{shown}`: no command may run")),
@@ -209,6 +232,46 @@ impl Commands {
     }
 }
 
+impl WorkerCommands {
+    /// What is said of one command.
+    fn judge(&self, simple: &Simple, shown: &str, source: &Source) -> Option<Reason> {
+        if simple.words.is_empty() {
+            return None;
+        }
+        let mut rules = self.rules.iter().enumerate();
+        let spoken = self
+            .rules
+            .iter()
+            // What only the shell will know may be what a rule is about.
+            .filter(|(pattern, decision)| {
+                pattern.matches(&simple.words)
+                    || (*decision > Decision::Allow && pattern.may_match(&simple.words))
+            })
+            .map(|(_, decision)| *decision)
+            .max();
+        let decision = spoken.unwrap_or(self.rest);
+        let at =
+            rules.find(|(_, (pattern, own))| *own == decision && pattern.may_match(&simple.words));
+        let (key, rule) = match at {
+            Some((at, (pattern, _))) => (
+                format!("toolsets.shell.rules[{at}]"),
+                pattern.as_str().to_owned(),
+            ),
+            None => (
+                "toolsets.shell".to_owned(),
+                "commands that no rule names".to_owned(),
+            ),
+        };
+        Some(Reason {
+            layer: Layer::Commands,
+            decision,
+            rule,
+            source: source.at(&key),
+            text: format!("`{shown}`: the worker's rules say {}", decision.as_str()),
+        })
+    }
+}
+
 impl Policy {
     /// Whether the command among a call's arguments is judged before the call runs: of what ships with mimir always, of
     /// other tools that run things where a mode is set.
@@ -241,7 +304,7 @@ impl Policy {
 
     /// The modes that a person has set.
     fn modes(&self) -> impl Iterator<Item = ExecMode> {
-        let accepted = self.voices().iter().filter(|file| !file.unaccepted);
+        let accepted = self.voices().iter().filter(|file| file.lowers());
         accepted.filter_map(|file| file.commands.mode)
     }
 
@@ -254,7 +317,7 @@ impl Policy {
     /// Whether a person has allowed the calls of this tool, in place of its own default: then no list of ours speaks.
     fn has_allowed(&self, tool: &Tool) -> bool {
         let mut spoken = Evaluation::default();
-        let accepted = self.voices().iter().filter(|file| !file.unaccepted);
+        let accepted = self.voices().iter().filter(|file| file.lowers());
         let set = accepted.fold(false, |set, file| file.approval(tool, &mut spoken) | set);
         set && spoken.decision() == Decision::Allow
     }

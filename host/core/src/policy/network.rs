@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-use crate::config::{
-    EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, compares, searches,
-};
+use crate::config::{EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, compares, searches};
 use crate::decision::Evaluation;
 use crate::needs::HostNeed;
 use crate::network::{Entry, NetworkPolicy, Target};
@@ -120,7 +118,7 @@ impl Policy {
 
     /// Whether a person is asked about hosts that the tool was not granted, in place of a plain no.
     pub(crate) fn asks_unknown_hosts(&self, tool: &Tool) -> bool {
-        let mut accepted = self.voices().iter().filter(|file| !file.unaccepted);
+        let mut accepted = self.voices().iter().filter(|file| file.lowers());
         accepted.any(|file| {
             let mut settings = file.settings(tool);
             settings.any(|settings| {

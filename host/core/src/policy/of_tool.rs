@@ -22,7 +22,7 @@ impl Policy {
         let hidden = self.voices().iter().flat_map(|file| &file.hidden);
         let denied = settings().flat_map(|settings| &settings.deny);
         let mut denied = denied.chain(hidden).peekable();
-        let accepted = self.voices().iter().filter(|file| !file.unaccepted);
+        let accepted = self.voices().iter().filter(|file| file.lowers());
         let shown = accepted.flat_map(|file| file.settings(tool));
         let mut shown = shown.flat_map(|settings| &settings.reveal).peekable();
         let mut rules = Ok(PathRules::protected());
@@ -40,7 +40,7 @@ impl Policy {
 
     /// What masks the results of this tool: all that `redactor` finds, but for the exceptions that were made.
     pub fn redactor(&self, tool: &Tool, redactor: &Redactor) -> Redactor {
-        let accepted = self.voices().iter().filter(|file| !file.unaccepted);
+        let accepted = self.voices().iter().filter(|file| file.lowers());
         let settings = accepted.flat_map(|file| file.settings(tool));
         let mut exceptions = settings
             .flat_map(|settings| &settings.redaction.exceptions)
@@ -73,7 +73,7 @@ impl Policy {
             let each = file
                 .settings(tool)
                 .filter_map(|settings| settings.audit.log_args);
-            each.filter(|logs| !logs || !file.unaccepted)
+            each.filter(|logs| !logs || file.lowers())
         });
         set.reduce(|one, other| one && other)
     }
@@ -83,12 +83,9 @@ impl Policy {
         let mut all = LabelSettings::default();
         let labels = self.voices().iter().flat_map(|file| {
             let each = file.settings(tool).map(|settings| settings.labels);
-            each.map(|labels| {
-                if file.unaccepted {
-                    labels.strict()
-                } else {
-                    labels
-                }
+            each.map(|labels| match file.lowers() {
+                true => labels,
+                false => labels.strict(),
             })
         });
         for labels in labels {

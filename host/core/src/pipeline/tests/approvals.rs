@@ -6,7 +6,7 @@ use super::*;
 use crate::approval::{Fingerprint, Lease, LedgerError};
 use crate::needs::{Access, FileNeed, NeedKind};
 
-mod commands;
+pub(super) mod commands;
 mod effects;
 mod grants;
 mod reach;

@@ -5,7 +5,7 @@ use crate::command::{Command, Place, Program, Runner, Script, Simple, Word};
 use crate::needs::CommandNeed;
 
 /// Reads words between blanks and commands between semicolons: what the real reader makes of text is its own business.
-pub(super) struct Words;
+pub(in crate::pipeline::tests) struct Words;
 
 impl Runner for Words {
     fn read(&self, program: &Program) -> Result<Script, ToolError> {

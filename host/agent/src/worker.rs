@@ -1,0 +1,331 @@
+//! The tool `worker_call`: each call of it is a task of a worker.
+//!
+//! The worker's calls are made in the middle of the call: on the pipeline of whoever called, narrowed by the worker's
+//! file, so that what that one may not do the worker may not either, however deep they call each other.
+//!
+//! Never here: where workers are kept, and which tools they have.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mimir_core::backend::{Backend, BoxFuture, Raw};
+use mimir_core::call::{LogLevel, LogLine, Observer};
+use mimir_core::config::{Budget, Price};
+use mimir_core::outcome::{Content, Output};
+use mimir_core::text::{prefix, visible};
+use mimir_core::tool::{BadName, Origin, Trust};
+use mimir_core::worker::{WORKER_CALL, Worker};
+use mimir_core::{
+    Approved, Code, Decision, Definition, Group, Hints, Needs, Risk, Schema, Source, Tool,
+    ToolError, ToolName,
+};
+use serde_json::json;
+
+use crate::agent::{Agent, Ended};
+use crate::conversation::Conversation;
+use crate::event::{Event, Face};
+use crate::message::{Message, ToolCall};
+use crate::model::Model;
+use crate::spent::Spent;
+
+/// Workers that call workers: deeper than this nobody knows any more who wanted what.
+const DEPTH_MOST: usize = 3;
+
+/// Another name, which other agents know.
+const ALIAS: &str = "delegate";
+
+/// Who has workers.
+pub trait Hall: Send + Sync {
+    /// The worker of this name, as its file is now.
+    fn find(&self, name: &str) -> Result<Worker, ToolError>;
+
+    /// What an agent of this worker is made of.
+    fn staff(&self, worker: &Worker) -> Result<Staff, ToolError>;
+}
+
+/// What an agent is made of, beside a pipeline.
+pub struct Staff {
+    /// Who is asked.
+    pub model: Arc<dyn Model>,
+    /// What it costs, where that is known.
+    pub price: Option<Price>,
+    /// What it is told.
+    pub system: String,
+    /// The bounds of a task of whoever has no others.
+    pub budget: Budget,
+}
+
+/// What the workers of each session have left. Clones share one.
+#[derive(Clone, Default)]
+pub struct Purse(Arc<Mutex<HashMap<String, Budget>>>);
+
+impl Purse {
+    /// What a task may use up: its own bounds, and at most half of what all workers of the session have left, so that
+    /// those beside and after it have some.
+    fn take(&self, session: &str, all: Budget, own: Budget) -> Result<Budget, ToolError> {
+        let mut left = self.lock();
+        let left = left.entry(session.to_owned()).or_insert(all);
+        let half = Budget {
+            turns: left.turns.div_ceil(2),
+            tool_calls: left.tool_calls.div_ceil(2),
+            tokens: left.tokens.div_ceil(2),
+            cost: left.cost.map(|cost| cost / 2.0),
+            time: left.time / 2,
+            ..all
+        };
+        let share = own.tightest(half);
+        if share.turns == 0 || share.tokens == 0 || share.time.is_zero() {
+            let message = "the workers of this session have used up what `agent` in the settings gives to a task";
+            let way = "raise the bounds of `agent`, or begin a new session".to_owned();
+            return Err(ToolError::new(Code::LimitExceeded, message).with_way_out([way]));
+        }
+        left.turns -= share.turns;
+        left.tool_calls -= share.tool_calls.min(left.tool_calls);
+        left.tokens -= share.tokens;
+        left.cost = left.cost.map(|cost| cost - share.cost.unwrap_or(0.0));
+        left.time = left.time.saturating_sub(share.time);
+        Ok(share)
+    }
+
+    /// What the task has left of its share.
+    fn give_back(&self, session: &str, share: Budget, spent: &Spent) {
+        if let Some(left) = self.lock().get_mut(session) {
+            left.turns += share.turns.saturating_sub(spent.turns);
+            left.tool_calls += share.tool_calls.saturating_sub(spent.tool_calls);
+            left.tokens += share
+                .tokens
+                .saturating_sub(spent.input_tokens + spent.output_tokens);
+            let unspent = share
+                .cost
+                .map(|cost| (cost - spent.cost.unwrap_or(0.0)).max(0.0));
+            left.cost = left.cost.map(|cost| cost + unspent.unwrap_or(0.0));
+            left.time += share
+                .time
+                .saturating_sub(Duration::from_millis(spent.time_ms));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Budget>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The tool, over these workers: each a name and what it is for. `digest` names what runs it.
+pub fn worker_call(
+    hall: Arc<dyn Hall>,
+    purse: Purse,
+    workers: &[(String, String)],
+    digest: String,
+) -> Result<Tool, BadName> {
+    let mut description = "Has another agent, a worker, do a task, and returns what it says in the end. It knows nothing of \
+        this conversation: say all that it needs. It may do less than you. The workers:"
+        .to_owned();
+    for (name, what) in workers {
+        description.push_str(&format!("\n- {name}: {what}"));
+    }
+    let names: Vec<&str> = workers.iter().map(|(name, _)| name.as_str()).collect();
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "worker": {"type": "string", "enum": names, "description": "Who does it."},
+            "task": {"type": "string", "minLength": 1, "description": "What is to be done, and all that has to be known for it."},
+        },
+        "required": ["worker", "task"],
+        "additionalProperties": false,
+    });
+    let needs = Needs {
+        // What it is told goes to whoever has the model.
+        model: true,
+        ..Needs::default()
+    };
+    Ok(Tool {
+        definition: Definition {
+            name: ToolName::new(WORKER_CALL)?,
+            title: Some("Call a worker".to_owned()),
+            description,
+            group: Group::System,
+            input_schema: Schema::unchecked(schema.to_string()),
+            output_schema: None,
+            silent: false,
+            approval: Decision::Ask,
+            risk: Risk::Medium,
+            hints: Hints {
+                open_world: true,
+                ..Hints::default()
+            },
+            needs: needs.clone(),
+        },
+        aliases: vec![ToolName::new(ALIAS)?],
+        source: Source::BuiltIn,
+        origin: Arc::new(Origin {
+            plugin: WORKER_CALL.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            location: format!("built-in/{WORKER_CALL}"),
+            digest,
+            speaks: true,
+            imports: Vec::new(),
+            proofs: Vec::new(),
+        }),
+        trust: Trust::Trusted,
+        granted: needs,
+        changes: None,
+        flags: Vec::new(),
+        assessed: false,
+        off: false,
+        token_cost: None,
+        backend: Arc::new(WorkerCall { hall, purse }),
+    })
+}
+
+struct WorkerCall {
+    hall: Arc<dyn Hall>,
+    purse: Purse,
+}
+
+impl Backend for WorkerCall {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let text = self.work(&call).await;
+            Raw::from(text.map(|text| Output {
+                content: vec![Content::text(text)],
+                ..Output::default()
+            }))
+        })
+    }
+}
+
+impl WorkerCall {
+    async fn work(&self, call: &Approved) -> Result<String, ToolError> {
+        let text = |key: &str| {
+            call.arguments()[key]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let (name, task) = (text("worker"), text("task"));
+        let parent = call.parent();
+        let calls = parent.callers.iter();
+        let depth = calls
+            .filter(|caller| caller.tool.as_str() == WORKER_CALL)
+            .count();
+        if depth > DEPTH_MOST {
+            let message =
+                format!("workers call each other at most {DEPTH_MOST} deep; do the task yourself");
+            return Err(ToolError::new(Code::LimitExceeded, message));
+        }
+        let worker = self.hall.find(&name)?;
+        let staff = self.hall.staff(&worker)?;
+        let session = call.context().session_id.clone();
+        let budget = self
+            .purse
+            .take(&session, staff.budget, worker.budget(staff.budget))?;
+        let told = worker.clone();
+        let agent = Agent {
+            model: staff.model,
+            pipeline: call.pipeline().within(move |world| told.narrow(world)),
+            system: staff.system,
+            budget,
+            price: staff.price,
+            tools: None,
+            parent: Some(parent),
+        };
+        let mut talk = Conversation::new(session.clone(), agent.model.name());
+        talk.messages.push(Message::user(task));
+        let watching = Watching {
+            name: &name,
+            observer: call.observer(),
+        };
+        // The task has bounds of its own, and so has each of its calls.
+        let ended = {
+            let _paused = call.deadline().pause();
+            agent.task(&mut talk, &watching).await
+        };
+        self.purse.give_back(&session, budget, &talk.spent);
+        let said = talk.said().to_owned();
+        match ended? {
+            Ended::Finished => Ok(match said.trim().is_empty() {
+                true => "(it says nothing)".to_owned(),
+                false => said,
+            }),
+            Ended::Bound(bound) => Err(cut(&name, &format!("has used up {bound}"), &said)),
+            Ended::Length => Err(cut(&name, "was cut in its answer", &said)),
+            Ended::Withheld => {
+                let message = format!("the provider did not let the worker `{name}` go on");
+                Err(ToolError::new(Code::Unavailable, message))
+            }
+        }
+    }
+}
+
+/// As much of what a worker said last as its caller reads where it did not come to an end.
+const SAID: usize = 2_000;
+
+fn cut(name: &str, how: &str, said: &str) -> ToolError {
+    let said = prefix(said.trim(), SAID);
+    let message = match said.is_empty() {
+        true => format!("the worker `{name}` {how} before it was done"),
+        false => format!("the worker `{name}` {how} before it was done; it said last: {said}"),
+    };
+    ToolError::new(Code::LimitExceeded, message)
+}
+
+/// Tells whoever watches the call which tools the worker calls.
+struct Watching<'a> {
+    name: &'a str,
+    observer: &'a Arc<dyn Observer>,
+}
+
+impl Face for Watching<'_> {
+    fn on(&self, event: Event<'_>) {
+        if let Event::Call { name, .. } = event {
+            let text = format!("{}: {}", self.name, visible(prefix(name, 64)));
+            self.observer.log(LogLine {
+                level: LogLevel::Info,
+                text,
+            });
+        }
+    }
+
+    fn observer(&self, _: &ToolCall) -> Arc<dyn Observer> {
+        Arc::clone(self.observer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_side_by_side_share_what_there_is() {
+        let all = Budget {
+            turns: 10,
+            cost: Some(1.0),
+            ..Budget::default()
+        };
+        let purse = Purse::default();
+        let first = purse.take("a", all, all).unwrap();
+        assert_eq!((first.turns, first.cost), (5, Some(0.5)));
+        let second = purse.take("a", all, all).unwrap();
+        assert_eq!((second.turns, second.cost), (3, Some(0.25)));
+        // Another session has its own.
+        assert_eq!(purse.take("b", all, all).unwrap().turns, 5);
+        let spent = Spent {
+            turns: 1,
+            cost: Some(0.25),
+            ..Spent::default()
+        };
+        purse.give_back("a", first, &spent);
+        // Of 10 turns one is spent and three are taken.
+        let third = purse.take("a", all, all).unwrap();
+        assert_eq!((third.turns, third.cost), (3, Some(0.25)));
+        let own = Budget { turns: 1, ..all };
+        assert_eq!(purse.take("a", all, own).unwrap().turns, 1);
+        let left = (0..10)
+            .filter(|_| purse.take("a", all, own).is_ok())
+            .count();
+        assert_eq!(left, 2);
+        let error = purse.take("a", all, own).unwrap_err();
+        assert_eq!(error.code, Code::LimitExceeded);
+    }
+}

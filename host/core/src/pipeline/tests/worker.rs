@@ -1,0 +1,355 @@
+//! A worker has those of its toolsets that its caller has too, and never more.
+
+use std::collections::BTreeMap;
+
+use super::approvals::commands::Words;
+use super::*;
+use crate::needs::CommandNeed;
+use crate::outcome::DataClass;
+use crate::worker::{Worker, WorkerSettings};
+
+fn worker(name: &str, settings: Value) -> Result<Worker, (String, String)> {
+    let settings: WorkerSettings =
+        serde_json::from_value(settings).map_err(|error| (String::new(), error.to_string()))?;
+    let lines = BTreeMap::from([("toolsets.shell.rules[1]".to_owned(), 7)]);
+    Worker::new(name, ".mimir/workers/w.yml", lines, settings)
+}
+
+fn with_toolsets(toolsets: Value) -> Worker {
+    worker("w", json!({"instructions": "Work.", "toolsets": toolsets})).unwrap()
+}
+
+/// The tools that ship, as far as they matter here, and some of others.
+fn tools() -> Vec<Tool> {
+    let built_in = |name: &str, group: Group, read_only: bool| {
+        let mut tool = tool(name);
+        tool.source = Source::BuiltIn;
+        tool.trust = Trust::Trusted;
+        tool.definition.group = group;
+        tool.definition.hints.read_only = read_only;
+        tool
+    };
+    let mut exec = built_in("exec", Group::Runtime, false);
+    exec.definition.input_schema =
+        Schema::parse(r#"{"type":"object","properties":{"command":{"type":"string"}}}"#).unwrap();
+    exec.definition.needs.commands = vec![CommandNeed {
+        pattern: "*".into(),
+        reason: String::new(),
+    }];
+    exec.granted = exec.definition.needs.clone();
+    let mut call = built_in("worker_call", Group::System, false);
+    call.definition.input_schema =
+        Schema::parse(r#"{"type":"object","properties":{"worker":{"type":"string"}}}"#).unwrap();
+    let of_file = |name: &str, file: &str| {
+        let mut tool = tool(name);
+        Arc::get_mut(&mut tool.origin).unwrap().location = format!(".mimir/tools/{file}");
+        tool
+    };
+    let mut silent = of_file("fibonacci", "math.yml");
+    silent.definition.silent = true;
+    let mut of_server = of_file("mcp_hub_issues", "x");
+    Arc::get_mut(&mut of_server.origin).unwrap().location = "mcp:hub".into();
+    of_server.source = Source::Mcp;
+    vec![
+        built_in("read_file", Group::Fs, true),
+        built_in("write_file", Group::Fs, false),
+        exec,
+        call,
+        built_in("run_code", Group::Runtime, false),
+        built_in("web_fetch", Group::Net, true),
+        built_in("memory_get", Group::Memory, true),
+        silent,
+        of_file("factorial", "math.yml"),
+        of_file("other", "other.wasm"),
+        of_server,
+    ]
+}
+
+fn names(worker: &Worker, world: &World) -> Vec<String> {
+    let narrowed = worker.narrow(world);
+    let tools = narrowed.registry.tools().iter();
+    tools.map(|tool| tool.name().to_string()).collect()
+}
+
+#[tokio::test]
+async fn it_has_the_tools_of_its_toolsets_and_no_others() {
+    let bench = bench(tools(), json!({}), Answer::No);
+    let world = bench.pipeline.world();
+    for (toolsets, wanted) in [
+        (json!({}), &[][..]),
+        (json!({"filesystem": {}}), &["read_file", "write_file"]),
+        (json!({"filesystem": {"readOnly": true}}), &["read_file"]),
+        (json!({"shell": {}}), &["exec"]),
+        (
+            json!({"code": {}, "web": {}, "memory": {}}),
+            &["memory_get", "run_code", "web_fetch"],
+        ),
+        (json!({"workers": ["other"]}), &["worker_call"]),
+        (
+            json!({"custom": {"module": "./math.yml", "tools": ["fibonacci"]}}),
+            &["fibonacci"],
+        ),
+        (
+            json!({"custom": {"module": "math", "tools": ["fibonacci", "other"]}}),
+            &["fibonacci"],
+        ),
+        (
+            json!({"mcp": {"hub": {"tools": ["issues"]}}}),
+            &["mcp_hub_issues"],
+        ),
+        (json!({"mcp": {"hub": {"tools": ["pulls"]}}}), &[]),
+        (json!({"mcp": {"hub": {}}}), &["mcp_hub_issues"]),
+    ] {
+        assert_eq!(
+            names(&with_toolsets(toolsets.clone()), &world),
+            wanted,
+            "{toolsets}"
+        );
+    }
+    let narrow = with_toolsets(json!({"filesystem": {}}));
+    let pipeline = bench.pipeline.within(move |world| narrow.narrow(world));
+    assert!(pipeline.call(call("read_file", json!({}))).await.is_ok());
+    let outcome = pipeline.call(call("exec", json!({"command": "ls"}))).await;
+    assert_eq!(code(&outcome), Some(Code::NotFound));
+    // What its caller may not do, or may do no more, it may not either.
+    let world = World {
+        registry: Registry::new(tools(), vec![]),
+        policy: Policy::new(
+            &serde_json::from_value(json!({"policy": {"deny": ["read_file"]}})).unwrap(),
+            "config.yml",
+        )
+        .unwrap(),
+    };
+    bench.pipeline.replace(world);
+    let outcome = pipeline.call(call("read_file", json!({}))).await;
+    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+}
+
+#[tokio::test]
+async fn its_file_forbids_and_asks_and_allows_nothing() {
+    let custom = |approval: Value| json!({"custom": {"module": "math", "tools": ["fibonacci", "factorial"], "approval": approval}});
+    // What the caller's rules say of `fibonacci`, what the worker's file says, whether a person is asked.
+    for (caller, own, asked) in [
+        ("allow", json!({"default": "preApproved"}), Some(false)),
+        ("allow", json!({}), Some(true)),
+        (
+            "allow",
+            json!({"default": "preApproved", "tools": {"fibonacci": "ask"}}),
+            Some(true),
+        ),
+        ("allow", json!({"tools": {"fibonacci": "blocked"}}), None),
+        (
+            "ask",
+            json!({"tools": {"fibonacci": "preApproved"}}),
+            Some(true),
+        ),
+        ("deny", json!({"tools": {"fibonacci": "preApproved"}}), None),
+    ] {
+        let config = json!({"tools": {"fibonacci": {"approval": caller}}});
+        let bench = bench(tools(), config, Answer::Once);
+        let worker = with_toolsets(custom(own.clone()));
+        let pipeline = bench.pipeline.within(move |world| worker.narrow(world));
+        let outcome = pipeline.call(call("fibonacci", json!({}))).await;
+        let questions = bench.approver.1.load(Ordering::SeqCst);
+        match asked {
+            Some(asked) => {
+                assert!(outcome.is_ok(), "{caller} {own}: {outcome:?}");
+                assert_eq!(questions, usize::from(asked), "{caller} {own}");
+            }
+            None => assert_eq!(code(&outcome), Some(Code::PolicyDenied), "{caller} {own}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_simple_command_is_judged_by_the_rules_of_the_shell() {
+    let shell = json!({"shell": {"rules": [
+        {"pattern": "git ", "approval": "preApproved"},
+        {"pattern": "git push *", "approval": "blocked"},
+        {"pattern": "make *", "approval": "ask"},
+    ]}});
+    let mut blocked = shell.clone();
+    blocked["shell"]["default"] = json!("blocked");
+    for (toolsets, command, decision) in [
+        (&shell, "git status", Decision::Allow),
+        (&shell, "git", Decision::Allow),
+        (&shell, "git push origin", Decision::Deny),
+        (&shell, "git status; git push origin", Decision::Deny),
+        (&shell, "git $x", Decision::Deny),
+        (&shell, "make all", Decision::Ask),
+        (&shell, "ls", Decision::Ask),
+        (&shell, "git status; ls", Decision::Ask),
+        (&blocked, "ls", Decision::Deny),
+    ] {
+        // The caller may run everything.
+        let config = json!({"execApprovals": {"mode": "full"}});
+        let bench = bench(tools(), config, Answer::No);
+        let ports = Ports {
+            runner: Arc::new(Words),
+            ..bench.pipeline.0.ports.clone()
+        };
+        let world = World {
+            registry: Registry::new(tools(), vec![]),
+            policy: bench.pipeline.world().policy.clone(),
+        };
+        let outer = Pipeline::new(world, ports);
+        let worker = with_toolsets(toolsets.clone());
+        let pipeline = outer.within(move |world| worker.narrow(world));
+        let asked = call("exec", json!({"command": command}));
+        let explained = pipeline.explain(asked).await.unwrap();
+        assert_eq!(
+            explained.evaluation.decision(),
+            decision,
+            "{command}: {:?}",
+            explained.evaluation
+        );
+        if decision == Decision::Deny && command.contains("push") {
+            let reasons = explained.evaluation.reasons().iter();
+            let places: Vec<_> = reasons.map(|reason| reason.source.as_str()).collect();
+            assert!(places.contains(&".mimir/workers/w.yml:7"), "{places:?}");
+        }
+    }
+    // And what the caller may not run is not run.
+    let bench = bench(
+        tools(),
+        json!({"execApprovals": {"mode": "deny"}}),
+        Answer::No,
+    );
+    let worker = with_toolsets(shell);
+    let pipeline = bench.pipeline.within(move |world| worker.narrow(world));
+    let outcome = pipeline
+        .call(call("exec", json!({"command": "git status"})))
+        .await;
+    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+}
+
+#[tokio::test]
+async fn a_worker_of_a_worker_has_what_both_have() {
+    let bench = bench(tools(), json!({}), Answer::No);
+    let reads = with_toolsets(json!({"filesystem": {"readOnly": true}, "workers": ["files"]}));
+    let files = with_toolsets(json!({"filesystem": {}, "shell": {}}));
+    let outer = bench.pipeline.within(move |world| reads.narrow(world));
+    let inner = outer.within(move |world| files.narrow(world));
+    let world = inner.world();
+    let tools: Vec<_> = world
+        .registry
+        .tools()
+        .iter()
+        .map(|tool| tool.name().as_str())
+        .collect();
+    assert_eq!(tools, ["read_file"]);
+    for (worker, expected) in [
+        ("files", None),
+        ("filesX", Some(Code::PolicyDenied)),
+        ("", Some(Code::PolicyDenied)),
+    ] {
+        let outcome = outer
+            .call(call("worker_call", json!({"worker": worker})))
+            .await;
+        assert_eq!(code(&outcome), expected, "{worker}");
+    }
+}
+
+#[tokio::test]
+async fn what_it_reads_its_caller_has_read() {
+    let labels = json!({"outputTrust": "untrusted", "outputDataClass": "sensitive"});
+    let config = json!({"tools": {"read_file": {"labels": labels}}});
+    let bench = bench(tools(), config, Answer::No);
+    let worker = with_toolsets(json!({"filesystem": {}}));
+    let pipeline = bench.pipeline.within(move |world| worker.narrow(world));
+    pipeline.call(call("read_file", json!({}))).await;
+    let label = bench.pipeline.0.sessions.get("session").label();
+    assert_eq!(
+        (label.trust, label.data_class),
+        (TrustLevel::Untrusted, DataClass::Sensitive)
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_meant_names_the_key() {
+    let of = |toolsets: Value| json!({"instructions": "x", "toolsets": toolsets});
+    for (settings, key, words) in [
+        (json!({}), "", "missing field `instructions`"),
+        (
+            json!({"instructions": " "}),
+            "instructions",
+            "no instructions",
+        ),
+        (
+            json!({"instructions": "x", "name": "other"}),
+            "name",
+            "that of `w`",
+        ),
+        (
+            json!({"instructions": "x", "tools": []}),
+            "",
+            "unknown field `tools`",
+        ),
+        (
+            json!({"instructions": "x", "budget": {"maxTurns": 0}}),
+            "budget",
+            "budget.maxTurns",
+        ),
+        (
+            of(json!({"filesystems": {}})),
+            "",
+            "unknown field `filesystems`",
+        ),
+        (
+            of(json!({"shell": {"rules": [{"pattern": "", "approval": "ask"}]}})),
+            "toolsets.shell.rules[0].pattern",
+            "empty",
+        ),
+        (
+            of(json!({"shell": {"rules": [{"pattern": "* x", "approval": "ask"}]}})),
+            "toolsets.shell.rules[0].pattern",
+            "wildcard",
+        ),
+        (
+            of(json!({"shell": {"rules": [{"pattern": "x", "approval": "sometimes"}]}})),
+            "",
+            "unknown variant",
+        ),
+        (
+            of(json!({"custom": {"module": "m", "tools": []}})),
+            "toolsets.custom.tools",
+            "names no tools",
+        ),
+        (
+            of(
+                json!({"custom": {"module": "m", "tools": ["abc"], "approval": {"tools": {"abd": "ask"}}}}),
+            ),
+            "toolsets.custom.approval.tools",
+            "`abd` is not among `tools`. Did you mean `abc`?",
+        ),
+        (
+            of(json!({"filesystem": {"deny": ["../x"]}})),
+            "toolsets.filesystem.deny",
+            "../x",
+        ),
+    ] {
+        let error = worker("w", settings.clone()).unwrap_err();
+        assert_eq!(error.0, key, "{settings}: {}", error.1);
+        assert!(error.1.contains(words), "{settings}: {}", error.1);
+    }
+    assert!(worker("No Name", json!({"instructions": "x"})).is_err());
+}
+
+#[tokio::test]
+async fn what_is_named_and_not_there_is_told() {
+    let bench = bench(tools(), json!({}), Answer::No);
+    let world = bench.pipeline.world();
+    let missing = |toolsets: Value| with_toolsets(toolsets).missing(&world).join("\n");
+    assert_eq!(missing(json!({"filesystem": {}, "mcp": {"hub": {}}})), "");
+    let told = missing(json!({"custom": {"module": "math", "tools": ["fibonaci"]}}));
+    assert!(
+        told.contains("no tool `fibonaci`. Did you mean `fibonacci`?"),
+        "{told}"
+    );
+    let told =
+        missing(json!({"custom": {"module": "./tools.ts", "tools": ["x"]}, "mcp": {"hup": {}}}));
+    assert!(
+        told.contains("no tools in `./tools.ts`") && told.contains("a server `hup`"),
+        "{told}"
+    );
+}
