@@ -231,10 +231,12 @@ impl Worker {
                 );
             }
         }
-        if let Some(filesystem) = &settings.toolsets.filesystem
-            && let Err(error) = crate::paths::PathRules::none().deny(&filesystem.deny)
-        {
-            return wrong("toolsets.filesystem.deny", error.to_string());
+        if let Some(filesystem) = &settings.toolsets.filesystem {
+            let mut config = Config::default();
+            config.files.deny.clone_from(&filesystem.deny);
+            if let Err(error) = Policy::of_worker(&config, file.into(), None) {
+                return wrong("toolsets.filesystem.deny", error.to_string());
+            }
         }
         Ok(Self {
             name: name.to_owned(),

@@ -353,3 +353,46 @@ async fn what_is_named_and_not_there_is_told() {
         "{told}"
     );
 }
+
+#[tokio::test]
+async fn what_it_does_not_reach_no_tool_of_its_reaches() {
+    let bench = bench(tools(), json!({}), Answer::No);
+    let files = json!({"filesystem": {"deny": ["secrets/**"]}, "shell": {}});
+    let world = with_toolsets(files).narrow(&bench.pipeline.world());
+    for name in ["read_file", "exec"] {
+        let tool = world.registry.get(name).unwrap();
+        let paths = world.policy.paths(tool);
+        assert!(
+            paths.check("secrets/a").against_reading().is_some(),
+            "{name}"
+        );
+        assert!(paths.check("src/a").against_reading().is_none(), "{name}");
+    }
+    let outer = bench.pipeline.world();
+    let tool = outer.registry.get("read_file").unwrap();
+    assert!(
+        outer
+            .policy
+            .paths(tool)
+            .check("secrets/a")
+            .against_reading()
+            .is_none()
+    );
+}
+
+#[test]
+fn its_budget_is_within_that_of_its_caller() {
+    let of = |budget: Value| {
+        let worker = worker("w", json!({"instructions": "x", "budget": budget})).unwrap();
+        worker.budget(crate::config::Budget::default())
+    };
+    let all = of(json!({}));
+    assert_eq!(all, crate::config::Budget::default());
+    assert_eq!(of(json!({"maxTurns": 3})).turns, 3);
+    assert_eq!(of(json!({"maxToolCalls": 3})).tool_calls, 3);
+    assert_eq!(of(json!({"maxTokens": 3})).tokens, 3);
+    assert_eq!(of(json!({"maxCost": 0.5})).cost, Some(0.5));
+    assert_eq!(of(json!({"maxTimeMs": 3})).time, Duration::from_millis(3));
+    let more = json!({"maxTurns": 9999, "maxToolCalls": 9999, "maxTokens": 1u64 << 40, "maxTimeMs": 80_000_000});
+    assert_eq!(of(more), all);
+}
