@@ -59,10 +59,10 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("wasmtime", &["mimir-wasm"]),
     ("cap-", &["mimir-wasm"]),
     ("wasmparser", &["mimir-wasm"]),
-    // In the build script that links the engines of scripts, too; the program does not carry them.
+    // In the build script that links the engines of scripts, too.
     ("wit-component", &["mimir-wasm", "mimir-builtins"]),
     ("wit-parser", &["mimir-wasm", "mimir-builtins"]),
-    ("wit-dylib", &["mimir-builtins"]),
+    ("wit-dylib", &["mimir-wasm", "mimir-builtins"]),
     (
         "wit-bindgen",
         &["mimir-sdk", "mimir-guests", "mimir-plugin-bash"],

@@ -20,10 +20,31 @@ const RUNTIME: &str = "prebuilt/runtime-sync.wasm";
 
 const RUNTIME_SHA256: &str = "25703f010b80efb806f9c35daf9ee6524ad60320c9781b0bae4e234264f8dac5";
 
+/// What plugins in JavaScript are made of, where mimir runs: their worlds are not known here.
+pub struct Parts {
+    pub runtime: Vec<u8>,
+    /// Stands in for the loader of modules that the runtime imports.
+    pub loader: Vec<u8>,
+    /// Of wasmtime, for the one function of WASI's first preview that the runtime imports.
+    pub adapter: &'static [u8],
+}
+
+pub fn parts(here: &Path) -> Result<Parts> {
+    Ok(Parts {
+        runtime: runtime(here)?,
+        loader: wat::parse_file(here.join("javascript/plugin/loader.wat"))?,
+        adapter: WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+    })
+}
+
+fn runtime(here: &Path) -> Result<Vec<u8>> {
+    let package = pin::package(&here.join("javascript/pin"), PACKAGE)?;
+    package.file(RUNTIME, RUNTIME_SHA256)
+}
+
 /// The linked engine.
 pub fn link(root: &Path, here: &Path) -> Result<Vec<u8>> {
-    let package = pin::package(&here.join("javascript/pin"), PACKAGE)?;
-    let runtime = package.file(RUNTIME, RUNTIME_SHA256)?;
+    let runtime = runtime(here)?;
     let mut resolve = Resolve::default();
     resolve.push_path(root.join("wit"))?;
     let (package, _) = resolve.push_path(here.join("javascript/engine.wit"))?;

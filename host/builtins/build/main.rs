@@ -55,6 +55,16 @@ fn main() -> Result<()> {
     let file = out.join("javascript.wasm");
     fs::write(&file, &engine)?;
     source += &format!("pub const JAVASCRIPT: &[u8] = include_bytes!({file:?});\n");
+    let parts = javascript::parts(&here)?;
+    for (name, bytes) in [
+        ("RUNTIME", &*parts.runtime),
+        ("LOADER", &parts.loader),
+        ("ADAPTER", parts.adapter),
+    ] {
+        let file = out.join(format!("javascript-{}.wasm", name.to_lowercase()));
+        fs::write(&file, bytes)?;
+        source += &format!("pub const JAVASCRIPT_{name}: &[u8] = include_bytes!({file:?});\n");
+    }
     let bash = built(&out, BASH);
     let bytes = fs::read(&bash).with_context(|| format!("reading {}", bash.display()))?;
     let digest: [u8; 32] = Sha256::digest(&bytes).into();

@@ -41,6 +41,64 @@ pub const JAVASCRIPT: Engine = Engine {
     ),
 };
 
+/// What plugins in JavaScript are made of: the same runtime, as a library, and the code around theirs.
+pub const PLUGIN: PluginParts = PluginParts {
+    runtime: built::JAVASCRIPT_RUNTIME,
+    adapters: &[
+        ("wasi_snapshot_preview1", built::JAVASCRIPT_ADAPTER),
+        ("local:init/module-loader", built::JAVASCRIPT_LOADER),
+    ],
+    contract: include_str!("../../../wit/tool.wit"),
+    prelude: concat!(
+        include_str!("../javascript/prelude/promise.js"),
+        include_str!("../javascript/prelude/generators.js"),
+        include_str!("../javascript/plugin/hands.js"),
+        include_str!("../javascript/prelude/context.js"),
+        include_str!("../javascript/prelude/others.js"),
+        include_str!("../javascript/prelude/abort.js"),
+        include_str!("../javascript/prelude/url.js"),
+        include_str!("../javascript/prelude/globals.js"),
+    ),
+    files: include_str!("../javascript/plugin/files.js"),
+    changes: include_str!("../javascript/plugin/changes.js"),
+    requests: include_str!("../javascript/plugin/requests.js"),
+    commands: include_str!("../javascript/plugin/commands.js"),
+    tools: include_str!("../javascript/plugin/tools.js"),
+    model: include_str!("../javascript/plugin/model.js"),
+    storage: include_str!("../javascript/plugin/storage.js"),
+    toolset: include_str!("../javascript/plugin/toolset.js"),
+};
+
+/// What a plugin in JavaScript is made of: `mimir-wasm` links and starts it. Parts of its code are there for what it
+/// reaches, and for nothing else.
+#[derive(Debug, Clone, Copy)]
+pub struct PluginParts {
+    /// The runtime, as a library.
+    pub runtime: &'static [u8],
+    /// What stands in for modules that the runtime imports, by their names.
+    pub adapters: &'static [(&'static str, &'static [u8])],
+    /// The contract, in WIT.
+    pub contract: &'static str,
+    /// What comes before all of the following.
+    pub prelude: &'static str,
+    /// Files.
+    pub files: &'static str,
+    /// Changes of files.
+    pub changes: &'static str,
+    /// Requests.
+    pub requests: &'static str,
+    /// Commands.
+    pub commands: &'static str,
+    /// Other tools.
+    pub tools: &'static str,
+    /// The model.
+    pub model: &'static str,
+    /// What is kept between calls.
+    pub storage: &'static str,
+    /// The exports.
+    pub toolset: &'static str,
+}
+
 /// An engine for scripts, not yet in the state that calls start in: `mimir-wasm` brings it there.
 #[derive(Debug, Clone, Copy)]
 pub struct Engine {

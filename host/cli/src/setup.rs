@@ -16,7 +16,7 @@ use mimir_mcp::client::Found;
 use mimir_process::Commands;
 use mimir_script::{Engines, Scripts};
 use mimir_wasm::program::{Packed, ProgramParts};
-use mimir_wasm::script::EngineParts;
+use mimir_wasm::script::{EngineParts, PluginParts};
 use mimir_wasm::{Bundled, HostOptions, Loaded, SystemClock, Toolbox, WasmHost};
 
 use crate::agent;
@@ -345,6 +345,25 @@ fn engines() -> Engines {
         },
         python: program(mimir_builtins::PYTHON, true),
         bash: program(mimir_builtins::BASH, false),
+    }
+}
+
+/// What plugins in TypeScript are made of.
+pub fn plugin_parts() -> PluginParts {
+    let parts = mimir_builtins::PLUGIN;
+    PluginParts {
+        runtime: parts.runtime,
+        adapters: parts.adapters,
+        contract: parts.contract,
+        prelude: parts.prelude,
+        files: parts.files,
+        changes: parts.changes,
+        requests: parts.requests,
+        commands: parts.commands,
+        tools: parts.tools,
+        model: parts.model,
+        storage: parts.storage,
+        toolset: parts.toolset,
     }
 }
 

@@ -36,6 +36,29 @@ pub fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Ve
     scored.into_iter().map(|(_, name)| name).collect()
 }
 
+/// What a tool is called whose function has this name: `parseHTML` is `parse_html`.
+pub fn snake(name: &str) -> String {
+    let all: Vec<char> = name.chars().collect();
+    let mut snake = String::new();
+    for (at, c) in all.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|at| all.get(at));
+        let begins = before.is_some_and(|before| {
+            before.is_ascii_lowercase()
+                || before.is_ascii_digit()
+                || before.is_ascii_uppercase()
+                    && all.get(at + 1).is_some_and(char::is_ascii_lowercase)
+        });
+        if c.is_ascii_uppercase() && begins {
+            snake.push('_');
+        }
+        match c {
+            '-' | '.' | ' ' => snake.push('_'),
+            c => snake.push(c.to_ascii_lowercase()),
+        }
+    }
+    snake
+}
+
 /// ` Did you mean a, b or c?`, or nothing when no name is near.
 pub fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     match nearest(wanted, known).as_slice() {
@@ -76,6 +99,21 @@ pub fn nearer(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_functions_are_names_of_tools() {
+        for (name, tool) in [
+            ("calculateFibonacci", "calculate_fibonacci"),
+            ("parseHTML", "parse_html"),
+            ("HTMLParse", "html_parse"),
+            ("run_tests", "run_tests"),
+            ("run-tests", "run_tests"),
+            ("sha256Sum", "sha256_sum"),
+            ("a", "a"),
+        ] {
+            assert_eq!(snake(name), tool);
+        }
+    }
 
     #[test]
     fn a_slip_finds_its_name() {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::Backend;
 use crate::decision::Decision;
 use crate::grants::Changes;
+use crate::names;
 use crate::needs::Needs;
 use crate::schema::Schema;
 
@@ -26,7 +27,14 @@ impl ToolName {
         let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
             let shown: String = name.chars().take(NAME_MAX).collect();
-            return Err(BadName(crate::text::visible(&shown)));
+            // A tool of a plugin in TypeScript is often called by what its function is called.
+            let near = names::snake(&shown);
+            let fits = near.len() <= NAME_MAX && near.bytes().any(|c| c != b'_');
+            let near = match fits && name.len() <= NAME_MAX && near.bytes().all(good) {
+                true => format!(". Did you mean `{near}`?"),
+                false => String::new(),
+            };
+            return Err(BadName(crate::text::visible(&shown), near));
         }
         Ok(Self(name.into()))
     }
@@ -39,8 +47,8 @@ impl ToolName {
 
 /// A name that no tool can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no tool name: 1 to 64 characters of a-z, 0-9 and _")]
-pub struct BadName(String);
+#[error("`{0}` is no tool name: 1 to 64 characters of a-z, 0-9 and _{1}")]
+pub struct BadName(String, String);
 
 impl TryFrom<String> for ToolName {
     type Error = BadName;

@@ -20,9 +20,11 @@ use mimir_core::Code;
 
 mod exports;
 mod mentions;
+mod module;
 mod stack;
 
 pub(crate) use mentions::Mentions;
+pub(crate) use module::{Exported, Module};
 
 /// A fault of the code, and where: line and column count from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,21 +67,35 @@ const FAULTS: usize = 10;
 
 /// Compiles code that exports `execute`.
 pub(crate) fn compile(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
+    bounded(source, typed, || compile_here(source, typed))
+}
+
+/// Compiles the module of a plugin, which exports tools: as far as it imports nothing, for what is imported is not here.
+pub(crate) fn module(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
+    bounded(source, typed, || module::compile(source, typed))
+}
+
+/// Does the work on code of a sane length, on a stack that is long enough.
+fn bounded<T: Send>(
+    source: &str,
+    typed: bool,
+    work: impl FnOnce() -> Result<T, Vec<Fault>> + Send,
+) -> Result<T, Vec<Fault>> {
     let at = |offset: u32, message: String| place(source, offset as usize, message);
     if source.len() > LONGEST {
         let message = format!(
-            "the code is longer than {} KiB; what is a bundle is a plugin (`mimir tools new`)",
+            "the code is longer than {} KiB; what is a bundle is a plugin (`mimir tools new --lang ts`)",
             LONGEST >> 10
         );
         return Err(vec![at(0, message)]);
     }
     if typed && angles(source) > ANGLES {
         let message = format!(
-            "the code has more than {ANGLES} `<`; keep markup in a file, or say `runtime: javascript`"
+            "the code has more than {ANGLES} `<`; keep markup in a file, or write it in JavaScript"
         );
         return Err(vec![at(0, message)]);
     }
-    let done = stack::with(stack::wanted(source.len()), || compile_here(source, typed));
+    let done = stack::with(stack::wanted(source.len()), work);
     done.unwrap_or_else(|failure| {
         Err(vec![Fault {
             code: failure.code(),
@@ -97,39 +113,64 @@ fn angles(source: &str) -> usize {
 }
 
 fn compile_here(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
-    let at = |offset: u32, message: String| place(source, offset as usize, message);
-    let kind = SourceType::mjs().with_typescript(typed);
-    let good = |found: &mut dyn Iterator<Item = OxcDiagnostic>| {
-        let faults: Vec<Fault> = found
-            .take(FAULTS)
-            .map(|fault| {
-                let label = fault.labels.iter().next();
-                let offset = label.map_or(0, |label| label.offset());
-                at(offset, fault.message.to_string())
-            })
-            .collect();
-        match faults.is_empty() {
-            true => Ok(()),
-            false => Err(faults),
-        }
-    };
     // What is exported is looked at in the code as it was written.
     let allocator = Allocator::default();
-    let parsed = Parser::new(&allocator, source, kind).parse();
-    good(&mut parsed.diagnostics.into_iter())?;
+    let parsed = Parser::new(&allocator, source, kind(typed)).parse();
+    good(source, parsed.diagnostics)?;
     let mentions = Mentions::of(&parsed.program);
     let plain = exports::remove(source, &parsed.program)
-        .map_err(|(offset, message)| vec![at(offset, message)])?;
+        .map_err(|(offset, message)| vec![place(source, offset as usize, message)])?;
+    let written = transformed(&plain.source, typed)?;
+    let code = format!(
+        "{BEFORE}{}\nreturn {{ execute: {} }};\n}})",
+        written.code, plain.execute
+    );
+    Ok(Compiled {
+        code,
+        mentions,
+        map: written.map,
+    })
+}
 
+fn kind(typed: bool) -> SourceType {
+    SourceType::mjs().with_typescript(typed)
+}
+
+/// The faults that the compiler names, if there are any.
+fn good(source: &str, found: impl IntoIterator<Item = OxcDiagnostic>) -> Result<(), Vec<Fault>> {
+    let faults: Vec<Fault> = found
+        .into_iter()
+        .take(FAULTS)
+        .map(|fault| {
+            let label = fault.labels.iter().next();
+            let offset = label.map_or(0, |label| label.offset());
+            place(source, offset as usize, fault.message.to_string())
+        })
+        .collect();
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(faults),
+    }
+}
+
+/// Code without types and async functions.
+struct Written {
+    code: String,
+    /// As [`Compiled::map`].
+    map: Vec<[u32; 4]>,
+}
+
+/// Takes types and async functions out of code without exports, which stands where it stood in the file.
+fn transformed(source: &str, typed: bool) -> Result<Written, Vec<Fault>> {
     let allocator = Allocator::default();
-    let parsed = Parser::new(&allocator, &plain.source, kind).parse();
-    good(&mut parsed.diagnostics.into_iter())?;
+    let parsed = Parser::new(&allocator, source, kind(typed)).parse();
+    good(source, parsed.diagnostics)?;
     let mut program = parsed.program;
     let semantic = SemanticBuilder::new()
         .with_check_syntax_error(true)
         .with_enum_eval(true)
         .build(&program);
-    good(&mut semantic.diagnostics.into_iter())?;
+    good(source, semantic.diagnostics)?;
     let scoping = semantic.semantic.into_scoping();
     let mut options = TransformOptions::default();
     options.env.es2017.async_to_generator = true;
@@ -137,11 +178,11 @@ fn compile_here(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
     options.helper_loader.mode = HelperLoaderMode::External;
     let done = Transformer::new(&allocator, Path::new("tool.ts"), &options)
         .build_with_scoping(scoping, &mut program);
-    good(&mut done.diagnostics.into_iter())?;
+    good(source, done.diagnostics)?;
     if let Some(offset) = import_in(&program) {
         let message =
             "the code needs an import after compiling (decorators, perhaps); scripts have none";
-        return Err(vec![at(offset, message.to_owned())]);
+        return Err(vec![place(source, offset as usize, message.to_owned())]);
     }
     let options = CodegenOptions {
         source_map_path: Some("tool.ts".into()),
@@ -157,14 +198,9 @@ fn compile_here(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
             token.get_src_col() + 1,
         ]
     });
-    let code = format!(
-        "{BEFORE}{}\nreturn {{ execute: {} }};\n}})",
-        written.code, plain.execute
-    );
-    Ok(Compiled {
-        code,
-        mentions,
+    Ok(Written {
         map: map.collect(),
+        code: written.code,
     })
 }
 

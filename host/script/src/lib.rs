@@ -4,6 +4,8 @@
 //! code mentions and what a person granted of that; every command, request and file goes through the gates that the
 //! plugins' go through.
 //!
+//! [`build`] makes a component of a module in TypeScript, which exports tools.
+//!
 //! `run_code` is the tool that runs code which a model wrote, on an engine or by an interpreter.
 //!
 //! Never here: what wasm can do, what a person is asked, what is printed.
@@ -14,6 +16,7 @@ mod compile;
 mod definition;
 mod folder;
 mod needs;
+mod plugin;
 mod run_code;
 mod tool;
 mod trace;
@@ -24,3 +27,4 @@ pub use code::{CodeEngines, Engines};
 pub use compile::Fault;
 pub use definition::{Checked, check, check_all, schema};
 pub use folder::Scripts;
+pub use plugin::{BuiltPlugin, PluginSource, build};

@@ -29,6 +29,15 @@ pub(crate) fn frames(
     stack: &str,
     at: &dyn Fn(u32, u32) -> Option<String>,
 ) -> Vec<String> {
+    in_map(&compiled.map, stack, at)
+}
+
+/// The same, by the map of what was compiled.
+pub(crate) fn in_map(
+    map: &[[u32; 4]],
+    stack: &str,
+    at: &dyn Fn(u32, u32) -> Option<String>,
+) -> Vec<String> {
     let frames = stack.lines().filter_map(|line| {
         let line = line.trim();
         let (mark, begin) = EVALUATED
@@ -39,7 +48,7 @@ pub(crate) fn frames(
         let (Some(Ok(row)), Some(Ok(column))) = (numbers.next(), numbers.next()) else {
             return None;
         };
-        let [row, column] = original(compiled, row, column)?;
+        let [row, column] = original(map, row, column)?;
         let place = at(row, column)?;
         let function = line
             .strip_prefix("at ")
@@ -63,8 +72,7 @@ pub(crate) fn frames(
 }
 
 /// The place in the code that a place in what was compiled comes from.
-fn original(compiled: &Compiled, row: u32, column: u32) -> Option<[u32; 2]> {
-    let map = &compiled.map;
+fn original(map: &[[u32; 4]], row: u32, column: u32) -> Option<[u32; 2]> {
     let after = map.partition_point(|[line, at, ..]| (*line, *at) <= (row, column));
     let [line, _, source, at] = *map.get(after.checked_sub(1)?)?;
     (line == row).then_some([source, at])

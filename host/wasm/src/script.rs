@@ -33,11 +33,16 @@ use crate::http::Clients;
 use crate::pipes::Take as _;
 use crate::program::{self, Done, Sink};
 
+mod alone;
 mod files;
+mod link;
 pub(crate) mod outside;
+mod plugin;
 mod timers;
 pub(crate) mod turn;
 mod warm;
+
+pub use plugin::{PluginParts, Reach, make};
 
 use outside::Outside;
 use timers::Timers;

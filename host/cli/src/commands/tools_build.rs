@@ -15,6 +15,8 @@ use crate::output::{FAINT, GOOD, Printer, STRONG, first_line, note, styled};
 use crate::sdk::{self, TARGET};
 use crate::setup::Setup;
 
+mod typescript;
+
 #[derive(Serialize)]
 struct Built<'a> {
     file: String,
@@ -25,31 +27,15 @@ struct Built<'a> {
 /// Compiles the plugin in `dir` and puts it into `.mimir/tools`.
 pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
-    let manifest = dir.join("Cargo.toml");
-    if !manifest.is_file() {
-        let shown = mimir_core::text::visible(&dir.display().to_string());
-        let message = format!(
-            "{shown} is no plugin: it has no Cargo.toml; `mimir tools new NAME` writes one"
-        );
-        return Err(Failure::ending(
-            ToolError::new(Code::FileNotFound, message),
-            Exit::Usage,
-        ));
-    }
-    let sdk = sdk::lay_out(setup.places.cache.as_deref())?;
-    sdk::point_to(dir, &sdk)?;
-    add_target(dir)?;
-    let component = tokio::select! {
-        component = compile(dir) => component?,
+    let made = tokio::select! {
+        made = component_of(&setup, dir) => made?,
         // The compiler is stopped with this.
         exit = interrupted() => {
             let error = ToolError::new(Code::Cancelled, "the build was stopped");
             return Err(Failure::ending(error, exit));
         }
     };
-
-    let content = std::fs::read(&component).map_err(|e| file_error("read", &component, &e))?;
-    let name = component.file_name().map(PathBuf::from).unwrap_or_default();
+    let (name, content) = made;
     let target = setup.workspace.tools().join(name);
     setup.workspace.own(&target)?;
     sdk::put(&target, &content).map_err(|e| file_error("write", &target, &e))?;
@@ -107,6 +93,28 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
     } else {
         Exit::Done
     })
+}
+
+/// What the component is called, and its bytes.
+async fn component_of(setup: &Setup, dir: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
+    if dir.join("Cargo.toml").is_file() {
+        let sdk = sdk::lay_out(setup.places.cache.as_deref())?;
+        sdk::point_to(dir, &sdk)?;
+        add_target(dir)?;
+        let component = compile(dir).await?;
+        let content = std::fs::read(&component).map_err(|e| file_error("read", &component, &e))?;
+        let name = component.file_name().map(PathBuf::from).unwrap_or_default();
+        return Ok((name, content));
+    }
+    if let Some(file) = typescript::file(dir) {
+        return typescript::component(setup, &file).await;
+    }
+    let shown = mimir_core::text::visible(&dir.display().to_string());
+    let message = format!(
+        "{shown} is no plugin: it has no Cargo.toml and no tool.ts; `mimir tools new NAME` writes one"
+    );
+    let error = ToolError::new(Code::FileNotFound, message);
+    Err(Failure::ending(error, Exit::Usage))
 }
 
 /// A call of the tool with its required arguments.

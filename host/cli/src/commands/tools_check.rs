@@ -29,7 +29,7 @@ struct Report {
 }
 
 /// The failure that tells all the faults, each in a line.
-fn faulty(faults: Vec<ToolError>) -> Failure {
+pub fn faulty(faults: Vec<ToolError>) -> Failure {
     let mut told: Vec<String> = faults.iter().map(|fault| fault.message.clone()).collect();
     told.dedup();
     let mut faults = faults.into_iter();

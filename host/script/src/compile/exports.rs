@@ -17,14 +17,17 @@ pub(super) struct Plain {
 }
 
 /// The name of a default export that has none. As long as `export default`, which it replaces.
-const UNNAMED: &str = "const __main =";
+pub(super) const UNNAMED: &str = "const __main =";
 
-type Wrong = (u32, String);
+pub(super) type Wrong = (u32, String);
 
 /// Removes the exports. The error is a place and what is wrong there.
 pub(super) fn remove(source: &str, program: &Program<'_>) -> Result<Plain, Wrong> {
     let mut foreign = Foreign::default();
     foreign.visit_program(program);
+    if let Some(span) = foreign.imported {
+        return Err(no_imports(span));
+    }
     if let Some(wrong) = foreign.found {
         return Err(wrong);
     }
@@ -111,15 +114,17 @@ fn declares(declaration: &Declaration<'_>) -> bool {
 
 /// The first thing that the body of a function cannot have, or that needs a library after compiling.
 #[derive(Default)]
-struct Foreign {
-    found: Option<Wrong>,
+pub(super) struct Foreign {
+    pub(super) found: Option<Wrong>,
+    /// Where something is imported while the code runs.
+    pub(super) imported: Option<Span>,
     /// How many functions are around.
     depth: usize,
 }
 
 impl<'a> Visit<'a> for Foreign {
     fn visit_import_expression(&mut self, import: &ImportExpression<'a>) {
-        self.found.get_or_insert_with(|| no_imports(import.span));
+        self.imported.get_or_insert(import.span);
         walk::walk_import_expression(self, import);
     }
 
@@ -152,10 +157,10 @@ impl<'a> Visit<'a> for Foreign {
 }
 
 /// A text in which what is replaced keeps its length in bytes and its lines.
-struct Edited(String);
+pub(super) struct Edited(pub(super) String);
 
 impl Edited {
-    fn blank(&mut self, span: Span) {
+    pub(super) fn blank(&mut self, span: Span) {
         let range = span.start as usize..span.end as usize;
         let blank: String = self.0[range.clone()]
             .bytes()
@@ -164,7 +169,7 @@ impl Edited {
         self.0.replace_range(range, &blank);
     }
 
-    fn put(&mut self, start: u32, text: &str) {
+    pub(super) fn put(&mut self, start: u32, text: &str) {
         let start = start as usize;
         self.0.replace_range(start..start + text.len(), text);
     }

@@ -51,7 +51,7 @@ pub(super) async fn ready(host: &Arc<WasmHost>, parts: &EngineParts) -> Result<R
     let component = match compile::cached(&running.engine, host.cache(), &digest) {
         Some(component) => component,
         None => {
-            let warm = warm(host, parts).await?;
+            let warm = snapshot(host, parts.component, parts.prelude.to_owned(), None).await?;
             let (host, name) = (Arc::clone(host), parts.name);
             blocking(move || {
                 let engine = &host.running()?.engine;
@@ -72,11 +72,11 @@ fn digest(parts: &EngineParts) -> Hash {
     Hash::of(format!("{FORM} {component} {prelude} {SHIM}").as_bytes())
 }
 
-fn broken(error: wasmtime::Error) -> HostError {
+pub(super) fn broken(error: wasmtime::Error) -> HostError {
     HostError::Engine(format!("the engine for scripts is broken: {error:#}"))
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
 ) -> Result<T, HostError> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -99,17 +99,30 @@ fn linker(all: &Linker<Guest>) -> wasmtime::Result<Linker<Guest>> {
     Ok(linker)
 }
 
-/// The component in its state.
-async fn warm(host: &Arc<WasmHost>, parts: &EngineParts) -> Result<Vec<u8>, HostError> {
+/// A linked component in the state that its runtime is in when the module `prelude` has run. What is done with it more
+/// than once has a name, and its code is kept.
+pub(super) async fn snapshot(
+    host: &Arc<WasmHost>,
+    linked: &[u8],
+    prelude: String,
+    again: Option<&'static str>,
+) -> Result<Vec<u8>, HostError> {
     let wizer = Wizer::new();
-    let (context, instrumented) = wizer
-        .instrument_component(parts.component)
-        .map_err(broken)?;
+    let (context, instrumented) = wizer.instrument_component(linked).map_err(broken)?;
     let component = {
         let host = Arc::clone(host);
         let made = move || {
-            let made = Component::new(&host.running()?.engine, &instrumented);
-            made.map(imaged).map_err(broken)
+            let engine = &host.running()?.engine;
+            let Some(name) = again else {
+                let made = Component::new(engine, &instrumented);
+                return made.map(imaged).map_err(broken);
+            };
+            let digest = Hash::of(&instrumented);
+            if let Some(kept) = compile::cached(engine, host.cache(), &digest) {
+                return Ok(kept);
+            }
+            let tell = |event| host.tell(event);
+            compile::compile(engine, host.cache(), &digest, name, &instrumented, &tell)
         };
         blocking(made).await?
     };
@@ -127,7 +140,7 @@ async fn warm(host: &Arc<WasmHost>, parts: &EngineParts) -> Result<Vec<u8>, Host
     let init = instance
         .get_typed_func::<Init, (Result<(), String>,)>(&mut store, "init")
         .map_err(broken)?;
-    let arguments = (SHIM.to_owned(), parts.prelude.to_owned(), None, false);
+    let arguments = (SHIM.to_owned(), prelude, None, false);
     let (done,) = init
         .call_async(&mut store, arguments)
         .await

@@ -1,0 +1,146 @@
+//! `mimir tools build FILE.ts`, or a folder with one.
+
+use std::path::{Path, PathBuf};
+
+use mimir_core::files::{self, Links};
+use mimir_core::{Code, ToolError, text};
+use mimir_script::PluginSource;
+use serde_json::Value;
+
+use crate::commands::tools_check::faulty;
+use crate::exit::{Exit, Failure, file_error};
+use crate::output::note;
+use crate::setup::{self, Setup};
+
+/// The file of a folder, the first that is there.
+const NAMES: [&str; 6] = [
+    "tool.ts", "tools.ts", "tool.js", "tools.js", "index.ts", "index.js",
+];
+
+/// The largest file that is read.
+const FILE_MAX: u64 = 1 << 20;
+
+/// A version for a plugin that says none.
+const VERSION: &str = "0.1.0";
+
+/// The file to build, where `path` is one or a folder with one; none where it is neither.
+pub fn file(path: &Path) -> Option<PathBuf> {
+    if path.is_dir() {
+        let mut files = NAMES.iter().map(|name| path.join(name));
+        return files.find(|file| file.is_file());
+    }
+    let end = path.extension().and_then(|end| end.to_str());
+    matches!(end, Some("ts" | "mts" | "js" | "mjs")).then(|| path.to_owned())
+}
+
+/// Makes the plugin: its component, and what its file is called.
+pub async fn component(setup: &Setup, file: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
+    let source = source(file)?;
+    let scripts = setup.scripts(setup.host());
+    let built = mimir_script::build(scripts.engine(), setup::plugin_parts(), &source).await;
+    let built = built.map_err(faulty)?;
+    if let Some(bundler) = &built.bundler {
+        let bundler = text::visible(&bundler.display().to_string());
+        note(format_args!(
+            "what it imports was brought along by {bundler}"
+        ));
+    }
+    for (tool, own) in &built.tools {
+        if tool != own {
+            note(format_args!("`{own}` is the tool `{tool}`"));
+        }
+    }
+    let name = format!("{}.wasm", source.name);
+    Ok((PathBuf::from(name), built.component))
+}
+
+fn source(file: &Path) -> Result<PluginSource, Failure> {
+    let place = text::visible(&file.display().to_string());
+    let content = files::read(file, Links::Followed, FILE_MAX);
+    let content =
+        content.map_err(|error| Failure::ending(file_error("read", file, &error), Exit::Usage))?;
+    let text = String::from_utf8(content).map_err(|_| {
+        let message = format!("{place} is not UTF-8");
+        ToolError::new(Code::InvalidInput, message)
+    })?;
+    let package = package(file);
+    let said = |key: &str| {
+        let text = package[key].as_str().map(str::trim);
+        text.filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let end = file.extension().and_then(|end| end.to_str());
+    Ok(PluginSource {
+        typed: matches!(end, Some("ts" | "mts")),
+        name: name(file, said("name")),
+        version: said("version").unwrap_or_else(|| VERSION.to_owned()),
+        description: said("description"),
+        path: file.to_owned(),
+        place,
+        text,
+    })
+}
+
+/// The `package.json` beside the file; nothing where it is none.
+fn package(file: &Path) -> Value {
+    let path = file.with_file_name("package.json");
+    let content = files::read(&path, Links::Followed, FILE_MAX).unwrap_or_default();
+    serde_json::from_slice(&content).unwrap_or_default()
+}
+
+/// What the plugin is called: as its file where that says something, else as its package or its folder.
+fn name(file: &Path, package: Option<String>) -> String {
+    let stem = |path: &Path| {
+        let stem = path.file_stem().unwrap_or_default();
+        stem.to_string_lossy().into_owned()
+    };
+    let own = stem(file);
+    let plain = NAMES.iter().any(|name| file.ends_with(name));
+    let folder = file.canonicalize().ok();
+    let folder = folder.as_deref().and_then(Path::parent);
+    let name = match plain {
+        false => own,
+        true => package
+            .or_else(|| folder.map(stem).filter(|name| !name.is_empty()))
+            .unwrap_or(own),
+    };
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let name: String = name
+        .chars()
+        .map(|c| if fits(c) { c.to_ascii_lowercase() } else { '_' })
+        .take(64)
+        .collect();
+    match name.trim_matches('_') {
+        "" => "tools".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_found_by_what_it_is_called() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(file(dir.path()), None);
+        std::fs::write(dir.path().join("tools.ts"), "").unwrap();
+        assert_eq!(file(dir.path()), Some(dir.path().join("tools.ts")));
+        let other = dir.path().join("Cargo.toml");
+        assert_eq!(file(&other), None);
+        assert_eq!(file(Path::new("a.mts")), Some("a.mts".into()));
+    }
+
+    #[test]
+    fn plugins_are_called_as_what_says_something() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("Word Count");
+        std::fs::create_dir(&folder).unwrap();
+        let plain = folder.join("tools.ts");
+        std::fs::write(&plain, "").unwrap();
+        assert_eq!(name(&plain, None), "word_count");
+        assert_eq!(name(&plain, Some("@me/words".to_owned())), "words");
+        assert_eq!(name(&folder.join("fib.ts"), Some("x".to_owned())), "fib");
+        assert_eq!(name(&folder.join("ä.ts"), None), "tools");
+    }
+}

@@ -1,0 +1,303 @@
+//! The module of a plugin: what it exports and where, what it imports, and its code as the body of a function that gives
+//! the exports.
+
+use std::collections::BTreeMap;
+
+use oxc::allocator::Allocator;
+use oxc::ast::ast::{
+    BindingPattern, Declaration, ExportDefaultDeclarationKind, ImportDeclaration,
+    ImportDeclarationSpecifier, ImportOrExportKind, ModuleExportName, Program, Statement,
+};
+use oxc::ast_visit::Visit as _;
+use oxc::parser::Parser;
+use oxc::span::{GetSpan as _, Span};
+
+use super::exports::{Edited, Foreign, UNNAMED};
+use super::{Fault, Mentions, good, kind, place, transformed};
+
+/// What a module may import without a bundler.
+pub(super) const OWN: &str = "mimir";
+
+/// What [`OWN`] has, beside types.
+const VALUES: [&str; 1] = ["defineTool"];
+
+/// A module that was read.
+#[derive(Debug)]
+pub(crate) struct Module {
+    /// What the engine evaluates to a function that gives the exports, unless the module imports something.
+    pub(crate) code: Option<String>,
+    /// As in [`Compiled`](super::Compiled).
+    pub(crate) map: Vec<[u32; 4]>,
+    pub(crate) mentions: Mentions,
+    /// What is exported, by its name.
+    pub(crate) exports: BTreeMap<String, Exported>,
+    /// The first thing that is imported from elsewhere, as a fault.
+    pub(crate) foreign: Option<Fault>,
+}
+
+/// An export, and where it stands: from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Exported {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    /// What the comment before it says.
+    pub(crate) doc: Option<String>,
+}
+
+/// What is found while the exports are taken out.
+struct Reader<'s> {
+    source: &'s str,
+    plain: Edited,
+    /// Names outside, and what they are called inside.
+    names: Vec<(String, String)>,
+    exports: BTreeMap<String, Exported>,
+    /// Bindings of what is imported from mimir.
+    own: Vec<String>,
+    foreign: Option<Fault>,
+}
+
+pub(super) fn compile(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, source, kind(typed)).parse();
+    good(source, parsed.diagnostics)?;
+    let program = &parsed.program;
+    let mentions = Mentions::of(program);
+    let mut reader = Reader {
+        source,
+        plain: Edited(source.to_owned()),
+        names: Vec::new(),
+        exports: BTreeMap::new(),
+        own: Vec::new(),
+        foreign: None,
+    };
+    reader.read(program)?;
+    let mut inside = Foreign::default();
+    inside.visit_program(program);
+    if let Some(span) = inside.imported {
+        reader.elsewhere(span, "an import");
+    }
+    let Reader {
+        plain,
+        names,
+        exports,
+        own,
+        foreign,
+        ..
+    } = reader;
+    if foreign.is_some() {
+        return Ok(Module {
+            code: None,
+            map: Vec::new(),
+            mentions,
+            exports,
+            foreign,
+        });
+    }
+    if let Some((offset, message)) = inside.found {
+        return Err(vec![place(source, offset as usize, message)]);
+    }
+    let written = transformed(&plain.0, typed)?;
+    // All that is put before the code is in one line.
+    let own = match own.is_empty() {
+        true => String::new(),
+        false => format!(" const {{ {} }} = __mimir;", own.join(", ")),
+    };
+    let given: Vec<String> = names
+        .iter()
+        .map(|(outside, inside)| format!("{}: {inside}", serde_json::Value::from(&**outside)))
+        .collect();
+    let code = format!(
+        "(function (__mimir) {{ \"use strict\";{own}\n{}\nreturn {{ module: {{ {} }} }};\n}})",
+        written.code,
+        given.join(", ")
+    );
+    Ok(Module {
+        code: Some(code),
+        map: written.map,
+        mentions,
+        exports,
+        foreign: None,
+    })
+}
+
+impl Reader<'_> {
+    fn read(&mut self, program: &Program<'_>) -> Result<(), Vec<Fault>> {
+        for statement in &program.body {
+            match statement {
+                Statement::ImportDeclaration(import) => self.import(import)?,
+                Statement::ExportAllDeclaration(export) => {
+                    self.elsewhere(export.span, &export.source.value);
+                }
+                Statement::ExportFromDeclaration(export) => {
+                    self.elsewhere(export.span, &export.source.value);
+                }
+                Statement::ExportDefaultDeclaration(export) => {
+                    let inner = export.declaration.span();
+                    let (name, is_type) = match &export.declaration {
+                        ExportDefaultDeclarationKind::FunctionDeclaration(function) => {
+                            (function.id.as_ref(), function.body.is_none())
+                        }
+                        ExportDefaultDeclarationKind::ClassDeclaration(class) => {
+                            (class.id.as_ref(), class.declare)
+                        }
+                        ExportDefaultDeclarationKind::TSInterfaceDeclaration(_) => (None, true),
+                        _ => (None, false),
+                    };
+                    let name = name.map(|id| id.name.to_string());
+                    self.plain.blank(Span::new(export.span.start, inner.start));
+                    if is_type {
+                        continue;
+                    }
+                    if name.is_none() {
+                        self.plain.put(export.span.start, UNNAMED);
+                    }
+                    let name = name.unwrap_or_else(|| "__main".to_owned());
+                    self.add(program, "default", name, export.span.start, export.span);
+                }
+                Statement::ExportDeclaration(export) => {
+                    let inner = export.declaration.span();
+                    self.plain.blank(Span::new(export.span.start, inner.start));
+                    for (name, at) in declared(&export.declaration) {
+                        self.add(program, &name, name.clone(), at, export.span);
+                    }
+                }
+                Statement::ExportNamedDeclaration(export) => {
+                    for one in &export.specifiers {
+                        let is_type = export.export_kind == ImportOrExportKind::Type
+                            || one.export_kind == ImportOrExportKind::Type;
+                        if !is_type {
+                            let (outside, inside) = (one.exported.name(), one.local.name());
+                            let at = one.span.start;
+                            let inside = inside.to_string();
+                            self.add(program, &outside, inside, at, one.span);
+                        }
+                    }
+                    self.plain.blank(export.span);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn import(&mut self, import: &ImportDeclaration<'_>) -> Result<(), Vec<Fault>> {
+        self.plain.blank(import.span);
+        if import.import_kind == ImportOrExportKind::Type {
+            return Ok(());
+        }
+        if import.source.value != OWN {
+            self.elsewhere(import.span, &import.source.value);
+            return Ok(());
+        }
+        for one in import.specifiers.iter().flatten() {
+            let one = match one {
+                ImportDeclarationSpecifier::ImportSpecifier(one) => one,
+                other => {
+                    let message = "`mimir` is imported by the names of what it has: `import { defineTool } from \"mimir\"`";
+                    let at = other.span().start as usize;
+                    return Err(vec![place(self.source, at, message.to_owned())]);
+                }
+            };
+            let name = name_of(&one.imported);
+            // Types begin with a capital, and nothing is left of them.
+            let is_type = one.import_kind == ImportOrExportKind::Type
+                || name.starts_with(|c: char| c.is_ascii_uppercase());
+            if is_type {
+                continue;
+            }
+            if !VALUES.contains(&name.as_str()) {
+                let known = VALUES.join(", ");
+                let message = format!("`mimir` has no `{name}`; it has {known} and types");
+                return Err(vec![place(self.source, one.span.start as usize, message)]);
+            }
+            self.own.push(format!("{name}: {}", one.local.name));
+        }
+        Ok(())
+    }
+
+    fn elsewhere(&mut self, span: Span, what: &str) {
+        let message = format!("`{what}` is imported");
+        let fault = place(self.source, span.start as usize, message);
+        self.foreign.get_or_insert(fault);
+    }
+
+    /// Adds an export whose name stands at an offset, in a statement.
+    fn add(&mut self, program: &Program<'_>, name: &str, inside: String, at: u32, whole: Span) {
+        if self.exports.contains_key(name) {
+            return;
+        }
+        let place = place(self.source, at as usize, String::new());
+        let mut comments = program.comments.iter();
+        let doc = comments
+            .find(|comment| comment.attached_to == whole.start && comment.is_jsdoc())
+            .map(|comment| {
+                let range = comment.span.start as usize..comment.span.end as usize;
+                plain(&self.source[range])
+            });
+        let exported = Exported {
+            line: place.line,
+            column: place.column,
+            doc: doc.filter(|doc| !doc.is_empty()),
+        };
+        self.exports.insert(name.to_owned(), exported);
+        self.names.push((name.to_owned(), inside));
+    }
+}
+
+fn name_of(name: &ModuleExportName<'_>) -> String {
+    name.name().to_string()
+}
+
+/// The values that a declaration makes, and where their names stand.
+fn declared(declaration: &Declaration<'_>) -> Vec<(String, u32)> {
+    match declaration {
+        Declaration::FunctionDeclaration(function) if function.body.is_some() => {
+            let id = function.id.iter();
+            id.map(|id| (id.name.to_string(), id.span.start)).collect()
+        }
+        Declaration::ClassDeclaration(class) if !class.declare => {
+            let id = class.id.iter();
+            id.map(|id| (id.name.to_string(), id.span.start)).collect()
+        }
+        Declaration::VariableDeclaration(variables) if !variables.declare => {
+            let mut names = Vec::new();
+            for one in &variables.declarations {
+                bound(&one.id, &mut names);
+            }
+            names
+        }
+        Declaration::TSEnumDeclaration(made) if !made.declare => {
+            vec![(made.id.name.to_string(), made.id.span.start)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The names that a pattern binds.
+fn bound(pattern: &BindingPattern<'_>, names: &mut Vec<(String, u32)>) {
+    match pattern {
+        BindingPattern::BindingIdentifier(id) => names.push((id.name.to_string(), id.span.start)),
+        BindingPattern::ObjectPattern(object) => {
+            for property in &object.properties {
+                bound(&property.value, names);
+            }
+        }
+        BindingPattern::ArrayPattern(array) => {
+            for element in array.elements.iter().flatten() {
+                bound(element, names);
+            }
+        }
+        BindingPattern::AssignmentPattern(assigned) => bound(&assigned.left, names),
+    }
+}
+
+/// The text of a comment, up to its tags.
+fn plain(comment: &str) -> String {
+    let inner = comment.trim_start_matches("/**").trim_end_matches("*/");
+    let lines = inner.lines().map(|line| {
+        let line = line.trim();
+        line.strip_prefix('*').map_or(line, str::trim)
+    });
+    let lines: Vec<&str> = lines.take_while(|line| !line.starts_with('@')).collect();
+    lines.join("\n").trim().to_owned()
+}

@@ -1,0 +1,227 @@
+//! Brings along what a module imports, by a bundler of the person's: esbuild or rolldown, out of `node_modules` or from the
+//! PATH. It is a command like a compiler, started by whoever builds the plugin.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use mimir_core::{Code, ToolError, text};
+use tokio::process::Command;
+
+/// The module `mimir`, for bundlers.
+const OWN: &str = "export const defineTool = (tool) => tool;\n";
+
+/// What the function that the engine evaluates calls the bundle.
+const NAME: &str = "__module";
+
+/// How long a bundler may take. One that reads a hundred packages takes a second.
+const TIME: Duration = Duration::from_secs(120);
+
+/// What a bundler says that is told, in characters.
+const SAID: usize = 2_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Esbuild,
+    Rolldown,
+}
+
+/// Bundlers, the one that is looked for first in front.
+const KINDS: [(Kind, &str); 2] = [(Kind::Esbuild, "esbuild"), (Kind::Rolldown, "rolldown")];
+
+/// Gives a function that gives the exports, and the bundler that was used. `foreign` is the import that asks for it.
+pub(super) async fn bundle(
+    module: &Path,
+    foreign: Option<ToolError>,
+) -> Result<(String, PathBuf), ToolError> {
+    let module = module.canonicalize().map_err(|error| {
+        let message = format!("{} cannot be found: {error}", shown(module));
+        ToolError::new(Code::FileNotFound, message)
+    })?;
+    let Some((kind, program)) = find(&module, std::env::var_os("PATH").as_deref()) else {
+        let what = foreign.map_or_else(|| shown(&module), |fault| fault.message);
+        let message = format!(
+            "{what}, and what brings it along is not there: `npm install esbuild` (or rolldown) beside the file, or import nothing but `mimir`, with schemas in JSON"
+        );
+        return Err(ToolError::new(Code::Unavailable, message));
+    };
+    let work = tempfile::tempdir().map_err(|error| {
+        let message = format!("no folder can be had for the bundle: {error}");
+        ToolError::new(Code::Unavailable, message)
+    })?;
+    let code = run(kind, &program, &module, work.path()).await?;
+    let code = format!("(function (__mimir) {{\nvar mimir = __mimir;\n{code}\nreturn {NAME};\n}})");
+    Ok((code, program))
+}
+
+/// The bundler nearest to the module, or else the one on the PATH.
+fn find(module: &Path, path: Option<&std::ffi::OsStr>) -> Option<(Kind, PathBuf)> {
+    let near = module.ancestors().skip(1);
+    let near = near.map(|folder| folder.join("node_modules/.bin"));
+    let far: Vec<PathBuf> = path.map(|path| std::env::split_paths(path).collect())?;
+    for folder in near.chain(far.into_iter().filter(|folder| folder.is_absolute())) {
+        for (kind, name) in KINDS {
+            for name in [
+                name.to_owned(),
+                format!("{name}{}", std::env::consts::EXE_SUFFIX),
+            ] {
+                let program = folder.join(name);
+                if program.is_file() {
+                    return Some((kind, program));
+                }
+            }
+        }
+    }
+    None
+}
+
+/// The module whose exports are those of the bundle: the person's, and what makes JSON Schema of its schemas.
+fn entry(module: &Path) -> String {
+    let quoted = |path: &Path| serde_json::Value::from(path.to_string_lossy().into_owned());
+    let mut entry = format!("export * as module from {};\n", quoted(module));
+    let package = |name: &str, file: &str| {
+        let folders = module.ancestors().skip(1);
+        let mut files = folders.map(|folder| folder.join("node_modules").join(name));
+        files.find(|folder| folder.is_dir()).and_then(|folder| {
+            let file = folder.join(file);
+            file.is_file().then_some((folder, file))
+        })
+    };
+    if let Some((folder, file)) = package("zod", "index.js")
+        && major(&folder) == Some(4)
+    {
+        entry += &format!("export {{ toJSONSchema }} from {};\n", quoted(&file));
+    }
+    if let Some((_, file)) = package("zod-to-json-schema", "dist/esm/index.js") {
+        entry += &format!("export {{ zodToJsonSchema }} from {};\n", quoted(&file));
+    }
+    entry
+}
+
+/// The first number of a package's version.
+fn major(folder: &Path) -> Option<u32> {
+    let text = std::fs::read_to_string(folder.join("package.json")).ok()?;
+    let package: serde_json::Value = serde_json::from_str(&text).ok()?;
+    package["version"].as_str()?.split('.').next()?.parse().ok()
+}
+
+async fn run(kind: Kind, program: &Path, module: &Path, work: &Path) -> Result<String, ToolError> {
+    let fault = |what: &str, error: std::io::Error| {
+        ToolError::new(Code::Unavailable, format!("{what}: {error}"))
+    };
+    let (input, own, output) = (
+        work.join("entry.mjs"),
+        work.join("mimir.mjs"),
+        work.join("bundle.js"),
+    );
+    let written = std::fs::write(&input, entry(module)).and_then(|()| std::fs::write(&own, OWN));
+    written.map_err(|error| fault("the bundle cannot be prepared", error))?;
+    let mut command = Command::new(program);
+    command.arg(&input);
+    match kind {
+        // Async functions become generators, which is all that the engine wants.
+        Kind::Esbuild => command
+            .args(["--bundle", "--format=iife", "--platform=neutral"])
+            .arg(format!("--global-name={NAME}"))
+            .args(["--main-fields=module,main", "--target=es2022"])
+            .args([
+                "--supported:async-await=false",
+                "--supported:async-generator=false",
+            ])
+            .args(["--supported:for-await=false", "--charset=utf8"])
+            .args([
+                "--legal-comments=none",
+                "--log-level=error",
+                "--color=false",
+            ])
+            .arg(format!("--alias:mimir={}", own.display()))
+            .arg(format!("--outfile={}", output.display())),
+        // `mimir` stays outside, and is there by this name.
+        Kind::Rolldown => command
+            .args(["--format", "iife", "--platform", "neutral", "--name", NAME])
+            .args(["--external", "mimir", "--globals", "mimir:mimir"])
+            .args(["--transform.target", "es2016", "--logLevel", "warn"])
+            .arg("--file")
+            .arg(&output),
+    };
+    let folder = module.parent().unwrap_or(module);
+    command
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let done = tokio::time::timeout(TIME, command.output()).await;
+    let done = done.map_err(|_| {
+        let message = format!("{} takes longer than {} s", shown(program), TIME.as_secs());
+        ToolError::new(Code::Timeout, message)
+    })?;
+    let done = done.map_err(|error| fault(&format!("{} does not start", shown(program)), error))?;
+    if !done.status.success() {
+        let said = [done.stderr, done.stdout].concat();
+        let said = String::from_utf8_lossy(&said);
+        return Err(ToolError::new(Code::InvalidInput, refused(&said, program)));
+    }
+    let code = std::fs::read_to_string(&output)
+        .map_err(|error| fault(&format!("{} wrote no bundle", shown(program)), error))?;
+    Ok(code)
+}
+
+/// What a bundler refuses: its first fault with the place in front, where it tells them so.
+fn refused(said: &str, program: &Path) -> String {
+    let lines: Vec<&str> = said.lines().map(str::trim).collect();
+    let placed = lines.iter().enumerate().find_map(|(at, line)| {
+        let what = line.split_once("[ERROR] ")?.1;
+        let place = lines[at + 1..].iter().find(|line| !line.is_empty())?;
+        let place = place.strip_suffix(':')?;
+        Some(format!("{place}: {what}"))
+    });
+    let hint = match said.contains("node:") || said.contains("built into node") {
+        true => "; nothing of Node is there, and what a tool reaches is in its `context`",
+        false => "",
+    };
+    let told = placed.unwrap_or_else(|| {
+        let said = text::prefix(said.trim(), SAID);
+        format!("{} cannot bundle the module: {said}", shown(program))
+    });
+    let lines = told.lines().map(text::visible).collect::<Vec<_>>();
+    format!("{}{hint}", lines.join("\n"))
+}
+
+fn shown(path: &Path) -> String {
+    text::visible(&path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_bundler_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let (near, far) = (
+            dir.path().join("a/node_modules/.bin"),
+            dir.path().join("bin"),
+        );
+        for folder in [&near, &far] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        let module = dir.path().join("a/b/tool.ts");
+        let path = far.clone().into_os_string();
+        assert_eq!(find(&module, Some(&path)), None);
+        std::fs::write(far.join("esbuild"), "").unwrap();
+        let found = find(&module, Some(&path)).unwrap();
+        assert_eq!(found, (Kind::Esbuild, far.join("esbuild")));
+        std::fs::write(near.join("rolldown"), "").unwrap();
+        let found = find(&module, Some(&path)).unwrap();
+        assert_eq!(found, (Kind::Rolldown, near.join("rolldown")));
+    }
+
+    #[test]
+    fn a_fault_of_a_bundler_has_its_place_in_front() {
+        let said = "✘ [ERROR] Could not resolve \"nowhere\"\n\n    tool.ts:1:18:\n      1 │ import x from \"nowhere\";\n";
+        let told = refused(said, Path::new("esbuild"));
+        assert_eq!(told, "tool.ts:1:18: Could not resolve \"nowhere\"");
+        let told = refused("it is broken", Path::new("esbuild"));
+        assert!(told.contains("esbuild cannot bundle"), "{told}");
+    }
+}

@@ -1,0 +1,285 @@
+//! What a module says of its tools, checked, and in the form in which the plugin will say it.
+
+use std::collections::BTreeMap;
+
+use mimir_core::names::snake;
+use mimir_core::needs::Needs;
+use mimir_core::tool::{Group, Hints, Risk, ToolName};
+use mimir_core::{Schema, ToolError};
+use mimir_wasm::script::Reach;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::wanted::read_needs;
+use super::{PluginSource, needs, wrong};
+use crate::compile::Module;
+
+/// What `examine.js` tells.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Examined {
+    tools: Vec<Found>,
+    faults: Vec<Told>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Told {
+    export: Option<String>,
+    message: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Found {
+    export: String,
+    /// The way to it from the exports.
+    path: Vec<Value>,
+    name: String,
+    title: Option<Value>,
+    description: Option<String>,
+    input_schema: Option<String>,
+    output_schema: Option<String>,
+    approval: Option<String>,
+    judges: bool,
+    needs: Option<Value>,
+    risk: Option<Value>,
+    group: Option<Value>,
+    hints: Option<Value>,
+}
+
+/// A plugin as it will tell of itself.
+pub(super) struct About {
+    manifest: Value,
+    /// As `toolset.js` wants them.
+    tools: Vec<Value>,
+    /// Names in a call, and in the module.
+    names: Vec<(String, String)>,
+    pub(super) reach: Reach,
+}
+
+impl About {
+    pub(super) fn of(
+        source: &PluginSource,
+        module: &Module,
+        examined: Examined,
+    ) -> Result<Self, Vec<ToolError>> {
+        let at =
+            |export: &str, message: &str| wrong(&source.place, module.exports.get(export), message);
+        let mut faults: Vec<ToolError> = examined
+            .faults
+            .iter()
+            .map(|told| at(told.export.as_deref().unwrap_or_default(), &told.message))
+            .collect();
+        let mentioned = needs::of(&module.mentions, None);
+        let mut about = Self {
+            manifest: Value::Null,
+            tools: Vec::new(),
+            names: Vec::new(),
+            reach: Reach {
+                storage: module.mentions.words.contains("storage"),
+                ..Reach::default()
+            },
+        };
+        let mut definitions = Vec::new();
+        let mut taken: BTreeMap<String, String> = BTreeMap::new();
+        for found in examined.tools {
+            let (export, called) = (found.export.clone(), found.name.clone());
+            let name = snake(&called);
+            if let Some(other) = taken.insert(name.clone(), called.clone()) {
+                let message = format!("`{called}` and `{other}` are both the tool `{name}`");
+                faults.push(at(&export, &message));
+                continue;
+            }
+            match about.add(&name, found, &mentioned) {
+                Ok(definition) => {
+                    definitions.push(definition);
+                    about.names.push((name, called));
+                }
+                Err(messages) => {
+                    faults.extend(messages.iter().map(|message| at(&export, message)));
+                }
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let first = definitions.first().map(|one| one["description"].clone());
+        about.manifest = json!({
+            "name": source.name,
+            "version": source.version,
+            "description": source.description.clone().map_or(first, |text| Some(text.into())),
+            "license": null,
+            "homepage": null,
+            "tools": definitions,
+        });
+        Ok(about)
+    }
+
+    /// The definition of a tool, in the form of the contract. The errors are all that is wrong with it.
+    fn add(&mut self, name: &str, found: Found, mentioned: &Needs) -> Result<Value, Vec<String>> {
+        let mut wrong = Vec::new();
+        let mut said = |result: Result<(), String>| {
+            if let Err(message) = result {
+                wrong.push(message);
+            }
+        };
+        said(
+            ToolName::new(name)
+                .map(|_| ())
+                .map_err(|error| error.to_string()),
+        );
+        let schema = |what: &str, text: &Option<String>| match text {
+            Some(text) => Schema::parse(text)
+                .map(|_| ())
+                .map_err(|error| format!("`{what}`: {error}")),
+            // What it lacks has been said.
+            None => Ok(()),
+        };
+        said(schema("inputSchema", &found.input_schema));
+        said(schema("outputSchema", &found.output_schema));
+        let mut needs = mentioned.clone();
+        if let Some(told) = &found.needs {
+            match read_needs(told) {
+                Ok(told) => needs = told,
+                Err(message) => said(Err(message)),
+            }
+        }
+        let title = match &found.title {
+            None | Some(Value::Null) => None,
+            Some(Value::String(title)) => Some(title.clone()),
+            Some(_) => {
+                said(Err("`title` is a text".to_owned()));
+                None
+            }
+        };
+        let risk: Risk = one_of(
+            "risk",
+            "low, medium, high, critical",
+            found.risk,
+            Risk::Medium,
+            &mut said,
+        );
+        let group = match () {
+            () if !needs.commands.is_empty() => Group::Runtime,
+            () if !needs.hosts.is_empty() => Group::Net,
+            () if !needs.files.is_empty() => Group::Fs,
+            () => Group::System,
+        };
+        let group: Group = one_of(
+            "group",
+            "runtime, fs, net, browser, memory, system",
+            found.group,
+            group,
+            &mut said,
+        );
+        let hints = hints(found.hints).unwrap_or_else(|message| {
+            said(Err(message));
+            Hints::default()
+        });
+        let (Some(approval), Some(description), Some(input), true) = (
+            found.approval,
+            found.description,
+            found.input_schema,
+            wrong.is_empty(),
+        ) else {
+            return Err(wrong);
+        };
+        let reach = &mut self.reach;
+        let files = needs.files.iter().map(|need| need.access).max();
+        reach.files = reach.files.max(files);
+        reach.network |= !needs.hosts.is_empty();
+        reach.commands |= !needs.commands.is_empty();
+        reach.tools |= !needs.tools.is_empty();
+        reach.model |= needs.model;
+        reach.assesses |= found.judges;
+        self.tools.push(json!({
+            "name": name,
+            "path": found.path,
+            "structured": found.output_schema.is_some(),
+        }));
+        Ok(json!({
+            "name": name,
+            "title": title,
+            "description": description,
+            "group": group,
+            "inputSchema": input,
+            "outputSchema": found.output_schema,
+            "approval": approval,
+            "risk": risk,
+            "hints": hints,
+            "needs": of_contract(&needs),
+        }))
+    }
+
+    /// What the exports are told, as JSON.
+    pub(super) fn told(&self, places: &[u32], place: &str) -> String {
+        let file = place.rsplit('/').next().unwrap_or(place);
+        json!({ "manifest": self.manifest, "tools": self.tools, "places": places, "file": file })
+            .to_string()
+    }
+
+    pub(super) fn names(self) -> Vec<(String, String)> {
+        self.names
+    }
+}
+
+/// A word of a list, which messages tell.
+fn one_of<T: for<'a> Deserialize<'a>>(
+    key: &str,
+    known: &str,
+    said: Option<Value>,
+    otherwise: T,
+    wrong: &mut impl FnMut(Result<(), String>),
+) -> T {
+    match said {
+        None | Some(Value::Null) => otherwise,
+        Some(value) => serde_json::from_value(value).unwrap_or_else(|_| {
+            wrong(Err(format!("`{key}` is one of {known}")));
+            otherwise
+        }),
+    }
+}
+
+fn hints(said: Option<Value>) -> Result<Hints, String> {
+    const KNOWN: [&str; 4] = ["readOnly", "destructive", "idempotent", "openWorld"];
+    let mut all = json!(Hints::default());
+    let Some(said) = said else {
+        return Ok(Hints::default());
+    };
+    for (key, value) in said.as_object().into_iter().flatten() {
+        if !KNOWN.contains(&key.as_str()) || !value.is_boolean() {
+            return Err(format!(
+                "`hints` has {}, each true or false",
+                KNOWN.join(", ")
+            ));
+        }
+        all[key] = value.clone();
+    }
+    serde_json::from_value(all).map_err(|error| format!("`hints`: {error}"))
+}
+
+/// Needs with all that a record of the contract has.
+fn of_contract(needs: &Needs) -> Value {
+    json!({
+        "files": needs.files,
+        "hosts": needs.hosts,
+        "commands": needs.commands,
+        "secrets": needs.secrets,
+        "variables": needs.variables,
+        "tools": needs.tools,
+        "model": needs.model,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_are_four_and_each_is_true_or_false() {
+        assert!(hints(Some(json!({"readOnly": true}))).unwrap().read_only);
+        assert!(hints(Some(json!({"readonly": true}))).is_err());
+        assert!(hints(Some(json!({"readOnly": 1}))).is_err());
+    }
+}

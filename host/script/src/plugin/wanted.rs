@@ -1,0 +1,174 @@
+//! What a tool in a module says that it needs: in full, or as a text where the rest is plain.
+
+use mimir_core::needs::{Access, CommandNeed, FileNeed, HostNeed, Needs, SecretNeed};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Wanted {
+    files: Vec<Value>,
+    hosts: Vec<Value>,
+    commands: Vec<Value>,
+    secrets: Vec<Secret>,
+    variables: Vec<String>,
+    tools: Vec<String>,
+    model: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    path: String,
+    #[serde(default = "read")]
+    access: Access,
+    #[serde(default)]
+    reason: String,
+}
+
+fn read() -> Access {
+    Access::Read
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Host {
+    host: String,
+    #[serde(default = "get")]
+    methods: Vec<String>,
+    #[serde(default)]
+    reason: String,
+}
+
+fn get() -> Vec<String> {
+    vec!["GET".to_owned()]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Command {
+    pattern: String,
+    #[serde(default)]
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Secret {
+    name: String,
+    host: String,
+    header: String,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Reads what a tool says. The error names the key.
+pub(super) fn read_needs(said: &Value) -> Result<Needs, String> {
+    let wanted: Wanted =
+        serde_json::from_value(said.clone()).map_err(|error| format!("`needs`: {error}"))?;
+    let files = each("files", "path", wanted.files)?;
+    let hosts = each("hosts", "host", wanted.hosts)?;
+    let commands = each("commands", "pattern", wanted.commands)?;
+    Ok(Needs {
+        files: files
+            .into_iter()
+            .map(
+                |File {
+                     path,
+                     access,
+                     reason,
+                 }| FileNeed {
+                    path,
+                    access,
+                    reason,
+                },
+            )
+            .collect(),
+        hosts: hosts
+            .into_iter()
+            .map(
+                |Host {
+                     host,
+                     methods,
+                     reason,
+                 }| HostNeed {
+                    host,
+                    methods,
+                    reason,
+                },
+            )
+            .collect(),
+        commands: commands
+            .into_iter()
+            .map(|Command { pattern, reason }| CommandNeed { pattern, reason })
+            .collect(),
+        secrets: wanted
+            .secrets
+            .into_iter()
+            .map(|secret| SecretNeed {
+                name: secret.name,
+                host: secret.host,
+                header: secret.header,
+                reason: secret.reason,
+            })
+            .collect(),
+        variables: wanted.variables,
+        tools: wanted.tools,
+        model: wanted.model,
+    })
+}
+
+/// Needs of one kind; one that is a text says only `key`.
+fn each<T: for<'a> Deserialize<'a>>(
+    kind: &str,
+    key: &str,
+    said: Vec<Value>,
+) -> Result<Vec<T>, String> {
+    let full = said.into_iter().map(|one| match one {
+        Value::String(text) => Value::Object(Map::from_iter([(key.to_owned(), json!(text))])),
+        other => other,
+    });
+    full.map(|one| serde_json::from_value(one).map_err(|error| format!("`needs.{kind}`: {error}")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_says_the_least() {
+        let needs = read_needs(&json!({
+            "files": ["src", {"path": ".", "access": "read-write", "reason": "it formats"}],
+            "hosts": ["api.example.com"],
+            "commands": ["git status *"],
+            "model": true,
+        }))
+        .unwrap();
+        assert_eq!(needs.files[0].access, Access::Read);
+        assert_eq!(needs.files[1].access, Access::ReadWrite);
+        assert_eq!(needs.hosts[0].methods, ["GET"]);
+        assert_eq!(needs.commands[0].pattern, "git status *");
+        assert!(needs.model && needs.tools.is_empty());
+    }
+
+    #[test]
+    fn what_is_odd_is_named() {
+        for (said, named) in [
+            (json!({"file": ["."]}), "unknown field `file`"),
+            (
+                json!({"files": [{"path": ".", "access": "all"}]}),
+                "needs.files",
+            ),
+            (json!({"hosts": [1]}), "needs.hosts"),
+            (
+                json!({"commands": [{"pattern": "x", "shell": true}]}),
+                "shell",
+            ),
+            (json!([]), "needs"),
+        ] {
+            let error = read_needs(&said).unwrap_err();
+            assert!(error.contains(named), "{said}: {error}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Links the runtime of JavaScript to the world of a plugin: the contract, and of its imports and of WASI's only what the
+//! tools of the plugin need. So what a plugin imports says what it can do, as that of any other does.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use mimir_core::Access;
+use wit_component_258::{Linker, StringEncoding, embed_component_metadata, metadata};
+use wit_parser_258::{Resolve, WorldId};
+
+use super::plugin::{PluginParts, Reach};
+
+/// The functions of WASI that the code of `builtins/javascript/plugin` calls. The runtime itself wants a few more.
+const ALWAYS: &[(&str, &[&str])] = &[
+    ("wasi:io/poll", &["poll"]),
+    ("wasi:clocks/monotonic-clock", &["subscribe-duration"]),
+    ("wasi:random/insecure-seed", &["insecure-seed"]),
+];
+
+const FILES: &[(&str, &[&str])] = &[
+    ("wasi:filesystem/preopens", &["get-directories"]),
+    (
+        "wasi:filesystem/types",
+        &[
+            "[method]descriptor.open-at",
+            "[method]descriptor.read",
+            "[method]descriptor.read-directory",
+            "[method]descriptor.stat-at",
+            "[method]directory-entry-stream.read-directory-entry",
+        ],
+    ),
+];
+
+const CHANGES: &[(&str, &[&str])] = &[(
+    "wasi:filesystem/types",
+    &[
+        "[method]descriptor.write",
+        "[method]descriptor.create-directory-at",
+        "[method]descriptor.remove-directory-at",
+        "[method]descriptor.unlink-file-at",
+    ],
+)];
+
+const NETWORK: &[(&str, &[&str])] = &[
+    ("wasi:http/outgoing-handler", &["handle"]),
+    (
+        "wasi:http/types",
+        &[
+            "[static]fields.from-list",
+            "[method]fields.entries",
+            "[constructor]outgoing-request",
+            "[method]outgoing-request.body",
+            "[method]outgoing-request.set-method",
+            "[method]outgoing-request.set-path-with-query",
+            "[method]outgoing-request.set-scheme",
+            "[method]outgoing-request.set-authority",
+            "[method]outgoing-body.write",
+            "[static]outgoing-body.finish",
+            "[method]future-incoming-response.subscribe",
+            "[method]future-incoming-response.get",
+            "[method]incoming-response.status",
+            "[method]incoming-response.headers",
+            "[method]incoming-response.consume",
+            "[method]incoming-body.stream",
+        ],
+    ),
+    (
+        "wasi:io/streams",
+        &[
+            "[method]input-stream.read",
+            "[method]input-stream.subscribe",
+            "[method]output-stream.blocking-write-and-flush",
+        ],
+    ),
+];
+
+/// The version of WASI that the runtime was made with, and that the code imports.
+const WASI: &str = "0.2.9";
+
+/// The version of the contract.
+const CONTRACT: &str = "1.0.0";
+
+/// The linked component, not yet in any state.
+pub(super) fn link(parts: &PluginParts, reach: Reach) -> wasmtime::Result<Vec<u8>> {
+    let (_, bound) = metadata::decode(parts.runtime).map_err(told)?;
+    let mut resolve = bound.resolve;
+    resolve.push_str("tool.wit", parts.contract).map_err(told)?;
+    let text = world(reach);
+    let package = resolve.push_str("plugin.wit", &text).map_err(told)?;
+    let world = resolve
+        .select_world(&[package], Some("plugin"))
+        .map_err(told)?;
+    let mut glue = glue(&resolve, world, reach);
+    embed_component_metadata(&mut glue, &resolve, world, StringEncoding::UTF8).map_err(told)?;
+    let mut linker = Linker::default();
+    linker.encoder().validate(true);
+    linker
+        .library("runtime.wasm", parts.runtime, false)
+        .map_err(told)?;
+    linker.library("glue.wasm", &glue, false).map_err(told)?;
+    for (name, module) in parts.adapters {
+        linker.encoder().adapter(name, module).map_err(told)?;
+    }
+    linker.encode().map_err(told)
+}
+
+fn told(error: impl fmt::Display) -> wasmtime::Error {
+    wasmtime::Error::msg(format!("{error:#}"))
+}
+
+/// What lies between the runtime and the world. A function of WASI that nothing calls is left out, and so not imported.
+fn glue(resolve: &Resolve, world: WorldId, reach: Reach) -> Vec<u8> {
+    let called = called(reach);
+    let mut resolve = resolve.clone();
+    let names: Vec<_> = resolve
+        .interfaces
+        .iter()
+        .map(|(id, _)| (id, resolve.id_of(id).unwrap_or_default()))
+        .collect();
+    for (id, name) in names {
+        if let Some(interface) = name.strip_prefix("wasi:") {
+            let interface = interface.split('@').next().unwrap_or_default();
+            let functions = &mut resolve.interfaces[id].functions;
+            functions.retain(|name, _| called.contains(&(interface, name.as_str())));
+        }
+    }
+    wit_dylib::create(&resolve, world, None)
+}
+
+fn tables(reach: Reach) -> impl Iterator<Item = &'static (&'static str, &'static [&'static str])> {
+    let given = [
+        (true, ALWAYS),
+        (reach.files.is_some(), FILES),
+        (reach.files == Some(Access::ReadWrite), CHANGES),
+        (reach.network, NETWORK),
+    ];
+    given
+        .into_iter()
+        .filter(|(is_given, _)| *is_given)
+        .flat_map(|(_, table)| table)
+}
+
+/// Interfaces of WASI, without its name, and their functions.
+fn called(reach: Reach) -> BTreeSet<(&'static str, &'static str)> {
+    let all = tables(reach).flat_map(|(interface, functions)| {
+        let interface = interface.trim_start_matches("wasi:");
+        functions.iter().map(move |function| (interface, *function))
+    });
+    all.collect()
+}
+
+/// The world, in WIT.
+fn world(reach: Reach) -> String {
+    let mut text = "package mimir:built;\nworld plugin {\n".to_owned();
+    let interfaces: BTreeSet<_> = tables(reach).map(|(interface, _)| interface).collect();
+    for interface in interfaces {
+        text += &format!("  import {interface}@{WASI};\n");
+    }
+    let own = [
+        (true, "log"),
+        (true, "progress"),
+        (reach.commands, "commands"),
+        (reach.tools, "tools"),
+        (reach.model, "model"),
+        (reach.storage, "storage"),
+    ];
+    for (_, interface) in own.into_iter().filter(|(is_given, _)| *is_given) {
+        text += &format!("  import mimir:tool/{interface}@{CONTRACT};\n");
+    }
+    text += &format!("  export mimir:tool/toolset@{CONTRACT};\n");
+    if reach.assesses {
+        text += &format!("  export mimir:tool/assessor@{CONTRACT};\n");
+    }
+    text + "}\n"
+}
