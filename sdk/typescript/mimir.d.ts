@@ -1,4 +1,5 @@
-// What the code of a tool is given. In a script: `import type { Context } from "mimir";`, which is taken out again.
+// What the code of a tool is given. In a script: `import type { Context } from "mimir";`, which is taken out again. In a
+// plugin there is `defineTool`, too: see README.md beside this file.
 //
 // Beside `context` there is what the language has, and of the web: fetch, Headers, Response, URL, URLSearchParams,
 // AbortController, AbortSignal, DOMException, TextEncoder, TextDecoder, structuredClone, atob, btoa, setTimeout,
@@ -7,6 +8,66 @@
 declare module "mimir" {
   /** The main function. What it returns is the result: text as it is, anything else as JSON. */
   export type Execute<Args = Record<string, unknown>> = (args: Args, context: Context) => unknown;
+
+  /**
+   * A tool of a plugin, as it was written; what it is for is that editors know its types. `mimir tools build FILE.ts`
+   * takes every tool that the file exports.
+   */
+  export function defineTool<Schema>(tool: ToolDefinition<Schema>): ToolDefinition<Schema>;
+
+  export interface ToolDefinition<Schema = any> {
+    /** Left out, what it is exported as. A call spells `wordCount` as `word_count`. */
+    name?: string;
+    title?: string;
+    /** A model chooses the tool by it. Left out, the comment before the export. */
+    description?: string;
+    /** `z.object({…})` of zod 4, another library's that gives JSON Schema, or a JSON Schema of an object. */
+    inputSchema: Schema;
+    /** Of what `execute` returns, which is handed on as JSON then. */
+    outputSchema?: object;
+    /**
+     * Whether a person is asked about a call; left out, yes. A function is asked about each call, and may look at files.
+     * What it says can make the answer stricter at once, and milder once somebody trusts the plugin.
+     */
+    needsApproval?:
+      | boolean
+      | "preApproved"
+      | "ask"
+      | "blocked"
+      | ((args: Arguments<Schema>, context: Context) => Approval | Promise<Approval>);
+    /** What it returns is the result: text as it is, anything else as JSON. */
+    execute(args: Arguments<Schema>, context: Context): unknown;
+    /** What it reaches. Left out, what the file mentions of `context`. Asking grants nothing: a person does. */
+    needs?: Needs;
+    /** How bad a wrong call could be; left out, medium. */
+    risk?: "low" | "medium" | "high" | "critical";
+    group?: "runtime" | "fs" | "net" | "browser" | "memory" | "system";
+    hints?: { readOnly?: boolean; destructive?: boolean; idempotent?: boolean; openWorld?: boolean };
+  }
+
+  /** Another name of the same, which says its name. */
+  export type NamedTool<Schema = any> = ToolDefinition<Schema> & { name: string };
+
+  export type Approval = boolean | "preApproved" | "ask" | "blocked";
+
+  /** What a schema makes of its input. */
+  export type Arguments<Schema> = Schema extends { "~standard": { types?: { output: infer Output } } } ? Output : any;
+
+  export interface Needs {
+    /** Folders below the workspace, `.` for all of it; a text is one that is read. */
+    files?: (string | { path: string; access?: "read" | "read-write"; reason?: string })[];
+    /** Hosts (`api.example.com`, `*.example.com`); a text is one that GET is sent to. */
+    hosts?: (string | { host: string; methods?: string[]; reason?: string })[];
+    /** Patterns of commands: `git status *`. */
+    commands?: (string | { pattern: string; reason?: string })[];
+    /** Credentials that the host adds to requests. */
+    secrets?: { name: string; host: string; header: string; reason?: string }[];
+    variables?: string[];
+    /** Names of other tools. */
+    tools?: string[];
+    /** Whether it asks the language model. */
+    model?: boolean;
+  }
 
   export interface Context {
     platform: Platform;

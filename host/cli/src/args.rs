@@ -305,6 +305,8 @@ pub enum Approve {
 pub enum Lang {
     /// A plugin in Rust
     Rust,
+    /// A plugin in TypeScript
+    Ts,
     /// TypeScript in a YAML file
     YamlTs,
     /// JavaScript in a YAML file

@@ -47,7 +47,7 @@ pub(super) enum RawTools {
         #[arg(value_name = "WORDS", required = true)]
         words: Vec<String>,
     },
-    /// Write a new plugin in Rust, or a tool in a YAML file
+    /// Write a new plugin in Rust or TypeScript, or a tool in a YAML file
     New {
         /// Letters, digits, `_` and `-`
         #[arg(value_name = "NAME")]
@@ -71,8 +71,8 @@ pub(super) enum RawTools {
     },
     /// Compile a plugin and put it into .mimir/tools
     Build {
-        /// The plugin's folder
-        #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+        /// The plugin's folder, or a file in TypeScript
+        #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::AnyPath)]
         dir: PathBuf,
     },
     /// Put a component into .mimir/tools

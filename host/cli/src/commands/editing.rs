@@ -12,7 +12,7 @@ use crate::sdk;
 use crate::workspace::Workspace;
 
 /// The types of `context`.
-const TYPES: &str = include_str!("../../../../sdk/typescript/mimir.d.ts");
+pub const TYPES: &str = include_str!("../../../../sdk/typescript/mimir.d.ts");
 
 /// Where they are, below `.mimir`. What editors look for by a path may be committed.
 const SCHEMA_FILE: &str = "tool.schema.json";

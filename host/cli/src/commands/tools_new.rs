@@ -1,4 +1,4 @@
-//! `mimir tools new`: a plugin in Rust, or a tool in a YAML file.
+//! `mimir tools new`: a plugin in Rust or TypeScript, or a tool in a YAML file.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -13,9 +13,13 @@ use crate::setup::Setup;
 use crate::{sdk, setup};
 
 mod script;
+mod typescript;
 
-/// The files of a new plugin: path and text, with the placeholders of [`Names::fill`].
-const FILES: [(&str, &str); 4] = [
+/// A file of a new plugin: path and text, with the placeholders of [`Names::fill`].
+type File = (&'static str, &'static str);
+
+/// The files of a new plugin in Rust.
+const FILES: [File; 4] = [
     ("Cargo.toml", include_str!("../templates/Cargo.toml.txt")),
     ("src/lib.rs", include_str!("../templates/lib.rs.txt")),
     (".gitignore", include_str!("../templates/gitignore.txt")),
@@ -88,24 +92,28 @@ pub async fn run(
     if let Some(tool) = there.get(&names.tool) {
         return Err(Failure::ending(taken(&names, tool), Exit::Usage));
     }
-    if lang != Lang::Rust {
-        return script::run(globals, printer, &names, (lang, dir.as_deref()));
-    }
+    let files: &[File] = match lang {
+        Lang::Rust => &FILES,
+        Lang::Ts => &typescript::FILES,
+        _ => return script::run(globals, printer, &names, (lang, dir.as_deref())),
+    };
     let folder = dir.unwrap_or_else(|| PathBuf::from(&names.package));
-    write(&folder, &names).map_err(|error| Failure::ending(error, Exit::Usage))?;
-    // An editor opens the plugin before it is built for the first time.
-    let places = setup::places();
-    let pointed =
-        sdk::lay_out(places.cache.as_deref()).and_then(|sdk| sdk::point_to(&folder, &sdk));
-    if let Err(error) = pointed {
-        warn(format_args!(
-            "cargo alone will not find the SDK: {}",
-            error.message
-        ));
+    write(&folder, &names, files).map_err(|error| Failure::ending(error, Exit::Usage))?;
+    if lang == Lang::Rust {
+        // An editor opens the plugin before it is built for the first time.
+        let places = setup::places();
+        let pointed =
+            sdk::lay_out(places.cache.as_deref()).and_then(|sdk| sdk::point_to(&folder, &sdk));
+        if let Err(error) = pointed {
+            warn(format_args!(
+                "cargo alone will not find the SDK: {}",
+                error.message
+            ));
+        }
     }
     let new = New {
         folder: mimir_core::text::visible(&folder.display().to_string()),
-        files: FILES.iter().map(|(path, _)| *path).collect(),
+        files: files.iter().map(|(path, _)| *path).collect(),
         tool: names.tool,
     };
     printer.result(&new, |out| text(out, &new))?;
@@ -158,7 +166,7 @@ fn text(out: &mut dyn Write, new: &New) -> io::Result<()> {
     )
 }
 
-fn write(folder: &Path, names: &Names) -> Result<(), ToolError> {
+fn write(folder: &Path, names: &Names, files: &[File]) -> Result<(), ToolError> {
     let is_empty = match std::fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),
         Err(e) if e.kind() == io::ErrorKind::NotFound => true,
@@ -171,7 +179,7 @@ fn write(folder: &Path, names: &Names) -> Result<(), ToolError> {
         );
         return Err(ToolError::new(Code::AlreadyExists, message));
     }
-    for (path, template) in FILES {
+    for (path, template) in files {
         let path = folder.join(path);
         sdk::put(&path, names.fill(template).as_bytes())
             .map_err(|e| file_error("write", &path, &e))?;
@@ -324,14 +332,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("a b/hello");
         let names = Names::of("hello").unwrap();
-        write(&folder, &names).unwrap();
+        write(&folder, &names, &FILES).unwrap();
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
         assert!(
             manifest.contains("name = \"hello\"") && !manifest.contains("{{"),
             "{manifest}"
         );
         assert_eq!(
-            write(&folder, &names).unwrap_err().code,
+            write(&folder, &names, &FILES).unwrap_err().code,
             Code::AlreadyExists
         );
     }

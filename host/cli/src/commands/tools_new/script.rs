@@ -56,7 +56,7 @@ pub fn run(
         Lang::YamlJs => ("javascript", JAVASCRIPT),
         Lang::YamlPython => ("python", PYTHON),
         Lang::YamlBash => ("bash", BASH),
-        Lang::YamlTs | Lang::Rust => ("typescript", TYPESCRIPT),
+        Lang::YamlTs | Lang::Ts | Lang::Rust => ("typescript", TYPESCRIPT),
     };
     let code: String = code.lines().map(|line| format!("  {line}\n")).collect();
     let text = TEMPLATE
