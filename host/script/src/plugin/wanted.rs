@@ -2,7 +2,7 @@
 
 use mimir_core::needs::{Access, CommandNeed, FileNeed, HostNeed, Needs, SecretNeed};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -64,6 +64,9 @@ struct Secret {
 
 /// Reads what a tool says. The error names the key.
 pub(super) fn read_needs(said: &Value) -> Result<Needs, String> {
+    if !said.is_object() {
+        return Err("`needs` is an object, such as `{ files: [\".\"] }`".to_owned());
+    }
     let wanted: Wanted =
         serde_json::from_value(said.clone()).map_err(|error| format!("`needs`: {error}"))?;
     let files = each("files", "path", wanted.files)?;
@@ -125,10 +128,11 @@ fn each<T: for<'a> Deserialize<'a>>(
     said: Vec<Value>,
 ) -> Result<Vec<T>, String> {
     let full = said.into_iter().map(|one| match one {
-        Value::String(text) => Value::Object(Map::from_iter([(key.to_owned(), json!(text))])),
-        other => other,
+        Value::String(text) => Ok(json!({ key: text })),
+        Value::Object(_) => Ok(one),
+        _ => Err(format!("`needs.{kind}`: each is a text or an object")),
     });
-    full.map(|one| serde_json::from_value(one).map_err(|error| format!("`needs.{kind}`: {error}")))
+    full.map(|one| serde_json::from_value(one?).map_err(|error| format!("`needs.{kind}`: {error}")))
         .collect()
 }
 
