@@ -1,7 +1,7 @@
 //! Names for what is in files.
 
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Component, Path};
 
 use mimir_core::files::{self, Links};
 use sha2::{Digest, Sha256};
@@ -15,7 +15,8 @@ const MISSING: &str = "missing";
 /// Names what is in the file at a path below `root`, following links: its sha256. Nothing if it cannot be read, or is
 /// outside.
 pub fn content(root: &Path, path: &str) -> Option<String> {
-    if path.is_empty() {
+    let climbs = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
+    if path.is_empty() || Path::new(path).components().any(climbs) {
         return None;
     }
     let root = root.canonicalize().ok()?;
