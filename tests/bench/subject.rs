@@ -59,7 +59,9 @@ impl Subject {
         let tools = workspace.join(".mimir/tools");
         std::fs::create_dir_all(&tools).unwrap();
         std::fs::write(tools.join(format!("{name}.yml")), text).unwrap();
-        Self::at(folder, &workspace, Vec::new(), json!({})).await
+        // Nobody is there to be asked.
+        let config = json!({"tools": {"run_code": {"approval": "allow"}}});
+        Self::at(folder, &workspace, Vec::new(), config).await
     }
 
     /// The built-in tools over a folder that exists. What mimir keeps goes elsewhere.

@@ -1,7 +1,7 @@
 //! Small values that a plugin keeps between calls: one file each below `.mimir/state/storage`, in a folder that the
 //! plugin has to itself. A plugin is known by where it lies, so what it keeps outlives a new build of it.
 //!
-//! A file begins with one line of JSON, its [`Head`], after which come the bytes of the value. It is written whole or
+//! A file begins with one line of JSON, its head, after which come the bytes of the value. It is written whole or
 //! not at all; what is no such file counts as no value.
 //!
 //! Never here: who may keep something, and what a label means for a session.

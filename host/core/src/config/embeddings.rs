@@ -15,7 +15,7 @@ use crate::tool::{Source, Tool};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EmbeddingsSettings {
-    /// Where the endpoint is, up to and without `/embeddings`: https://api.openai.com/v1, or one of this machine.
+    /// Where the endpoint is, up to and without `/embeddings`: `https://api.openai.com/v1`, or one of this machine.
     pub url: String,
     /// The model that makes the vectors.
     pub model: String,
