@@ -286,6 +286,10 @@ fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<()> {
     if let Some(state) = backups.parent() {
         std::fs::create_dir_all(state)?;
     }
+    #[cfg_attr(
+        not(unix),
+        expect(unused_mut, reason = "only modes change it, which are not there")
+    )]
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, PRIVATE);

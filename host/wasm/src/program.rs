@@ -448,6 +448,10 @@ impl Temporary {
         use std::hash::{BuildHasher as _, RandomState};
         let name = RandomState::new().hash_one(Instant::now());
         let path = std::env::temp_dir().join(format!("mimir-{}-{name:016x}", std::process::id()));
+        #[cfg_attr(
+            not(unix),
+            expect(unused_mut, reason = "only modes change it, which are not there")
+        )]
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
