@@ -39,6 +39,14 @@ pub fn open_with(path: &Path, links: Links, options: &mut OpenOptions) -> io::Re
     }
 }
 
+/// A file for the owner alone, made if it is not there. Links are refused.
+pub fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    options.create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    open_with(path, Links::Refused, options)
+}
+
 /// The bytes of a regular file of at most `most` bytes.
 pub fn read(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
     read_open(&open(path, links)?, most)

@@ -217,22 +217,13 @@ impl Values {
     /// The head of a file and up to `most` bytes after it; nothing where there is no such file.
     fn read(&self, path: &Path, most: u64) -> io::Result<Option<(Head, Vec<u8>)>> {
         self.no_links()?;
-        let open = || files::open(path, Links::Refused);
-        let again = |file: &io::Result<File>| match file {
-            // Another call keeps a new value just now.
-            Err(error) => error.kind() == ErrorKind::Interrupted,
-            Ok(_) => false,
-        };
-        let mut file = open();
-        for _ in 0..TRIES {
-            if !again(&file) {
-                break;
-            }
-            file = open();
-        }
-        let file = match file {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            file => file?,
+        let mut tries = (0..TRIES).map(|_| files::open(path, Links::Refused));
+        // Another call may keep a new value just now.
+        let replaced = |error: &io::Error| error.kind() == ErrorKind::Interrupted;
+        let file = match tries.find(|file| !file.as_ref().is_err_and(replaced)) {
+            Some(Err(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Some(file) => file?,
+            None => return Err(ErrorKind::Interrupted.into()),
         };
         let mut bytes = Vec::new();
         io::Read::read_to_end(&mut io::Read::take(file, HEAD_MOST + most), &mut bytes)?;
@@ -254,7 +245,7 @@ impl Values {
         let new = self.folder.join("new");
         let mut options = OpenOptions::new();
         options.write(true).truncate(true);
-        let written = own(&new, &mut options).and_then(|mut file| file.write_all(content));
+        let written = files::own(&new, &mut options).and_then(|mut file| file.write_all(content));
         let written = written.and_then(|()| std::fs::rename(&new, path));
         if written.is_err() {
             let _ = std::fs::remove_file(&new);
@@ -264,7 +255,7 @@ impl Values {
 
     /// Waits until no other call changes what is kept.
     fn turn(&self) -> io::Result<File> {
-        let file = own(&self.folder.join("turn"), OpenOptions::new().write(true))?;
+        let file = files::own(&self.folder.join("turn"), OpenOptions::new().write(true))?;
         file.lock()?;
         Ok(file)
     }
@@ -294,14 +285,6 @@ impl Values {
         let message = format!("what the tool keeps cannot be {what} in {FOLDER}: {error}");
         ToolError::new(code, text::visible(&message)).with_way_out([way.to_owned()])
     }
-}
-
-/// A file for the owner alone, made if it is not there.
-fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    options.create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    files::open_with(path, Links::Refused, options)
 }
 
 fn named(key: &str) -> Result<(), ToolError> {

@@ -8,12 +8,13 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use crate::config::{AuditSettings, Durability};
+use crate::files;
 
 use super::event::rfc3339;
 use super::gather::Entry;
 use super::head::{self, Known};
 use super::line::{Draft, Piece};
-use super::place::{Place, is_at, own};
+use super::place::{Place, is_at};
 use super::tail::{Last, Loose, Tail};
 use super::{Head, Kind, is_full, reserve};
 
@@ -351,7 +352,7 @@ impl Drop for Chain {
 /// Opens the head and takes the lock. A head that was replaced meanwhile locks nobody out.
 fn locked(place: &Place) -> io::Result<File> {
     for _ in 0..TRIES {
-        let file = own(place.head(), OpenOptions::new().read(true).write(true))?;
+        let file = files::own(place.head(), OpenOptions::new().read(true).write(true))?;
         head::lock(&file)?;
         if is_at(&file, place.head())? {
             return Ok(file);
@@ -361,7 +362,7 @@ fn locked(place: &Place) -> io::Result<File> {
 }
 
 fn open_log(place: &Place) -> io::Result<File> {
-    own(place.log(), OpenOptions::new().read(true).append(true))
+    files::own(place.log(), OpenOptions::new().read(true).append(true))
 }
 
 /// Renames the full file.

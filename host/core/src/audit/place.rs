@@ -1,6 +1,6 @@
 //! Where the log is: its files, and how they come to be.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -121,17 +121,6 @@ impl Place {
             _ => Ok(()),
         }
     }
-}
-
-/// A file for the owner alone, made if it is not there.
-pub(super) fn own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    options.create(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    files::open_with(path, Links::Refused, options)
 }
 
 /// Whether the open file still is the one at `path`.

@@ -10,8 +10,6 @@ use sha2::{Digest, Sha256};
 
 use crate::files::{self, Links};
 
-use super::place::own;
-
 /// How much is kept: a line of some 700 bytes for each of 64 calls at a time, and as much again for the blocks
 /// of the disk that they only begin.
 const SIZE: usize = 64 << 10;
@@ -26,7 +24,7 @@ pub(super) fn keep(path: &Path) -> io::Result<()> {
     if is_kept(path) {
         return Ok(());
     }
-    let mut file = own(path, OpenOptions::new().write(true).truncate(true))?;
+    let mut file = files::own(path, OpenOptions::new().write(true).truncate(true))?;
     let written = file.write_all(&filling());
     if written.is_err() {
         // Half a reserve is none, and others may need the room.
