@@ -3,34 +3,20 @@
 
 mod kit;
 
+#[path = "kit/scripts.rs"]
+mod scripts;
+
 use std::fs;
-use std::path::Path;
 
 use kit::run;
+use scripts::{call, text, tool};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A workspace with one tool.
 fn workspace(name: &str, runtime: &str, code: &str) -> TempDir {
-    let home = tempfile::tempdir().unwrap();
-    fs::create_dir_all(home.path().join(".mimir/tools")).unwrap();
-    let lines: String = code.lines().map(|line| format!("  {line}\n")).collect();
-    let text = format!(
-        "name: {name}\ndescription: A test.\nruntime: {runtime}\nschema: {{type: object}}\ncode: |\n{lines}"
-    );
-    fs::write(home.path().join(format!(".mimir/tools/{name}.yml")), text).unwrap();
-    home
-}
-
-fn call(home: &Path, words: &[&str]) -> Value {
-    let words = [&["call", "--json", "--approve", "always"], words].concat();
-    let (_, out, err) = run(home, &words);
-    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"))
-}
-
-fn text(outcome: &Value) -> &str {
-    let text = outcome["content"][0]["text"].as_str();
-    text.unwrap_or_else(|| panic!("{outcome:#}"))
+    let text = tool(&format!("{name}\nruntime: {runtime}"), code);
+    scripts::workspace(&[(&format!("{name}.yml"), &text)])
 }
 
 #[test]

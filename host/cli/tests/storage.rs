@@ -7,37 +7,31 @@ mod kit;
 #[expect(dead_code, reason = "a script can do more than is tested here")]
 mod script;
 
+#[path = "kit/scripts.rs"]
+mod scripts;
+
 use std::fs;
-use std::path::Path;
 
 use kit::run;
 use script::{Script, says};
+use scripts::{call, text, tool};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A workspace with these tools: name, runtime, code.
 fn workspace(tools: &[(&str, &str, &str)]) -> TempDir {
-    let home = tempfile::tempdir().unwrap();
-    fs::create_dir_all(home.path().join(".mimir/tools")).unwrap();
-    for (name, runtime, code) in tools {
-        let lines: String = code.lines().map(|line| format!("  {line}\n")).collect();
-        let text = format!(
-            "name: {name}\ndescription: A test.\nruntime: {runtime}\nschema: {{type: object}}\ncode: |\n{lines}"
-        );
-        fs::write(home.path().join(format!(".mimir/tools/{name}.yml")), text).unwrap();
-    }
-    home
-}
-
-fn call(home: &Path, words: &[&str]) -> Value {
-    let words = [&["call", "--json", "--approve", "always"], words].concat();
-    let (_, out, err) = run(home, &words);
-    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"))
-}
-
-fn text(outcome: &Value) -> &str {
-    let text = outcome["content"][0]["text"].as_str();
-    text.unwrap_or_else(|| panic!("{outcome:#}"))
+    let files = tools.iter().map(|(name, runtime, code)| {
+        (
+            format!("{name}.yml"),
+            tool(&format!("{name}\nruntime: {runtime}"), code),
+        )
+    });
+    let files: Vec<_> = files.collect();
+    let files: Vec<_> = files
+        .iter()
+        .map(|(name, text)| (&**name, &**text))
+        .collect();
+    scripts::workspace(&files)
 }
 
 /// Counts its calls, and says what it had kept before.
