@@ -3,10 +3,15 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// A server on a port of this machine that answers each request by what it asks. What it was sent is kept.
+/// What is kept when a request to listen was answered, beside what was sent.
+pub const LISTENS: &str = "(listens)";
+
+/// A server on a port of this machine that answers each request by what it asks, and takes its time until it listens.
+/// What it was sent is kept.
 pub fn listen() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -57,6 +62,10 @@ fn answer(mut stream: std::net::TcpStream, seen: &Mutex<Vec<String>>) {
             _ => Value::Null,
         };
         let called = message["method"] == "tools/call";
+        if head.starts_with("get") {
+            std::thread::sleep(Duration::from_millis(300));
+            seen.lock().unwrap().push(LISTENS.to_owned());
+        }
         let (status, body) = match result {
             Value::Null if head.starts_with("post") => ("202 Accepted", String::new()),
             Value::Null => ("405 Method Not Allowed", String::new()),

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -22,6 +23,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::{Sse, SseStream};
+use tokio::sync::watch;
 
 use super::ears::Ears;
 use super::lines::{Pace, is_dense, is_notification};
@@ -44,6 +46,11 @@ const FAULT_MOST: usize = 64 << 10;
 
 /// Characters of that which are told.
 const FAULT_SHOWN: usize = 300;
+
+/// How long the first call waits until a session is listened to. A server may ask something in the middle of it on
+/// the session's own stream, and throws away what it says while nobody listens there. Some answer only when they have
+/// something to say.
+const LISTENING: Duration = Duration::from_secs(1);
 
 type Fault = StreamableHttpError<Error>;
 type Events = futures::stream::BoxStream<'static, Result<Sse, SseError>>;
@@ -94,6 +101,8 @@ struct Guarded {
     client: Client,
     end: Arc<End>,
     pace: Arc<Mutex<Pace>>,
+    /// Whether the session's own stream was asked for, and answered one way or the other.
+    listening: Arc<watch::Sender<bool>>,
 }
 
 impl Guarded {
@@ -102,6 +111,16 @@ impl Guarded {
             client,
             end,
             pace: Arc::default(),
+            listening: Arc::default(),
+        }
+    }
+
+    /// Waits until what a server says beside its answers is heard, or cannot be.
+    async fn listened(&self) {
+        let mut listening = self.listening.subscribe();
+        let heard = listening.wait_for(|listening| *listening);
+        if tokio::time::timeout(LISTENING, heard).await.is_err() {
+            self.listening.send_replace(true);
         }
     }
 
@@ -189,6 +208,11 @@ async fn text(response: Response<Body>, most: usize) -> Result<Bytes, Fault> {
     Ok(body.to_bytes())
 }
 
+fn is_call(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, ClientJsonRpcMessage::Request(request)
+        if matches!(request.request, ClientRequest::CallToolRequest(_)))
+}
+
 /// The answer to a server that does not know how a conversation of the newer era begins, so that it can be begun in
 /// the older one.
 fn unknown_era(message: &ClientJsonRpcMessage, status: StatusCode) -> Option<ServerJsonRpcMessage> {
@@ -216,6 +240,9 @@ impl StreamableHttpClient for Guarded {
         token: Option<String>,
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Fault> {
+        if session.is_some() && is_call(&message) {
+            self.listened().await;
+        }
         let body = serde_json::to_vec(&message)?;
         let headers = Headers::new(
             "application/json, text/event-stream",
@@ -309,7 +336,9 @@ impl StreamableHttpClient for Guarded {
         if let Some(last) = last.and_then(|last| HeaderValue::from_str(&last).ok()) {
             headers = headers.with(HeaderName::from_static(LAST_EVENT), last);
         }
-        let response = self.send(Method::GET, &uri, headers, Bytes::new()).await?;
+        let response = self.send(Method::GET, &uri, headers, Bytes::new()).await;
+        self.listening.send_replace(true);
+        let response = response?;
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
             StatusCode::NOT_FOUND if session.is_some() => Err(StreamableHttpError::SessionExpired),
