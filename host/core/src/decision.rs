@@ -45,6 +45,8 @@ pub enum Layer {
     ToolApproval,
     /// `execApprovals`: which commands may run.
     Commands,
+    /// Which files no tool may reach or change.
+    Paths,
     /// `policy.rules` and `tools.NAME.rules`.
     ArgumentRule,
     /// `tools.NAME.approval.dangerPatterns`.

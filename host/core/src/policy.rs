@@ -31,6 +31,7 @@ mod network;
 mod of_tool;
 mod own;
 mod place;
+mod places;
 mod rules;
 mod source;
 mod spelling;
@@ -40,6 +41,7 @@ mod ways;
 pub(crate) use forms::{called, same_as};
 pub(crate) use links::Links;
 pub(crate) use own::{own_word, trust};
+pub(crate) use places::places;
 pub(crate) use ways::{GRANT, ways};
 
 pub(crate) use commands::WorkerCommands;

@@ -48,7 +48,12 @@ fn denied(checked: &Checked, told: &Evaluation) -> ToolError {
         None => format!("`{name}` may not run"),
     };
     let details = serde_json::json!({ "reasons": told.reasons() });
-    ToolError::new(Code::PolicyDenied, message).with_details(details)
+    // As the sandbox says it.
+    let code = match told.decisive().map(|reason| reason.layer) {
+        Some(Layer::Paths) => Code::PermissionDenied,
+        _ => Code::PolicyDenied,
+    };
+    ToolError::new(code, message).with_details(details)
 }
 
 /// Whether a person has said that the call may be made after content of strangers was read: of two forms of a
@@ -67,6 +72,9 @@ fn spoken(road: &Road<'_>, checked: &Checked, evaluation: &mut Evaluation) -> bo
     let links = policy::Links::of(&checked.tool);
     let mut set = policy.evaluate(&checked.tool, checked.arguments(), &links, evaluation);
     set |= commands(road, checked, &links, evaluation);
+    let same = checked.same.as_deref();
+    let (arguments, paths) = (checked.arguments(), checked.paths());
+    policy::places(&checked.tool, same, arguments, paths, &links, evaluation);
     // What is denied to one form of a tool is denied to the other; what is allowed lowers only its own.
     if let Some(same) = &checked.same {
         policy.evaluate(same, checked.arguments(), &links, evaluation);

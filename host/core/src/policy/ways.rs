@@ -8,7 +8,7 @@ use crate::tool::Tool;
 use super::commands;
 
 /// Where a person writes what holds in a workspace, and what puts it in force.
-const HERE: &str = "in .mimir/config.yml, and then `mimir policy accept`";
+pub(super) const HERE: &str = "in .mimir/config.yml, and then `mimir policy accept`";
 
 /// The rule behind the refusal of a request that was never granted.
 pub(crate) const GRANT: &str = "needs.hosts";
@@ -105,6 +105,7 @@ fn way(reason: &Reason, tool: &Tool) -> String {
         | Layer::Commands
         | Layer::ArgumentRule
         | Layer::Danger
+        | Layer::Paths
         | Layer::Condition => format!("change or remove {rule}"),
     }
 }

@@ -102,7 +102,12 @@ async fn another_form_of_a_tool_is_no_way_round_what_is_set_for_it() {
         json!({"tools": {"read_file": {"deny": ["private"]}}}),
         Answer::No,
     );
-    assert_eq!(hidden.pipeline.call(read()).await.text(), "true");
+    let refused = hidden.pipeline.call(read()).await;
+    assert_eq!(code(&refused), Some(Code::PermissionDenied));
+    // The sandbox is told, too, for what is met on the way.
+    let other = json!({"operation": "read", "path": "other"});
+    let other = call("file_operations", other);
+    assert_eq!(hidden.pipeline.call(other).await.text(), "true");
     let secret = json!({"outputDataClass": "secret", "outputTrust": "untrusted"});
     let labelled = bench(
         tools(),

@@ -1,0 +1,147 @@
+//! What the path rules say of a call of a built-in tool for files before it is made, so that nobody is asked about what
+//! the sandbox refuses, and `policy explain` knows it.
+//!
+//! Never here: the guard. What a path really is, and what lies below a folder, only the file system of the sandbox knows
+//! (mimir-wasm), which judges each access by the same rules.
+
+use serde_json::Value;
+
+use crate::backend::RealPath;
+use crate::decision::{Basis, Decision, Evaluation, Layer, Reads, Reason};
+use crate::paths::{self, PathRules, Rule};
+use crate::text;
+use crate::tool::{Group, Source, Tool};
+
+use super::links::Links;
+use super::spelling;
+use super::ways::HERE;
+
+/// The arguments of these tools that are paths.
+const PLACES: [&str; 3] = ["path", "from", "to"];
+
+/// Says no to each path that the tool may not reach, or not change where it changes what it is told to. `same` is the
+/// tool that does only what the call does.
+pub(crate) fn places(
+    tool: &Tool,
+    same: Option<&Tool>,
+    arguments: &Value,
+    rules: &PathRules,
+    links: &Links<'_>,
+    evaluation: &mut Evaluation,
+) {
+    if tool.source != Source::BuiltIn || tool.definition.group != Group::Fs {
+        return;
+    }
+    let reads = same.unwrap_or(tool).definition.hints.read_only;
+    for name in PLACES {
+        let Some(given) = arguments.get(name).and_then(Value::as_str) else {
+            continue;
+        };
+        let Some(path) = real(given, links) else {
+            continue;
+        };
+        let verdict = rules.check(&path);
+        let rule = match reads {
+            true => verdict.against_reading(),
+            false => verdict.against_writing(),
+        };
+        if let Some(rule) = rule {
+            let verb = if reads { "reach" } else { "change" };
+            let reason = Reason {
+                layer: Layer::Paths,
+                decision: Decision::Deny,
+                rule: named(rule),
+                source: String::new(),
+                text: format!("no tool may {verb} `{}`", text::visible(&path)),
+            };
+            let basis = Basis {
+                reads: Reads::Only([name.to_owned()].into()),
+                way: Some(way(rule, tool, &path).into()),
+                ..Basis::default()
+            };
+            evaluation.push_from(reason, basis);
+        }
+    }
+}
+
+/// Where a path leads below the workspace. Of one that leads out of it no rule speaks; it is refused all the same.
+fn real(given: &str, links: &Links<'_>) -> Option<String> {
+    match links.real(given) {
+        RealPath::AsWritten => spelling::lexical(given).map(String::from),
+        RealPath::Other(path) => Some(path),
+        RealPath::Outside => None,
+    }
+}
+
+/// The rule, without the words of a person's own: a model reads this.
+fn named(rule: &Rule) -> String {
+    match rule.layer() {
+        paths::Layer::Protected => format!("protected: {rule}"),
+        paths::Layer::Secrets => format!("secrets files: {rule}"),
+        paths::Layer::Denied => "files.deny, or `deny` of the tool".to_owned(),
+    }
+}
+
+/// What lifts the rule.
+fn way(rule: &Rule, tool: &Tool, path: &str) -> String {
+    let name = tool.name();
+    match rule.layer() {
+        paths::Layer::Protected => {
+            "no setting lifts this; change the file without a tool".to_owned()
+        }
+        paths::Layer::Secrets => format!("`tools.{name}.reveal: [{path}]` {HERE}"),
+        paths::Layer::Denied => {
+            format!("take `{rule}` out of `files.deny`, or of `tools.{name}.deny`")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::tests::tool;
+    use serde_json::json;
+
+    /// What is said of a call, and the way out.
+    fn said(reads: bool, arguments: &Value) -> Vec<(String, String)> {
+        let mut sample = tool("sample");
+        sample.source = Source::BuiltIn;
+        sample.definition.group = Group::Fs;
+        sample.definition.hints.read_only = reads;
+        let rules = PathRules::protected().deny(["kept/**"]).unwrap();
+        let mut evaluation = Evaluation::default();
+        let links = Links::none();
+        places(&sample, None, arguments, &rules, &links, &mut evaluation);
+        let of_denied = evaluation.of_decision(Decision::Deny);
+        let each = of_denied.map(|(reason, basis)| {
+            let way = basis.way.as_deref().unwrap_or_default();
+            (format!("{} ({})", reason.text, reason.rule), way.to_owned())
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn what_the_sandbox_refuses_is_known_before_anybody_is_asked() {
+        let secret = &said(true, &json!({"path": "./sub/../.env"}))[0];
+        assert_eq!(secret.0, "no tool may reach `.env` (secrets files: *.env)");
+        assert!(
+            secret.1.starts_with("`tools.sample.reveal: [.env]`"),
+            "{secret:?}"
+        );
+        let person = &said(false, &json!({"from": "kept/a", "to": "b"}));
+        assert_eq!(person.len(), 1, "{person:?}");
+        assert!(!person[0].0.contains("kept/**"), "{person:?}");
+        assert!(person[0].1.contains("`kept/**`"), "{person:?}");
+        let settings = json!({"path": ".mimir/config.yml"});
+        assert!(said(true, &settings).is_empty());
+        assert!(said(false, &settings)[0].1.contains("no setting lifts"));
+        // What is no path is no place, however it looks; and what leads out is refused elsewhere.
+        for arguments in [
+            json!({"path": "a.txt", "content": ".env"}),
+            json!({"path": "../.env"}),
+            json!({"path": 1}),
+        ] {
+            assert!(said(false, &arguments).is_empty(), "{arguments}");
+        }
+    }
+}
