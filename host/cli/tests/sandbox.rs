@@ -150,6 +150,11 @@ except OSError as e: print(\"none\")'"
     let let_in = Place::with(&format!("{lets}sandbox: {{networkAccess: true}}"));
     assert_eq!(let_in.output(local).trim(), "1", "its own loopback");
     assert_eq!(let_in.output(&site).trim(), "hello");
+    // What it says then is what strangers have said.
+    for (command, trust) in [(site.as_str(), "untrusted"), ("echo hello", "user")] {
+        let (_, said) = let_in.exec(command);
+        assert_eq!(said["label"]["trust"], trust, "{said:#}");
+    }
     // It is on record, as any request is.
     let record = let_in.path().join("work/.mimir/state/audit.jsonl");
     let record = std::fs::read_to_string(record).unwrap();

@@ -136,6 +136,7 @@ impl Effects {
     /// What one of them has written from `begin` on. Secrets are masked as in the whole: the one who asks chooses where a
     /// piece begins, and a command when it goes on.
     pub fn output(&self, job: JobId, begin: u64) -> Result<Piece, ToolError> {
+        self.0.hears_what_the_session_has();
         let (runner, owner) = (self.0.runner(), self.0.owner());
         let goes_on = |one: &Job| one.id == job && one.exit_code.is_none();
         let more = runner.jobs(&owner).iter().any(goes_on);

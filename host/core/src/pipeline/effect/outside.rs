@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use crate::error::{Code, ToolError};
 use crate::needs::{ANY_HOST, HostNeed, Needs};
+use crate::outcome::{DataClass, Label, TrustLevel};
+use crate::pipeline::session::Session;
 
-use super::{Consent, Effects, Egress, Kept, Reach};
+use super::{Consent, Effects, Egress, Inner, Kept, Reach};
 
 /// Judges the requests of one command. It outlives the call if the command does.
 #[derive(Clone)]
@@ -39,12 +41,36 @@ impl Outside {
 
     /// Judges a request, asks a person if need be, and puts on record what came of it.
     pub async fn request(&self, egress: Egress<'_>) -> Result<Consent, ToolError> {
-        Box::pin(self.effects.0.request(egress, Whose::Command)).await
+        let consent = Box::pin(self.effects.0.request(egress, Whose::Command)).await?;
+        self.effects.0.hears_strangers(egress);
+        Ok(consent)
     }
 
     /// Puts on record that a request was not sent although it was let.
     pub fn refused(&self, egress: Egress<'_>, code: Code) {
         self.effects.refused(egress, code);
+    }
+}
+
+impl Inner {
+    /// What answers a command is anyone's word: so is what the command says from now on, and what the session has read.
+    fn hears_strangers(&self, egress: Egress<'_>) {
+        let label = Label {
+            trust: TrustLevel::Untrusted,
+            data_class: DataClass::Public,
+            origin: format!("{}: {}", self.tool.name(), egress.target.host()),
+        };
+        self.parent.floor.note(&label);
+        self.session().read(&label);
+    }
+
+    /// The same of what a command says that may have gone on for longer than its call.
+    pub(super) fn hears_what_the_session_has(&self) {
+        self.parent.floor.note(&self.session().label());
+    }
+
+    fn session(&self) -> Arc<Session> {
+        self.pipeline.0.sessions.get(&self.context.session_id)
     }
 }
 
