@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use serde_json::Value;
-use wasmtime::component::{ComponentExportIndex, InstancePre, Val};
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Val};
 use wasmtime::{Engine, Store};
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi::p2::bindings::CommandPre;
@@ -30,6 +30,9 @@ const YIELD_EVERY: u64 = 1_000_000;
 /// What a result may carry beside its payload, such as names, codes and the list itself.
 const OUTPUT_FRAME: usize = 1 << 20;
 
+/// The interface of a toolset. One of a later version that is compatible is found under it, too.
+const TOOLSET: &str = "mimir:tool/toolset@1.0.0";
+
 /// The setting that bounds a result, as messages name it.
 pub(crate) const OUTPUT_LIMIT: &str = "limits.outputBytes";
 
@@ -38,6 +41,9 @@ pub(crate) enum Callee {
     Toolset {
         pre: InstancePre<Guest>,
         toolset: toolset::GuestIndices,
+        /// Its function `call` by itself: to look up the others, too, and compare their types, takes as long as some
+        /// calls do.
+        call: ComponentExportIndex,
         assessor: Option<assessor::GuestIndices>,
     },
     Lifted {
@@ -59,6 +65,8 @@ impl Callee {
         };
         Ok(match kind {
             Kind::Toolset { assessor } => Callee::Toolset {
+                call: call_of(pre.component())
+                    .ok_or_else(|| odd(wasmtime::format_err!("it exports no `call`")))?,
                 toolset: toolset::GuestIndices::new(&pre).map_err(odd)?,
                 assessor: match assessor {
                     true => Some(assessor::GuestIndices::new(&pre).map_err(odd)?),
@@ -190,6 +198,15 @@ pub(crate) fn close(
     }
 }
 
+/// What `call` of a toolset returns.
+type Called = (Result<types::Output, types::Error>,);
+
+/// The function `call` of a toolset.
+fn call_of(component: &Component) -> Option<ComponentExportIndex> {
+    let toolset = component.get_export_index(None, TOOLSET)?;
+    component.get_export_index(Some(&toolset), "call")
+}
+
 /// A result, and whether it was cut.
 pub(crate) type Ended = (Result<Output, ToolError>, bool);
 
@@ -202,13 +219,12 @@ async fn invoke(
     capture: Option<&Capture>,
 ) -> wasmtime::Result<Ended> {
     match callee {
-        Callee::Toolset { pre, toolset, .. } => {
+        Callee::Toolset { pre, call, .. } => {
             let instance = pre.instantiate_async(&mut *store).await?;
-            let guest = toolset.load(&mut *store, &instance)?;
-            let context = convert::context(context);
-            let result = guest
-                .call_call(&mut *store, tool, &arguments.to_string(), &context)
-                .await?;
+            let call = instance.get_typed_func::<_, Called>(&mut *store, call)?;
+            let (arguments, context) = (arguments.to_string(), convert::context(context));
+            let given = (tool, arguments.as_str(), &context);
+            let (result,) = call.call_async(&mut *store, given).await?;
             let result = result.map_err(convert::error).and_then(convert::output);
             Ok((result, false))
         }
