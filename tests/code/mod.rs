@@ -27,8 +27,8 @@ use mimir_core::{
     Registry, RequestId, Schema,
 };
 use mimir_kit::engines;
-use mimir_script::CodeEngines;
-use mimir_wasm::{HostOptions, SystemClock, WasmHost};
+use mimir_script::{CodeEngines, Scripts};
+use mimir_wasm::{HostOptions, Loaded, SystemClock, WasmHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -171,16 +171,39 @@ impl Place {
     }
 
     pub fn with(access: Access) -> Self {
+        Self::with_tools(access, &[])
+    }
+
+    /// One that has tools in YAML files too, by the names of these. All that they need is granted.
+    pub fn with_tools(access: Access, tools: &[(&str, &str)]) -> Self {
         let workspace = tempfile::tempdir().unwrap();
+        let folder = workspace.path().join(".mimir/tools");
+        for (name, text) in tools {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(name), text).unwrap();
+        }
         let mut options = HostOptions::new(workspace.path());
         // Shared: the engines take seconds to compile.
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("code-cache");
         options.cache_dir = Some(cache);
-        let engines = CodeEngines::new(WasmHost::new(options), engines());
+        let scripts = Scripts::new(WasmHost::new(options), engines(), folder);
+        let mut loaded = Loaded {
+            scripts: tools.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            ..Loaded::default()
+        };
+        scripts.join(&mut loaded);
+        assert!(loaded.quarantined.is_empty(), "{:?}", loaded.quarantined);
+        let own = |tool: &Tool| tool.source == Source::Custom;
+        let mut all: Vec<Tool> = loaded.tools.into_iter().filter(own).collect();
+        for tool in &mut all {
+            tool.granted = tool.definition.needs.clone();
+            tool.trust = Trust::Trusted;
+        }
+        all.push(tool(Arc::clone(scripts.engines()), access));
         let config: Config = serde_json::from_value(json!({})).unwrap();
         let state = tempfile::tempdir().unwrap();
         let world = World {
-            registry: Registry::new(vec![tool(engines, access)], Vec::new()),
+            registry: Registry::new(all, Vec::new()),
             policy: Policy::new(&config, "the test").unwrap(),
         };
         let ports = Ports {
@@ -208,13 +231,17 @@ impl Place {
     }
 
     pub fn call(&self, arguments: Value) -> Outcome {
+        self.call_tool("run", arguments)
+    }
+
+    pub fn call_tool(&self, name: &str, arguments: Value) -> Outcome {
         let context = CallContext {
             request_id: RequestId::new(SystemTime::now()),
             session_id: "test".to_owned(),
             conversation_id: None,
             user: None,
         };
-        let call = Call::new("run", arguments, context);
+        let call = Call::new(name, arguments, context);
         self.runtime.block_on(self.pipeline.call(call))
     }
 

@@ -13,6 +13,7 @@ mod memories;
 mod memory;
 mod output;
 mod pieces;
+mod planted;
 mod race;
 mod secrets;
 mod storage;

@@ -10,7 +10,13 @@ def _boot():
     sys.excepthook = hook
     # What was written before a kill was written.
     sys.stdout.reconfigure(line_buffering=True)
+    # `-c` puts the working directory first, where a workspace could put a module of any name. Nothing of it is here,
+    # unless the host says so, and then it is last: what the language and mimir bring has these names for good.
+    sys.path[:] = [place for place in sys.path if place.startswith("/usr/local/lib/")]
     sys.path += ["/usr/local/lib/mimir", "/usr/local/lib/mimir.zip"]
+    if sys.argv[1:2] == ["--imports"]:
+        del sys.argv[1]
+        sys.path.append("")
 
     def pbkdf2_hmac(*args, **named):
         from _pbkdf2 import pbkdf2_hmac

@@ -288,6 +288,9 @@ def serve():
         except HostError:
             return
         count += 1
+        if count == 1:
+            # The code of a session may import what the workspace has; what runs it has what it needs by now.
+            _sys.path.append("")
         place = f"main.py, run {count}"
         code = job["code"]
         linecache.cache[place] = (len(code), None, [line + "\n" for line in code.split("\n")], place)

@@ -136,6 +136,7 @@ pub const PYTHON: Program = Program {
     main: "main.py",
     // The program's own arguments come after it, as after `-c`.
     argv: &["python3", "-c", include_str!("../python/boot.py")],
+    imports: &["--imports"],
 };
 
 /// The licences of CPython and of what is in it. Who hands out the binary hands them out with it.
@@ -151,6 +152,7 @@ pub const BASH: Program = Program {
     files: &[],
     main: "main.sh",
     argv: &["bash"],
+    imports: &[],
 };
 
 /// An engine for whole programs.
@@ -172,6 +174,8 @@ pub struct Program {
     pub main: &'static str,
     /// argv before the program's own arguments.
     pub argv: &'static [&'static str],
+    /// What stands after it for a program that may import what the workspace has.
+    pub imports: &'static [&'static str],
 }
 
 /// All of them, in the order in which their names win.

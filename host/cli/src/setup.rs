@@ -382,6 +382,7 @@ fn program(engine: mimir_builtins::Program, records: bool) -> ProgramParts {
         files: engine.files,
         main: engine.main,
         argv: engine.argv,
+        imports: engine.imports,
         records,
     }
 }

@@ -134,6 +134,7 @@ impl Engine for CodeEngines {
                 stdin: snippet.stdin.clone(),
                 directory: snippet.directory.clone(),
                 timeout: Some(snippet.timeout),
+                imports: true,
                 ..Program::default()
             };
             let (done, session) = match &snippet.session {

@@ -63,6 +63,8 @@ pub struct ProgramParts {
     pub main: &'static str,
     /// argv before the program's own arguments.
     pub argv: &'static [&'static str],
+    /// What stands after it for a program that may import what the workspace has.
+    pub imports: &'static [&'static str],
     /// Whether it asks for things in the form of CPython's requests; else in JSON.
     pub records: bool,
 }
@@ -84,6 +86,9 @@ pub struct Program {
     pub files: Vec<(String, Bytes)>,
     /// How long it may run; the call's own limit holds all the same.
     pub timeout: Option<Duration>,
+    /// Whether it may import modules of the workspace. A tool may not: it has rights that whoever writes a file there
+    /// has not.
+    pub imports: bool,
 }
 
 /// What came of a program.
@@ -198,6 +203,7 @@ impl ProgramEngine {
             paths: call.paths().clone(),
             tmp: tmp.path().to_owned(),
             limits,
+            imports: program.imports,
         });
         let guest = self.start(fs, limits, program, sink.clone(), asks, call);
         let ready = match self.ready().await {
@@ -282,7 +288,12 @@ impl ProgramEngine {
         variables.extend(program.environment);
         variables.retain(|(name, _)| name != "PWD");
         variables.push(("PWD".to_owned(), directory));
-        let argv = parts.argv.iter().map(|word| (*word).to_owned());
+        let imports: &[&str] = match program.imports {
+            true => parts.imports,
+            false => &[],
+        };
+        let argv = parts.argv.iter().chain(imports);
+        let argv = argv.map(|word| (*word).to_owned());
         Start {
             variables,
             command: Some(Command {

@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     pub(super) paths: PathRules,
     pub(super) tmp: PathBuf,
     pub(super) limits: Limits,
+    /// Whether it may import modules of the workspace, as the one around it may.
+    pub(super) imports: bool,
 }
 
 /// Wishes that only programs have.
@@ -230,6 +232,7 @@ async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish:
                 environment: env,
                 stdin: stdin.into_bytes(),
                 directory: cwd.strip_prefix(super::WORKSPACE).map(str::to_owned),
+                imports: inner.imports,
                 ..Program::default()
             };
             let fuel = store.get_fuel().unwrap_or_default();

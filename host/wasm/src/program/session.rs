@@ -312,6 +312,7 @@ impl ProgramEngine {
             paths: call.paths().clone(),
             tmp: tmp.path().to_owned(),
             limits,
+            imports: true,
         });
         asks.seat = Some(Seat {
             jobs: seats,
