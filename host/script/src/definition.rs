@@ -24,6 +24,10 @@ const PATTERNS_MAX: usize = 100;
 /// Tokens that a tool may be said to cost. More fits into no prompt.
 const TOKENS_MAX: u32 = 1_000_000;
 
+/// What is said of commands that nobody would look at.
+const UNBOUND: &str = "`allowlist` bounds nothing with `runtime: node`: what node starts, no gate sees. Leave it out, and \
+    the sandbox of commands bounds what node does; or use `runtime: typescript`, where each command is judged";
+
 /// What runs the code, with what had to be made of it.
 #[derive(Debug)]
 pub(crate) enum Body {
@@ -109,7 +113,10 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
         wrong("schema", message.clone());
     }
     let permissions = file.permissions;
-    let patterns = patterns(permissions.allowlist.as_deref());
+    let patterns = match (file.runtime, &permissions.allowlist) {
+        (Runtime::Node, Some(_)) => Err(UNBOUND.to_owned()),
+        (_, allowlist) => patterns(allowlist.as_deref()),
+    };
     if let Err(message) = &patterns {
         wrong("permissions.allowlist", message.clone());
     }
@@ -130,7 +137,7 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
         return Err(faults);
     };
     let needs = match body {
-        Body::Node => needs::of_node(patterns.as_deref()),
+        Body::Node => needs::of_node(),
         _ => needs::of(&mentions, patterns.as_deref()),
     };
     let approval = match permissions.auto_accept {

@@ -59,24 +59,19 @@ pub(crate) fn of(mentions: &Mentions, patterns: Option<&[String]>) -> Needs {
     needs
 }
 
-/// The needs of a tool for the machine's own `node`: that, and the commands that the file names.
-pub(crate) fn of_node(patterns: Option<&[String]>) -> Needs {
+/// The needs of a tool for the machine's own `node`: that. What it starts is in the sandbox that it is in itself.
+pub(crate) fn of_node() -> Needs {
     let node = CommandNeed {
         pattern: "node *".to_owned(),
         reason: "runtime: node".to_owned(),
     };
-    let named = patterns.unwrap_or_default().iter();
-    let named = named.map(|pattern| CommandNeed {
-        pattern: pattern.clone(),
-        reason: "permissions.allowlist".to_owned(),
-    });
     Needs {
         files: vec![FileNeed {
             path: ".".to_owned(),
             access: Access::ReadWrite,
             reason: "node works there".to_owned(),
         }],
-        commands: [node].into_iter().chain(named).collect(),
+        commands: vec![node],
         ..Needs::default()
     }
 }

@@ -127,11 +127,7 @@ pub(crate) async fn node(tool: &ScriptBackend, call: &Approved) -> Raw {
 }
 
 async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<Output, ToolError> {
-    let input = input(call).to_string();
-    // The code is one text in the program: it is evaluated as a module, so that `export` means what it says.
-    let code = json!(tool.checked.code);
-    let program =
-        format!("{NODE_BEFORE}\nconst given = {input};\nconst code = {code};\n{NODE_AFTER}");
+    let program = node_program(&input(call), &tool.checked.code);
     let command = Command {
         program: Words::Vector(
             ["node", "--input-type=module", "-"]
@@ -157,6 +153,14 @@ async fn on_node(tool: &ScriptBackend, call: &Approved) -> Result<Output, ToolEr
             Err(ToolError::new(Code::ExecutionError, said))
         }
     }
+}
+
+/// The program that calls the tool. What it is called with and its code are texts in it: an object of JavaScript would
+/// take a key `__proto__` for something else than the gates did, and the code is evaluated as a module, so that `export`
+/// means what it says.
+fn node_program(input: &Value, code: &str) -> String {
+    let (input, code) = (json!(input.to_string()), json!(code));
+    format!("{NODE_BEFORE}\nconst given = JSON.parse({input});\nconst code = {code};\n{NODE_AFTER}")
 }
 
 /// What a tool is called with.
@@ -206,4 +210,20 @@ fn by_exit_code(finished: Finished) -> Result<Output, ToolError> {
         text.pop();
     }
     Ok(output(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_a_text_in_the_program() {
+        let input = json!({"args": {"__proto__": {"path": "a\u{2028}\"'`"}}});
+        let program = node_program(&input, "export const execute = () => 1;");
+        let line = program.lines().find(|line| line.contains("const given"));
+        let text = line.and_then(|line| line.strip_prefix("const given = JSON.parse("));
+        let text = text.and_then(|text| text.strip_suffix(");")).unwrap();
+        let text: String = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), input);
+    }
 }

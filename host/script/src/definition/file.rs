@@ -82,6 +82,7 @@ pub(crate) enum Runtime {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Permissions {
     /// Commands that it may run, as patterns: `npm test *`. It narrows what the code asks for, and grants nothing.
+    /// Not with `runtime: node`, whose commands nobody would look at.
     #[schemars(length(max = 100))]
     pub(super) allowlist: Option<Vec<String>>,
     /// Whether a person is asked about each call. Left out, it is asked about where it reaches anything.

@@ -107,6 +107,12 @@ fn faults_name_their_line() {
             "permissions:\n  allowlist: ['g*t status']\ncode: |",
             "a.yml:5: ",
         ),
+        // Nobody looks at what node starts.
+        (
+            "code: |",
+            "runtime: node\npermissions:\n  allowlist: ['git status']\ncode: |",
+            "a.yml:6: `allowlist` bounds nothing",
+        ),
         ("code: |", "tokenCost: -1\ncode: |", "a.yml:4:"),
         ("code: |", "tokenCost: 1000001\ncode: |", "a.yml:4: "),
         ("return 1;", "return (;", "a.yml:5:39: "),
