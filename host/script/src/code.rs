@@ -11,13 +11,13 @@ use std::time::Duration;
 use mimir_core::backend::{BoxFuture, Usage};
 use mimir_core::code::{Engine, Language, Ran, Snippet};
 use mimir_core::command::{Captured, Finished};
-use mimir_core::{Approved, ToolError};
+use mimir_core::{Approved, Code, ToolError};
 use mimir_wasm::program::{Done, Program, ProgramEngine, ProgramParts};
 use mimir_wasm::script::{EngineParts, STACK, ScriptEngine, ScriptState};
 use mimir_wasm::{HostError, WasmHost};
 use serde_json::{Value, json};
 
-use crate::compile::{self, Compiled};
+use crate::compile::{self, Compiled, Fault};
 use crate::trace;
 
 /// What stands before the code of a JavaScript program, and after it.
@@ -75,9 +75,29 @@ impl CodeEngines {
     }
 
     async fn javascript(&self, call: &Approved, snippet: &Snippet) -> Done {
-        let compiled = match compile(&snippet.code) {
-            Ok(compiled) => compiled,
-            Err(message) => return faulty(&message),
+        let compiled = match compiled(call, &snippet.code).await {
+            Ok(Ok(compiled)) => compiled,
+            Ok(Err(fault)) if fault.code == Code::InvalidInput => {
+                let Fault {
+                    message,
+                    line,
+                    column,
+                    ..
+                } = fault;
+                let said = format!("{PLACE}:{line}:{column}\nSyntaxError: {message}\n");
+                return faulty(&said);
+            }
+            Ok(Err(fault)) => {
+                let Fault {
+                    message,
+                    line,
+                    column,
+                    code,
+                } = fault;
+                let message = format!("{PLACE}:{line}:{column}: {message}");
+                return ToolError::new(code, message).into();
+            }
+            Err(error) => return error.into(),
         };
         let given = json!({
             "args": snippet.arguments,
@@ -151,18 +171,33 @@ impl Engine for CodeEngines {
     }
 }
 
+/// Compiles a program in the time of its call, where it holds nobody else up.
+async fn compiled(call: &Approved, code: &str) -> Result<Result<Compiled, Fault>, ToolError> {
+    let code = code.to_owned();
+    let work = std::pin::pin!(tokio::task::spawn_blocking(move || compile(&code)));
+    match call.deadline().bound(work).await {
+        Ok(Ok(compiled)) => Ok(compiled),
+        Ok(Err(error)) => {
+            let message = format!("the code was not compiled: {error}");
+            Err(ToolError::new(Code::Internal, message))
+        }
+        Err(_) => {
+            let millis = call.limits().wall.as_millis();
+            let message = format!("compiling was stopped after {millis} ms (limits.timeMs)");
+            Err(ToolError::new(Code::Timeout, message))
+        }
+    }
+}
+
 /// Compiles a program: the body of a function, so that it may wait and return anywhere.
-fn compile(code: &str) -> Result<Compiled, String> {
+fn compile(code: &str) -> Result<Compiled, Fault> {
     let before = BEFORE.matches('\n').count();
     compile::compile(&format!("{BEFORE}{code}{AFTER}"), false).map_err(|mut faults| {
-        let fault = faults.swap_remove(0);
+        let mut fault = faults.swap_remove(0);
         // A fault behind the end is one of the code all the same: something was left open.
         let last = code.lines().count().max(1);
-        let line = fault.line.saturating_sub(before).clamp(1, last);
-        format!(
-            "{PLACE}:{line}:{}\nSyntaxError: {}\n",
-            fault.column, fault.message
-        )
+        fault.line = fault.line.saturating_sub(before).clamp(1, last);
+        fault
     })
 }
 

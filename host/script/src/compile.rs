@@ -18,7 +18,9 @@ use oxc::transformer::{HelperLoaderMode, TransformOptions, Transformer};
 
 use mimir_core::Code;
 
+mod brackets;
 mod exports;
+mod growth;
 mod mentions;
 mod module;
 mod stack;
@@ -62,6 +64,13 @@ const LONGEST: usize = 128 << 10;
 /// again with it: what is nested so costs the square of their number, and 8,000 of them a minute.
 const ANGLES: usize = 1_000;
 
+/// Brackets in brackets that code may have. People write 20; 1,600 that are parameters of nothing cost a second or
+/// three, and as many as there is room for half an hour.
+const BRACKETS: usize = 250;
+
+/// The most that may become of it, in bytes: functions that wait are about ten times as long without `async`.
+const WRITTEN: usize = 8 << 20;
+
 /// Faults of one code that are told. Most follow from the first.
 const FAULTS: usize = 10;
 
@@ -95,6 +104,14 @@ fn bounded<T: Send>(
         );
         return Err(vec![at(0, message)]);
     }
+    if let Some(offset) = brackets::too_deep(source, BRACKETS) {
+        let message = format!("the code is nested deeper than {BRACKETS} brackets; take it apart");
+        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+        return Err(vec![Fault {
+            code: Code::LimitExceeded,
+            ..at(offset, message)
+        }]);
+    }
     let done = stack::with(stack::wanted(source.len()), work);
     done.unwrap_or_else(|failure| {
         Err(vec![Fault {
@@ -117,6 +134,7 @@ fn compile_here(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, kind(typed)).parse();
     good(source, parsed.diagnostics)?;
+    small(source, &parsed.program)?;
     let mentions = Mentions::of(&parsed.program);
     let plain = exports::remove(source, &parsed.program)
         .map_err(|(offset, message)| vec![place(source, offset as usize, message)])?;
@@ -153,6 +171,15 @@ fn good(source: &str, found: impl IntoIterator<Item = OxcDiagnostic>) -> Result<
     }
 }
 
+/// Refuses code of which far more would be made than it is.
+fn small(source: &str, program: &Program<'_>) -> Result<(), Vec<Fault>> {
+    let wrong = |(offset, message): (u32, String)| Fault {
+        code: Code::LimitExceeded,
+        ..place(source, offset as usize, message)
+    };
+    growth::check(program).map_err(|found| vec![wrong(found)])
+}
+
 /// Code without types and async functions.
 struct Written {
     code: String,
@@ -186,9 +213,21 @@ fn transformed(source: &str, typed: bool) -> Result<Written, Vec<Fault>> {
     }
     let options = CodegenOptions {
         source_map_path: Some("tool.ts".into()),
+        // Each line would begin with as much as it has levels around it.
+        indent_width: 0,
         ..CodegenOptions::default()
     };
     let written = Codegen::new().with_options(options).build(&program);
+    if written.code.len() > WRITTEN {
+        let message = format!(
+            "the code becomes more than {} MiB of JavaScript; take it apart",
+            WRITTEN >> 20
+        );
+        return Err(vec![Fault {
+            code: Code::LimitExceeded,
+            ..place(source, 0, message)
+        }]);
+    }
     let map = written.map.iter().flat_map(|map| map.get_tokens());
     let map = map.map(|token| {
         [

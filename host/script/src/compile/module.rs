@@ -13,7 +13,7 @@ use oxc::parser::Parser;
 use oxc::span::{GetSpan as _, Span};
 
 use super::exports::{Edited, Foreign, UNNAMED};
-use super::{Fault, Mentions, good, kind, place, transformed};
+use super::{Fault, Mentions, good, kind, place, small, transformed};
 
 /// What a module may import without a bundler.
 pub(super) const OWN: &str = "mimir";
@@ -61,6 +61,7 @@ pub(super) fn compile(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
     let parsed = Parser::new(&allocator, source, kind(typed)).parse();
     good(source, parsed.diagnostics)?;
     let program = &parsed.program;
+    small(source, program)?;
     let mentions = Mentions::of(program);
     let mut reader = Reader {
         source,

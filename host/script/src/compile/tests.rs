@@ -91,7 +91,7 @@ fn the_map_leads_back() {
 }
 
 /// Code that is nothing but levels: what opens one, what is in the middle, what closes one.
-const LEVELS: [(&str, &str, &str); 30] = [
+const LEVELS: [(&str, &str, &str); 36] = [
     ("(", "1", ")"),
     ("[", "1", "]"),
     ("!", "1", ""),
@@ -122,6 +122,12 @@ const LEVELS: [(&str, &str, &str); 30] = [
     ("(a)=>(", "1", ")"),
     ("a<b<", "1", ""),
     ("a,", "1", ""),
+    ("({a=", "1", "}=1)"),
+    ("[a=", "1", "]=1"),
+    ("({a=>", "1", "})"),
+    ("(a=", "1", ")=>1"),
+    ("async()=>{await ", "1", "}"),
+    ("async(a=", "1", ")=>1"),
 ];
 
 /// The same of statements and types.
@@ -176,21 +182,111 @@ fn code_that_is_nothing_but_levels_does_no_harm() {
                 assert!(compile(&many, true).unwrap_err()[0].message.contains("`<`"));
                 levels = ANGLES / open.matches('<').count();
             }
-            let source = format!(
-                "{before}{}{middle}{}",
-                open.repeat(levels),
-                close.repeat(levels)
-            );
-            let start = std::time::Instant::now();
-            let done = compile(&source, true);
-            let took = start.elapsed();
-            for fault in done.err().into_iter().flatten() {
-                assert_eq!(fault.code, Code::InvalidInput, "{open}: {}", fault.message);
+            // As many as there is room for, and as many brackets as are let through, one beside the other.
+            let few = levels.min(BRACKETS / 2);
+            let one = format!("{}{middle}{}", open.repeat(few), close.repeat(few));
+            let many = format!("{one}\n").repeat(room / (one.len() + 1));
+            let deep = format!("{}{middle}{}", open.repeat(levels), close.repeat(levels));
+            for source in [deep, many].map(|code| format!("{before}{code}")) {
+                // Without optimisation, beside others; a call has 30 seconds for all that it does.
+                let (tell, told) = std::sync::mpsc::channel();
+                std::thread::spawn(move || tell.send(compile(&source, true)));
+                let Ok(done) = told.recv_timeout(std::time::Duration::from_secs(20)) else {
+                    panic!("{open} takes too long");
+                };
+                for fault in done.as_ref().err().into_iter().flatten() {
+                    let expected = [Code::InvalidInput, Code::LimitExceeded];
+                    assert!(expected.contains(&fault.code), "{open}: {}", fault.message);
+                }
+                if let Ok(done) = done {
+                    assert!(done.code.len() < WRITTEN, "{open}");
+                }
             }
-            assert!(
-                took < std::time::Duration::from_secs(60),
-                "{open}: {took:?}"
-            );
         }
     }
+}
+
+/// An enum each of whose members is twice the one before.
+fn doubling(members: usize) -> String {
+    let mut source =
+        "export function execute() { return A.a1; }\nenum A{a0='xxxxxxxxxxxxxxxx'".to_owned();
+    for at in 1..members {
+        source += &format!(",a{at}=`${{a{}}}${{A.a{}}}`", at - 1, at - 1);
+    }
+    source + "}"
+}
+
+#[test]
+fn what_would_grow_is_refused_before_it_does() {
+    let execute = "export function execute() {}\n";
+    let name = "N".repeat(30_000);
+    let blocks = |count: usize| format!("{execute}{}{}", "{".repeat(count), "}".repeat(count));
+    let long: String = (0..15_000).map(|at| format!("b{at},")).collect();
+    let sums = "a+".repeat(1_000) + "a";
+    for (source, word) in [
+        (doubling(40), "enums"),
+        (
+            format!(
+                "{execute}enum {name} {{{}}}",
+                (0..10_000).map(|at| format!("a{at},")).collect::<String>()
+            ),
+            "enums",
+        ),
+        (
+            format!(
+                "{execute}enum A {{b='{}'}} enum B {{c={}A.b}}",
+                "x".repeat(20_000),
+                "A.b+".repeat(300)
+            ),
+            "enums",
+        ),
+        (
+            format!("{execute}namespace {name} {{ export let {long} c; }}"),
+            "namespaces",
+        ),
+        (blocks(30_000), "nested"),
+        (
+            format!(
+                "{execute}let z = {}1{}",
+                "({a=".repeat(2_000),
+                "}=1)".repeat(2_000)
+            ),
+            "nested",
+        ),
+        (
+            format!("{execute}let z = {}1", "async a=>".repeat(10_000)),
+            "nested",
+        ),
+    ] {
+        let start = std::time::Instant::now();
+        let found = compile(&source, true).unwrap_err();
+        let took = start.elapsed();
+        let begin: String = source.chars().take(80).collect();
+        assert!(
+            found[0].message.to_lowercase().contains(word),
+            "{begin}: {}",
+            found[0].message
+        );
+        assert!(
+            took < std::time::Duration::from_secs(5),
+            "{begin}: {took:?}"
+        );
+        assert_eq!(found[0].code, Code::LimitExceeded, "{begin}");
+    }
+    for source in [
+        doubling(12),
+        blocks(200),
+        format!("{execute}let a = '', b = {sums};"),
+        format!(
+            "{execute}enum A {{{}}}",
+            (0..2_000)
+                .map(|at| format!("a{at} = 'text {at}',"))
+                .collect::<String>()
+        ),
+    ] {
+        if let Err(found) = compile(&source, true) {
+            panic!("{}: {}", &source[..80], found[0].message);
+        }
+    }
+    assert!(code(&doubling(3)).contains(&"x".repeat(64)));
 }

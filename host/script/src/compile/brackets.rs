@@ -1,0 +1,271 @@
+//! How deep brackets stand in brackets, seen before anything parses them: the parser tries each `(` as the parameters of
+//! a function first, and all in it again with it, so that what is nested costs the square of its levels.
+//!
+//! Whether `/` begins a regular expression only a parser knows. Where it may be either, both are followed, and what
+//! cannot be code any more is dropped: one of those that are left reads it right, and the deepest counts.
+//!
+//! Never here: whether brackets match. The parser says that, and where.
+
+/// Readings that are followed at a time. Those of honest code end with their line.
+const READINGS: usize = 64;
+
+/// One way to read what stands before a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Reading {
+    at: usize,
+    /// Braces that are open, and whether each is one in a template.
+    braces: Vec<bool>,
+    /// Other brackets that are open.
+    others: usize,
+    in_template: bool,
+    before: Before,
+}
+
+/// What stood last, as far as it says what `/` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// A value: it can be divided.
+    Value,
+    /// What a value follows.
+    Operator,
+    /// Either.
+    Either,
+}
+
+/// Words behind which a value follows, although they look like one.
+const WORDS: [&[u8]; 16] = [
+    b"return",
+    b"typeof",
+    b"case",
+    b"do",
+    b"else",
+    b"in",
+    b"of",
+    b"instanceof",
+    b"new",
+    b"void",
+    b"delete",
+    b"throw",
+    b"yield",
+    b"await",
+    b"as",
+    b"satisfies",
+];
+
+/// Where the code is nested deeper than so many levels of brackets, if it is.
+pub(super) fn too_deep(source: &str, most: usize) -> Option<usize> {
+    let source = source.as_bytes();
+    let mut readings = vec![Reading {
+        at: 0,
+        braces: Vec::new(),
+        others: 0,
+        in_template: false,
+        before: Before::Operator,
+    }];
+    // The one that has come least far goes on, so that those that come to the same meet.
+    while let Some(least) = (0..readings.len()).min_by_key(|one| readings[*one].at) {
+        let mut reading = readings.swap_remove(least);
+        let mut other = None;
+        let goes_on = reading.step(source, &mut other);
+        for reading in goes_on.then_some(reading).into_iter().chain(other) {
+            if reading.braces.len() + reading.others > most {
+                return Some(reading.at.min(source.len()));
+            }
+            let same = readings.iter_mut().find(|one| {
+                one.at == reading.at
+                    && one.in_template == reading.in_template
+                    && one.before == reading.before
+                    && one.braces == reading.braces
+            });
+            match same {
+                Some(same) => same.others = same.others.max(reading.others),
+                None => readings.push(reading),
+            }
+        }
+        if readings.len() > READINGS {
+            return Some(readings[0].at.min(source.len()));
+        }
+    }
+    None
+}
+
+impl Reading {
+    /// Reads on. `other` is what is read if `/` is the other thing. Whether there is more, and it can be code.
+    fn step(&mut self, source: &[u8], other: &mut Option<Self>) -> bool {
+        let Some(&byte) = source.get(self.at) else {
+            return false;
+        };
+        if self.in_template {
+            return self.template(source, byte);
+        }
+        let next = source.get(self.at + 1).copied();
+        match byte {
+            b'/' if next == Some(b'/') => {
+                self.at = find(source, self.at, |rest| matches!(rest[0], b'\n' | b'\r'));
+                return true;
+            }
+            b'/' if next == Some(b'*') => {
+                let end = find(source, self.at + 2, |rest| rest.starts_with(b"*/"));
+                self.at = end + 2;
+                return true;
+            }
+            b'/' => return self.slash(source, other),
+            b'"' | b'\'' => return self.text(source, byte),
+            b'`' => {
+                self.in_template = true;
+                self.at += 1;
+                return true;
+            }
+            b'(' | b'[' => self.others += 1,
+            b'{' => self.braces.push(false),
+            b')' | b']' => self.others = self.others.saturating_sub(1),
+            b'}' => self.in_template = self.braces.pop().unwrap_or_default(),
+            _ => {}
+        }
+        if is_word(byte) {
+            let end = find(source, self.at, |rest| !is_word(rest[0]));
+            self.before = match WORDS.contains(&&source[self.at..end]) {
+                true => Before::Either,
+                false => Before::Value,
+            };
+            self.at = end;
+            return true;
+        }
+        self.before = match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => self.before,
+            b']' => Before::Value,
+            // `a++ / b`, `a! / b`, `a as B<C> / d`, `if (a) /b/`, `{} /a/`.
+            b')' | b'}' | b'+' | b'-' | b'!' | b'>' => Before::Either,
+            _ => Before::Operator,
+        };
+        self.at += 1;
+        true
+    }
+
+    fn template(&mut self, source: &[u8], byte: u8) -> bool {
+        match byte {
+            b'\\' => self.at += 2,
+            b'`' => {
+                self.in_template = false;
+                self.before = Before::Value;
+                self.at += 1;
+            }
+            b'$' if source.get(self.at + 1) == Some(&b'{') => {
+                self.braces.push(true);
+                self.in_template = false;
+                self.before = Before::Operator;
+                self.at += 2;
+            }
+            _ => self.at += 1,
+        }
+        true
+    }
+
+    fn slash(&mut self, source: &[u8], other: &mut Option<Self>) -> bool {
+        let mut divided = self.clone();
+        divided.at += 1;
+        divided.before = Before::Operator;
+        match self.before {
+            Before::Value => {
+                *self = divided;
+                return true;
+            }
+            Before::Either => *other = Some(divided),
+            Before::Operator => {}
+        }
+        let mut in_class = false;
+        self.at += 1;
+        loop {
+            match source.get(self.at) {
+                None | Some(b'\n' | b'\r') => return false,
+                Some(b'\\') => self.at += 1,
+                Some(b'[') => in_class = true,
+                Some(b']') => in_class = false,
+                Some(b'/') if !in_class => break,
+                Some(_) => {}
+            }
+            self.at += 1;
+        }
+        self.at += 1;
+        self.before = Before::Value;
+        true
+    }
+
+    fn text(&mut self, source: &[u8], quote: u8) -> bool {
+        self.at += 1;
+        loop {
+            match source.get(self.at) {
+                None | Some(b'\n' | b'\r') => return false,
+                // With a line that goes on in the next.
+                Some(b'\\') if source[self.at..].starts_with(b"\\\r\n") => self.at += 2,
+                Some(b'\\') => self.at += 1,
+                Some(byte) if *byte == quote => break,
+                Some(_) => {}
+            }
+            self.at += 1;
+        }
+        self.at += 1;
+        self.before = Before::Value;
+        true
+    }
+}
+
+/// The first place from `at` on at which what follows is so, or the end.
+fn find(source: &[u8], at: usize, is: impl Fn(&[u8]) -> bool) -> usize {
+    let places = at..source.len();
+    let mut places = places.filter(|place| is(&source[*place..]));
+    places.next().unwrap_or(source.len())
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn depth(source: &str) -> usize {
+        let mut depths = (0..200).filter(|most| too_deep(source, *most).is_none());
+        depths.next().unwrap()
+    }
+
+    #[test]
+    fn what_is_no_bracket_does_not_count() {
+        for (source, wanted) in [
+            ("f(a[{}])", 3),
+            ("'((' + \"[[\" + `((${ f(1) }((` // ((\n/* (( */", 2),
+            ("a = /[(/]\\/((/.test(b)", 1),
+            ("(a) / (b) / (c)", 1),
+            ("a++ / (b) / 2; if (x) /((((/.test(y);", 4),
+            ("`${`${`${1}`}`}`; ((1))", 3),
+            ("'a\\\n((b' + \"\\\"((\"", 0),
+            ("a.map((b) => ({ c: b })); d();", 3),
+        ] {
+            assert_eq!(depth(source), wanted, "{source}");
+        }
+    }
+
+    #[test]
+    fn nothing_hides_a_bracket() {
+        let most = 20;
+        for open in [
+            "({a=/*})*/",
+            "({a=//})\n",
+            "({a='})'+",
+            "({a=`})`+",
+            "({a=/})/+",
+            "({a=(b)/c/+",
+            "({a=[]/')/'+",
+            "if(x)/[`]/.a;({a=",
+            "({a=\"\\\"})\"+",
+            "`${(",
+            "({a=b++/`})`/",
+            "(a)/'/;({a=/'/.b+",
+        ] {
+            let source = open.repeat(most + 1);
+            assert!(too_deep(&source, most).is_some(), "{open}");
+        }
+        assert!(too_deep(&"a(b);\n{ c / d } /e/.f;\n".repeat(2_000), most).is_none());
+    }
+}
