@@ -230,3 +230,42 @@ fn nothing_leaves_the_workspace() {
     );
     assert!(!place.path().parent().unwrap().join("new").exists());
 }
+
+#[test]
+fn what_nobody_keeps_is_bounded() {
+    let place = Place::new();
+    let full = "write what is more to the workspace";
+    for (language, code) in [
+        (
+            "python",
+            "part = b'x' * (1 << 20)\nwith open('/tmp/a', 'wb') as file:\n    for _ in range(400): file.write(part)",
+        ),
+        (
+            "python",
+            "import os\nfor at in range(20_000): open(f'/tmp/{at}', 'w').close()",
+        ),
+        (
+            "python",
+            "import os\npart = b'x' * (100 << 20)\nkept = []\nfor at in range(4):\n    file = open('/tmp/a', 'wb')\n    file.write(part)\n    file.flush()\n    os.remove('/tmp/a')\n    kept.append(file)",
+        ),
+        (
+            "python",
+            "with open('/tmp/a', 'wb') as file: file.truncate(1 << 40)",
+        ),
+        (
+            "bash",
+            "i=0; while [ $i -lt 12000 ]; do : > /tmp/$i || exit 1; i=$((i+1)); done",
+        ),
+    ] {
+        let outcome = place.call(json!({"language": language, "code": code, "timeout": 60_000}));
+        let left = left(&outcome);
+        assert!(
+            left.code != 0 && left.stderr.contains(full),
+            "{code}: {left:?}"
+        );
+    }
+    // What is removed makes room.
+    let again = "import os\npart = b'x' * (100 << 20)\nfor at in range(4):\n    open('/tmp/a', 'wb').write(part)\n    if at % 2: os.remove('/tmp/a')\nfor at in range(20_000):\n    open('/tmp/b', 'w').close()\n    os.rename('/tmp/b', '/tmp/c')\n    os.mkdir('/tmp/d')\n    os.rmdir('/tmp/d')\nprint('done')";
+    let left = left(&place.call(json!({"language": "python", "code": again, "timeout": 60_000})));
+    assert_eq!((left.stdout.as_str(), left.code), ("done\n", 0), "{left:?}");
+}

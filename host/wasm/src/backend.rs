@@ -15,7 +15,7 @@ use crate::call::{self, Callee};
 use crate::convert;
 use crate::describe::Kind;
 use crate::faults::fault;
-use crate::fs::{GuardedFs, Mount, content, real_path};
+use crate::fs::{GuardedFs, Mount, Quota, Watch, content, real_path};
 use crate::guest::{Command, Start, Streams};
 use crate::host::WasmHost;
 use crate::http::Network;
@@ -259,20 +259,23 @@ pub(crate) fn program_files(
     rules: &PathRules,
     limits: &Limits,
     at: &str,
-    (own, own_at): (&Path, &str),
+    (own, own_at, quota): (&Path, &str, &Quota),
 ) -> Result<GuardedFs, ToolError> {
-    let mut mounts = granted(host.workspace(), needs, most, rules);
-    for mount in &mut mounts {
+    let mut mounts = Vec::new();
+    for mut mount in granted(host.workspace(), needs, most, rules) {
         mount.guest = format!("{at}{}", mount.guest.trim_end_matches('/'));
+        mounts.push((mount, Watch::default()));
     }
-    mounts.push(Mount {
+    let own = Mount {
         host: own.to_owned(),
         guest: own_at.to_owned(),
         prefix: String::new(),
         access: Access::ReadWrite,
         rules: PathRules::none(),
-    });
-    GuardedFs::open(mounts, limits.open_files)
+    };
+    let quota = Some(quota.clone());
+    mounts.push((own, Watch { quota }));
+    GuardedFs::watched(mounts, limits.open_files)
         .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
 }
 

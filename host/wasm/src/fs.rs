@@ -23,6 +23,7 @@ mod look;
 mod moving;
 mod node;
 mod pace;
+mod quota;
 mod real;
 mod refusal;
 mod resolve;
@@ -32,6 +33,7 @@ mod sys;
 mod tests;
 
 pub use disk::Exhausted;
+pub use quota::Quota;
 pub use refusal::{Cause, Refusal};
 
 pub use content::content;
@@ -68,6 +70,13 @@ pub struct Mount {
     pub access: Access,
     /// What is shielded in it.
     pub rules: PathRules,
+}
+
+/// What is seen to in a mount while it is used.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// How much it may hold.
+    pub quota: Option<Quota>,
 }
 
 /// Why a mount could not be made.
@@ -111,8 +120,14 @@ pub struct GuardedFs {
 impl GuardedFs {
     /// Opens the mounts; the guest may have `max_open` files and directories open at a time.
     pub fn open(mounts: Vec<Mount>, max_open: usize) -> Result<Self, MountError> {
+        let watched = mounts.into_iter().map(|mount| (mount, Watch::default()));
+        Self::watched(watched.collect(), max_open)
+    }
+
+    /// The same, with what is counted in them.
+    pub fn watched(mounts: Vec<(Mount, Watch)>, max_open: usize) -> Result<Self, MountError> {
         let mut roots = Vec::with_capacity(mounts.len());
-        for mount in mounts {
+        for (mount, watch) in mounts {
             let dir = open_root(&mount)?;
             let shared = node::Shared {
                 rules: mount.rules,
@@ -126,6 +141,7 @@ impl GuardedFs {
                     path: mount.host.display().to_string(),
                     source,
                 })?,
+                quota: watch.quota,
             };
             let node = Node::root(dir, Arc::new(shared), mount.prefix);
             roots.push((Entry::Real(node), mount.guest));

@@ -28,7 +28,7 @@ use crate::compile;
 use crate::digest::Hash;
 use crate::error::HostError;
 use crate::faults::fault;
-use crate::fs::GuardedFs;
+use crate::fs::{GuardedFs, Quota};
 use crate::guest::{Command, Guest, Start, Streams};
 use crate::host::WasmHost;
 use crate::script::ScriptState;
@@ -37,10 +37,12 @@ mod asks;
 mod output;
 mod packed;
 mod session;
+mod temporary;
 
 pub(crate) use asks::Asks;
 pub(crate) use output::Sink;
 pub use packed::Packed;
+use temporary::Temporary;
 
 /// Where programs see the workspace.
 pub const WORKSPACE: &str = "/workspace";
@@ -168,7 +170,11 @@ impl ProgramEngine {
         self.ready
             .get_or_try_init(|| async {
                 let (host, parts) = (Arc::clone(&self.host), self.parts);
-                let made = tokio::task::spawn_blocking(move || make(&host, &parts)).await;
+                let work = move || {
+                    temporary::sweep();
+                    make(&host, &parts)
+                };
+                let made = tokio::task::spawn_blocking(work).await;
                 made.map_err(|error| HostError::Engine(error.to_string()))?
             })
             .await
@@ -201,7 +207,7 @@ impl ProgramEngine {
         asks.inner = Some(asks::Inner {
             rights: call.rights().clone(),
             paths: call.paths().clone(),
-            tmp: tmp.path().to_owned(),
+            tmp: (tmp.path().to_owned(), tmp.quota().clone()),
             limits,
             imports: program.imports,
         });
@@ -225,6 +231,9 @@ impl ProgramEngine {
                 .map(|left| limits.fuel.saturating_sub(left)),
             peak_memory: Some(store.data().limiter.peak()),
         };
+        if tmp.quota().was_full() {
+            temporary::tell(&sink);
+        }
         sink.end();
         let returned = store.data_mut().asks.as_mut().and_then(Asks::returned);
         let result = match ended {
@@ -242,7 +251,13 @@ impl ProgramEngine {
     /// The files of a call: what it was granted of the workspace, and a folder of its own.
     fn files(&self, call: &Approved, tmp: &Temporary) -> Result<GuardedFs, ToolError> {
         let (rights, paths) = (call.rights(), call.paths());
-        files(&self.host, rights, paths, call.limits(), tmp.path())
+        files(
+            &self.host,
+            rights,
+            paths,
+            call.limits(),
+            (tmp.path(), tmp.quota()),
+        )
     }
 
     fn start(
@@ -318,7 +333,8 @@ impl ProgramEngine {
                 fuel,
                 ..inner.limits
             };
-            let fs = files(&self.host, &inner.rights, &inner.paths, &limits, &inner.tmp)?;
+            let tmp = (inner.tmp.0.as_path(), &inner.tmp.1);
+            let fs = files(&self.host, &inner.rights, &inner.paths, &limits, tmp)?;
             let sink = Sink::unwatched(&limits);
             let start = Instant::now();
             let mut store = ready.store(self.begin(fs, limits, program, sink.clone()))?;
@@ -342,7 +358,7 @@ fn files(
     rights: &mimir_core::needs::Needs,
     paths: &mimir_core::paths::PathRules,
     limits: &mimir_core::Limits,
-    tmp: &Path,
+    (tmp, quota): (&Path, &Quota),
 ) -> Result<GuardedFs, ToolError> {
     backend::program_files(
         host,
@@ -351,7 +367,7 @@ fn files(
         paths,
         limits,
         WORKSPACE,
-        (tmp, TEMPORARY),
+        (tmp, TEMPORARY, quota),
     )
 }
 
@@ -447,44 +463,6 @@ impl Ready {
                 Some(exit) => Ok(exit.0),
                 None => Err(error),
             },
-        }
-    }
-}
-
-/// A folder for one program, gone when this is.
-struct Temporary(std::path::PathBuf);
-
-impl Temporary {
-    fn new() -> Result<Self, ToolError> {
-        use std::hash::{BuildHasher as _, RandomState};
-        let name = RandomState::new().hash_one(Instant::now());
-        let path = std::env::temp_dir().join(format!("mimir-{}-{name:016x}", std::process::id()));
-        #[cfg_attr(
-            not(unix),
-            expect(unused_mut, reason = "only modes change it, which are not there")
-        )]
-        let mut builder = std::fs::DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        match builder.create(&path) {
-            Ok(()) => Ok(Self(path)),
-            Err(error) => {
-                let message = format!("no temporary folder can be made: {error}");
-                Err(ToolError::new(Code::ExecutionError, message))
-            }
-        }
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // An empty one is the rule. What cannot be removed is the system's to remove.
-        if std::fs::remove_dir(&self.0).is_err() {
-            std::fs::remove_dir_all(&self.0).ok();
         }
     }
 }

@@ -7,9 +7,10 @@ use super::emptying;
 use super::moving;
 use super::node::{Node, Shared};
 use super::pace::Pace;
+use super::quota::{entering, leaving};
 use super::refusal::{Cause, Fault};
 use super::resolve::{Target, Written, descend, join, resolve};
-use super::sys::{self, Kind, Stamp};
+use super::sys::{self, Kind, Stamp, Stat};
 use std::io;
 use std::sync::Arc;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
@@ -17,7 +18,9 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 pub(super) fn make_dir(node: &Node, path: &str) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     node.shared().may_change_dir(&target.path)?;
-    Ok(sys::make_dir(&target.at, &target.name, node.is_private())?)
+    entering(node.shared().quota.as_ref(), || {
+        Ok(sys::make_dir(&target.at, &target.name, node.is_private())?)
+    })
 }
 
 /// Removes an empty directory; nothing shielded can be in one. Of one that is not empty it says whether it could
@@ -25,7 +28,8 @@ pub(super) fn make_dir(node: &Node, path: &str) -> Result<(), Fault> {
 pub(super) async fn remove_dir(node: &Node, path: &str, pace: &mut Pace) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     node.shared().may_change_dir(&target.path)?;
-    let removed = sys::remove_dir(&target.at, &target.name);
+    let quota = node.shared().quota.as_ref();
+    let removed = leaving(quota, &target, || sys::remove_dir(&target.at, &target.name));
     if let Err(error) = &removed
         && error.kind() == io::ErrorKind::DirectoryNotEmpty
     {
@@ -40,7 +44,10 @@ pub(super) fn remove_file(node: &Node, path: &str) -> Result<(), Fault> {
     if target.dir {
         return Err(ErrorCode::NotDirectory.into());
     }
-    Ok(sys::remove_file(&target.at, &target.name)?)
+    let quota = node.shared().quota.as_ref();
+    Ok(leaving(quota, &target, || {
+        sys::remove_file(&target.at, &target.name)
+    })?)
 }
 
 pub(super) fn set_times_at(
@@ -105,11 +112,16 @@ pub(super) async fn rename(
         Kind::File => sys::take_bits(&from.at, &from.name, &to.at, &to.name),
         _ => None,
     };
+    let quota = shared.quota.as_ref();
+    let replaced = quota.and_then(|_| replaced(&from, &to));
     if let Err(error) = sys::rename(&from.at, &from.name, &to.at, &to.name) {
         if let Some(bits) = taken {
             bits.give_back();
         }
         return Err(error.into());
+    }
+    if let (Some(quota), Some(replaced)) = (quota, replaced) {
+        quota.removed(&replaced);
     }
     // Another call may have put something else in its place after it was looked at.
     let arrived = match sys::stat_at(&to.at, &to.name).map(|stat| stat.kind) {
@@ -126,6 +138,13 @@ pub(super) async fn rename(
         sys::rename(&to.at, &to.name, &from.at, &from.name)?;
     }
     arrived
+}
+
+/// What a move puts something else in the place of: two names of one file stay two.
+fn replaced(from: &Target<'_>, to: &Target<'_>) -> Option<Stat> {
+    let old = sys::stat_at(&to.at, &to.name).ok()?;
+    let new = sys::stat_at(&from.at, &from.name).ok()?;
+    (old.id != new.id).then_some(old)
 }
 
 /// Moves a file or an empty directory into mimir's own state, where it keeps its permissions. Whatever else would
@@ -182,7 +201,9 @@ pub(super) fn hard_link(
     if from.dir || to.dir {
         return Err(ErrorCode::NotDirectory.into());
     }
-    Ok(sys::hard_link(&from.at, &from.name, &to.at, &to.name)?)
+    entering(new.shared().quota.as_ref(), || {
+        Ok(sys::hard_link(&from.at, &from.name, &to.at, &to.name)?)
+    })
 }
 
 /// Makes a link. What it says is judged as if no part of it were a link; whoever follows it later is judged by
@@ -196,7 +217,9 @@ pub(super) fn soft_link(node: &Node, says: &str, path: &str) -> Result<(), Fault
         return Err(ErrorCode::NoEntry.into());
     }
     may_say(shared, says, &target)?;
-    Ok(sys::soft_link(says, &target.at, &target.name)?)
+    entering(shared.quota.as_ref(), || {
+        Ok(sys::soft_link(says, &target.at, &target.name)?)
+    })
 }
 
 /// Whether a link at `at` may say `says`. It climbs first and then goes down, because `..` after a name leads

@@ -3,9 +3,11 @@
 use super::front::{Entry, Place};
 use super::listing::Listing;
 use super::node::{Node, Object};
+use super::quota::End;
 use super::refusal::Fault;
 use super::stream::{MAX_READ, Reader, Writer};
 use super::{FsCtxView, change, code, look, sys};
+use std::fs::File;
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
@@ -187,7 +189,9 @@ impl types::HostDescriptor for FsCtxView<'_> {
 
     async fn set_size(&mut self, fd: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
         let node = self.node(&fd)?;
-        let done = node.writable().and_then(|file| Ok(file.set_len(size)?));
+        let done = node
+            .writable()
+            .and_then(|_| Ok(node.change(End::At(size), |file| file.set_len(size))?));
         self.finish(done).await
     }
 
@@ -238,9 +242,11 @@ impl types::HostDescriptor for FsCtxView<'_> {
         offset: Filesize,
     ) -> FsResult<Filesize> {
         let node = self.node(&fd)?;
-        let done = node
-            .writable()
-            .and_then(|file| Ok(sys::write_at(file, &bytes, offset)? as Filesize));
+        let done = node.writable().and_then(|_| {
+            let end = End::At(offset.saturating_add(bytes.len() as u64));
+            let write = |file: &File| sys::write_at(file, &bytes, offset);
+            Ok(node.change(end, write)? as Filesize)
+        });
         self.finish(done).await
     }
 

@@ -2,6 +2,7 @@
 
 use super::code;
 use super::node::{Node, Object, Slots};
+use super::quota::Quota;
 use super::refusal::{Cause, Fault};
 use super::resolve::{Written, join, resolve};
 use super::sys::{self, Kind, Opened, Stat, Wanted};
@@ -44,7 +45,10 @@ pub(super) fn open(
         private: node.is_private(),
     };
     let slot = slots.take()?;
-    let (opened, path) = reach(node, follow && !wanted.exclusive, path, wanted)?;
+    let (opened, path) = match &node.shared().quota {
+        Some(quota) if write => counted(node, follow, path, wanted, quota)?,
+        _ => reach(node, follow && !wanted.exclusive, path, wanted)?,
+    };
     let object = match opened {
         Opened::Neither => return Err(Fault::refused(&path, Cause::NotAFile)),
         Opened::Dir(_) if write => return Err(ErrorCode::IsDirectory.into()),
@@ -59,6 +63,28 @@ pub(super) fn open(
         }
     };
     Ok(node.opened(object, path, read, write, slot))
+}
+
+/// Opens what may be made or emptied by that, where that counts.
+fn counted(
+    node: &Node,
+    follow: bool,
+    path: &str,
+    wanted: Wanted,
+    quota: &Quota,
+) -> Result<(Opened, String), Fault> {
+    let follow = follow && !wanted.exclusive;
+    let before = resolve(node, path, follow).and_then(|at| Ok(sys::stat_at(&at.at, &at.name)?));
+    if before.is_err() && wanted.create {
+        quota.room_for_entry()?;
+    }
+    let opened = reach(node, follow, path, wanted)?;
+    match before {
+        Err(_) => quota.entered(),
+        Ok(stat) if wanted.truncate && stat.kind == Kind::File => quota.emptied(stat),
+        Ok(_) => {}
+    }
+    Ok(opened)
 }
 
 fn reach(

@@ -1,9 +1,11 @@
 //! An open file or directory, and how many of them there may be.
 
+use super::quota::{End, Held, Quota};
 use super::refusal::{Cause, Fault};
 use super::sys;
 use mimir_core::paths::PathRules;
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
@@ -17,6 +19,8 @@ pub(super) struct Shared {
     pub depth: usize,
     /// The root of the mount, by which is found what a path leads to now.
     pub root: sys::Dir,
+    /// How much it may hold, if that is bounded.
+    pub quota: Option<Quota>,
 }
 
 impl Shared {
@@ -68,6 +72,8 @@ struct Inner {
     write: bool,
     /// A root has none: it is the host that opened it.
     _slot: Option<Slot>,
+    /// Of a file that is counted.
+    _held: Option<Held>,
 }
 
 #[derive(Debug)]
@@ -85,6 +91,7 @@ impl Node {
             read: true,
             write: false,
             _slot: None,
+            _held: None,
         }))
     }
 
@@ -98,6 +105,12 @@ impl Node {
         slot: Slot,
     ) -> Self {
         let shared = Arc::clone(&self.0.shared);
+        let held = match (&shared.quota, &object) {
+            (Some(quota), Object::File(file)) => {
+                sys::stat_file(file).ok().map(|stat| quota.opened(stat.id))
+            }
+            _ => None,
+        };
         Self(Arc::new(Inner {
             object,
             shared,
@@ -105,6 +118,7 @@ impl Node {
             read,
             write,
             _slot: Some(slot),
+            _held: held,
         }))
     }
 
@@ -143,6 +157,24 @@ impl Node {
         } else {
             Err(ErrorCode::BadDescriptor.into())
         }
+    }
+
+    /// Changes the file, which becomes as long as `end` at most, if there is room for that.
+    pub(super) fn change<T>(
+        &self,
+        end: End,
+        change: impl FnOnce(&File) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let file = self
+            .writable()
+            .map_err(|_| io::ErrorKind::PermissionDenied)?;
+        let Some(quota) = &self.0.shared.quota else {
+            return change(file);
+        };
+        let before = quota.room_for(file, end)?;
+        let done = change(file);
+        quota.settle(file, before);
+        done
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

@@ -3,9 +3,11 @@
 use super::disk::Disk;
 use super::node::Node;
 use super::pace::Pace;
+use super::quota::End;
 use super::refusal::Fault;
 use super::sys;
 use bytes::Bytes;
+use std::fs::File;
 use std::io;
 use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, StreamResult};
 
@@ -120,15 +122,17 @@ impl Writer {
     }
 
     fn put_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let file = self
-            .node
-            .writable()
-            .map_err(|_| io::ErrorKind::PermissionDenied)?;
         while !bytes.is_empty() {
+            let long = bytes.len() as u64;
             let written = match &mut self.place {
-                Place::End => sys::append(file, bytes)?,
+                Place::End => {
+                    let end = End::Behind(long);
+                    self.node.change(end, |file| sys::append(file, bytes))?
+                }
                 Place::At(offset) => {
-                    let written = sys::write_at(file, bytes, *offset)?;
+                    let (at, end) = (*offset, End::At(offset.saturating_add(long)));
+                    let write = |file: &File| sys::write_at(file, bytes, at);
+                    let written = self.node.change(end, write)?;
                     *offset = offset.saturating_add(written as u64);
                     written
                 }

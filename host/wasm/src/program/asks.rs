@@ -17,6 +17,7 @@ use wasmtime::component::Linker;
 
 use super::session::Seat;
 use super::{Program, ProgramEngine};
+use crate::fs::Quota;
 use crate::guest::Guest;
 use crate::http::Clients;
 use crate::script::outside::{Answer, Outside};
@@ -50,7 +51,7 @@ pub(crate) struct Asks {
 pub(crate) struct Inner {
     pub(super) rights: Needs,
     pub(super) paths: PathRules,
-    pub(super) tmp: PathBuf,
+    pub(super) tmp: (PathBuf, Quota),
     pub(super) limits: Limits,
     /// Whether it may import modules of the workspace, as the one around it may.
     pub(super) imports: bool,

@@ -310,7 +310,7 @@ impl ProgramEngine {
         asks.inner = Some(Inner {
             rights: call.rights().clone(),
             paths: call.paths().clone(),
-            tmp: tmp.path().to_owned(),
+            tmp: (tmp.path().to_owned(), tmp.quota().clone()),
             limits,
             imports: true,
         });

@@ -1,0 +1,182 @@
+//! The folder of one program, which is its `/tmp`: bounded, and gone when the program is. What a process that was killed
+//! has left goes when the next one makes an engine ready.
+//!
+//! Never here: the workspace.
+
+use std::fs::DirBuilder;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use mimir_core::command::Stream;
+use mimir_core::{Code, ToolError};
+
+use super::Sink;
+use crate::fs::Quota;
+use crate::pipes::Take as _;
+
+/// Bytes that it may hold. It may lie in memory, and a call may have 256 MB of that; who makes more writes it to the
+/// workspace, where it stays.
+const BYTES: u64 = 256 << 20;
+
+/// Files, folders and links that it may hold: an unpacked archive of sources has so many.
+const ENTRIES: u64 = 10_000;
+
+/// How its name begins.
+const NAME: &str = "mimir-";
+
+/// A folder for one program, gone when this is.
+pub(super) struct Temporary {
+    path: PathBuf,
+    quota: Quota,
+    /// Locked as long as somebody uses the folder.
+    #[cfg(unix)]
+    _lock: std::fs::File,
+}
+
+impl Temporary {
+    pub(super) fn new() -> Result<Self, ToolError> {
+        use std::hash::{BuildHasher as _, RandomState};
+        let name = RandomState::new().hash_one(Instant::now());
+        let name = format!("{NAME}{}-{name:016x}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        #[cfg_attr(
+            not(unix),
+            expect(unused_mut, reason = "only modes change it, which are not there")
+        )]
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        let failed = |error: std::io::Error| {
+            let message = format!("no temporary folder can be made: {error}");
+            ToolError::new(Code::ExecutionError, message)
+        };
+        builder.create(&path).map_err(failed)?;
+        Ok(Self {
+            #[cfg(unix)]
+            _lock: lock(&path).map_err(failed)?,
+            quota: Quota::new(BYTES, ENTRIES),
+            path,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn quota(&self) -> &Quota {
+        &self.quota
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // An empty one is the rule. What cannot be removed is the system's to remove.
+        if std::fs::remove_dir(&self.path).is_err() {
+            std::fs::remove_dir_all(&self.path).ok();
+        }
+    }
+}
+
+/// Says on stderr why writing has failed.
+pub(super) fn tell(sink: &Sink) {
+    let said = format!(
+        "mimir: /tmp holds {} MiB and {ENTRIES} files at most; write what is more to the workspace\n",
+        BYTES >> 20
+    );
+    sink.half(Stream::Stderr).take(said.as_bytes());
+}
+
+#[cfg(unix)]
+fn lock(path: &Path) -> std::io::Result<std::fs::File> {
+    use rustix::fs::{FlockOperation, flock};
+    let folder = std::fs::File::open(path)?;
+    flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(folder)
+}
+
+/// A folder that is younger may be one that its process has not locked yet.
+#[cfg(unix)]
+const YOUNG: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Removes the folders that nobody uses any more. Whose process is alive cannot be told by its number: that may be another
+/// one's by now, or one of another container; a lock can.
+#[cfg(unix)]
+pub(super) fn sweep() {
+    use std::os::unix::fs::MetadataExt as _;
+    let own = rustix::process::geteuid().as_raw();
+    let entries = std::fs::read_dir(std::env::temp_dir());
+    for entry in entries.into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if !name.to_str().is_some_and(is_ours) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(meta) = path.symlink_metadata() else {
+            continue;
+        };
+        let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
+        let left = meta.is_dir() && meta.uid() == own && age.is_some_and(|age| age > YOUNG);
+        // While it is locked here, nobody else removes it.
+        if left && let Ok(_lock) = lock(&path) {
+            std::fs::remove_dir_all(&path).ok();
+        }
+    }
+}
+
+/// What somebody uses cannot be told here; the system sweeps.
+#[cfg(not(unix))]
+pub(super) fn sweep() {}
+
+/// Whether a folder of this name is one of a program.
+#[cfg_attr(not(unix), cfg(test))]
+fn is_ours(name: &str) -> bool {
+    let rest = name
+        .strip_prefix(NAME)
+        .and_then(|rest| rest.split_once('-'));
+    rest.is_some_and(|(process, mark)| {
+        !process.is_empty()
+            && process.bytes().all(|byte| byte.is_ascii_digit())
+            && mark.len() == 16
+            && mark.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_program_has_left_is_swept() {
+        assert!(is_ours("mimir-12-0123456789abcdef"));
+        for other in [
+            "mimir-12",
+            "mimir-x-0123456789abcdef",
+            "mimir-12-0123",
+            "mimir--0123456789abcdef",
+            "other",
+        ] {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_in_use_stays() {
+        let used = Temporary::new().unwrap();
+        let left = Temporary::new().unwrap();
+        let path = left.path().to_owned();
+        std::fs::write(path.join("a"), "a").unwrap();
+        let old = std::time::SystemTime::now() - 2 * YOUNG;
+        for path in [used.path(), &path] {
+            std::fs::File::open(path)
+                .unwrap()
+                .set_modified(old)
+                .unwrap();
+        }
+        // As a process that was killed leaves it: without its lock.
+        let Temporary { _lock, .. } = &left;
+        rustix::fs::flock(_lock, rustix::fs::FlockOperation::Unlock).unwrap();
+        sweep();
+        assert!(used.path().exists() && !path.exists());
+    }
+}
