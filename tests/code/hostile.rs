@@ -242,7 +242,7 @@ fn what_nobody_keeps_is_bounded() {
         ),
         (
             "python",
-            "import os\nfor at in range(20_000): open(f'/tmp/{at}', 'w').close()",
+            "import os\nfor at in range(10_500): open(f'/tmp/{at}', 'w').close()",
         ),
         (
             "python",
@@ -251,10 +251,6 @@ fn what_nobody_keeps_is_bounded() {
         (
             "python",
             "with open('/tmp/a', 'wb') as file: file.truncate(1 << 40)",
-        ),
-        (
-            "bash",
-            "i=0; while [ $i -lt 12000 ]; do : > /tmp/$i || exit 1; i=$((i+1)); done",
         ),
     ] {
         let outcome = place.call(json!({"language": language, "code": code, "timeout": 60_000}));
@@ -265,7 +261,7 @@ fn what_nobody_keeps_is_bounded() {
         );
     }
     // What is removed makes room.
-    let again = "import os\npart = b'x' * (100 << 20)\nfor at in range(4):\n    open('/tmp/a', 'wb').write(part)\n    if at % 2: os.remove('/tmp/a')\nfor at in range(20_000):\n    open('/tmp/b', 'w').close()\n    os.rename('/tmp/b', '/tmp/c')\n    os.mkdir('/tmp/d')\n    os.rmdir('/tmp/d')\nprint('done')";
+    let again = "import os\npart = b'x' * (100 << 20)\nfor at in range(4):\n    open('/tmp/a', 'wb').write(part)\n    if at % 2: os.remove('/tmp/a')\nfor at in range(10_500):\n    open('/tmp/b', 'w').close()\n    os.rename('/tmp/b', '/tmp/c')\n    os.mkdir('/tmp/d')\n    os.rmdir('/tmp/d')\nprint('done')";
     let left = left(&place.call(json!({"language": "python", "code": again, "timeout": 60_000})));
     assert_eq!((left.stdout.as_str(), left.code), ("done\n", 0), "{left:?}");
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use mimir_core::Code;
 use mimir_core::needs::Access;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Place, left};
 
@@ -164,4 +164,144 @@ fn javascript_fails_as_programs_do() {
 fn left_of_a_module(place: &Place) -> String {
     let outcome = place.call(json!({"language": "javascript", "code": "require('left-pad')"}));
     left(&outcome).stderr
+}
+
+/// The record that `mimir undo` reads, if there is one.
+fn record(place: &Place) -> Option<Value> {
+    let folder = place.path().join(".mimir/state/backups");
+    let mut records: Vec<_> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .collect();
+    records.sort();
+    let last = records.pop()?;
+    Some(serde_json::from_slice(&std::fs::read(last).unwrap()).unwrap())
+}
+
+/// Each change as its path, what was there and what is there now; a file that is kept by its content.
+fn changes(place: &Place) -> Vec<(String, String, String)> {
+    let record = record(place).unwrap();
+    let folder = place.path().join(".mimir/state/backups");
+    let told = |state: &Value| match state["backup"].as_str() {
+        Some(copy) => std::fs::read_to_string(folder.join(copy)).unwrap(),
+        None => state["kind"].as_str().unwrap().to_owned(),
+    };
+    let all = record["changes"].as_array().unwrap().iter();
+    let mut all: Vec<_> = all
+        .map(|one| {
+            let path = one["path"].as_str().unwrap().to_owned();
+            (path, told(&one["before"]), told(&one["after"]))
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn what_code_changes_is_kept_for_undo() {
+    let change = |path: &str, before: &str, after: &str| {
+        (path.to_owned(), before.to_owned(), after.to_owned())
+    };
+    let mut wanted = vec![
+        change("d", "directory", "absent"),
+        change("d/e.txt", "E", "absent"),
+        change("gone.txt", "G", "absent"),
+        change("new.txt", "absent", "file"),
+        change("over.txt", "O", "file"),
+        change("from.txt", "F", "absent"),
+    ];
+    wanted.sort();
+    for (language, code) in [
+        (
+            "python",
+            "import os, shutil\nopen('over.txt', 'a').write('x')\nos.remove('gone.txt')\nshutil.rmtree('d')\nos.rename('from.txt', 'new.txt')\nopen('same.txt', 'r+').close()\nopen('same.txt').read()\nopen('/tmp/x', 'w').write('x')",
+        ),
+        (
+            "bash",
+            "echo x >> over.txt; rm gone.txt; rm -r d; python3 -c 'import os; os.rename(\"from.txt\", \"new.txt\")'; cat same.txt; echo x > /tmp/x",
+        ),
+        (
+            "javascript",
+            "const fs = require('fs/promises'); await fs.writeFile('over.txt', 'x'); await fs.rm('gone.txt'); await fs.rm('d', { recursive: true }); await fs.writeFile('new.txt', await fs.readFile('from.txt')); await fs.rm('from.txt'); await fs.readFile('same.txt');",
+        ),
+    ] {
+        let place = Place::new();
+        std::fs::create_dir(place.path().join("d")).unwrap();
+        for (path, text) in [
+            ("d/e.txt", "E"),
+            ("gone.txt", "G"),
+            ("over.txt", "O"),
+            ("from.txt", "F"),
+            ("same.txt", "S"),
+        ] {
+            std::fs::write(place.path().join(path), text).unwrap();
+        }
+        let left = place.run(language, code);
+        assert_eq!(left.code, 0, "{language}: {left:?}");
+        assert_eq!(changes(&place), wanted, "{language}");
+        assert_eq!(record(&place).unwrap()["tool"], "run");
+    }
+}
+
+#[test]
+fn what_a_call_of_a_session_changes_is_kept_for_that_call() {
+    let place = Place::new();
+    for name in ["a", "b"] {
+        std::fs::write(place.path().join(name), name).unwrap();
+    }
+    let run = |code: &str| {
+        let outcome = place.call(json!({"language": "python", "code": code, "session": "s"}));
+        assert_eq!(left(&outcome).code, 0, "{}", outcome.text());
+    };
+    run("f = open('a', 'r+')\nf.write('1')\nf.flush()");
+    let wanted =
+        |path: &str, before: &str| vec![(path.to_owned(), before.to_owned(), "file".to_owned())];
+    assert_eq!(changes(&place), wanted("a", "a"));
+    run("open('b', 'w').write('2')");
+    assert_eq!(changes(&place), wanted("b", "b"));
+    // By a handle that is older than the call.
+    run("f.write('3')\nf.flush()");
+    assert_eq!(changes(&place), wanted("a", "1"));
+    let first = record(&place).unwrap()["id"].clone();
+    run("print(open('a').read())");
+    assert_eq!(record(&place).unwrap()["id"], first, "nothing was changed");
+}
+
+#[test]
+fn what_is_too_large_to_be_kept_is_not_changed() {
+    let place = Place::new();
+    let file = std::fs::File::create(place.path().join("large")).unwrap();
+    file.set_len(101 << 20).unwrap();
+    for (language, code) in [
+        ("python", "import os\nos.remove('large')"),
+        ("python", "open('large', 'w')"),
+        ("bash", "rm large"),
+        ("javascript", "await require('fs/promises').rm('large')"),
+    ] {
+        let outcome = place.call(json!({"language": language, "code": code}));
+        let said = match outcome.is_ok() {
+            true => {
+                let left = left(&outcome);
+                assert_ne!(left.code, 0, "{language}: {left:?}");
+                left.stderr
+            }
+            false => outcome.text(),
+        };
+        assert!(said.contains("backend: process"), "{language}: {said}");
+        assert_eq!(
+            place.path().join("large").metadata().unwrap().len(),
+            101 << 20
+        );
+    }
+    // What stops in the middle can be taken back all the same.
+    std::fs::write(place.path().join("a"), "a").unwrap();
+    let code = "open('a', 'w').close()\nwhile True: pass";
+    let outcome = place.call(json!({"language": "python", "code": code, "timeout": 1_000}));
+    assert_eq!(outcome.result().unwrap_err().code, Code::Timeout);
+    assert_eq!(
+        changes(&place),
+        [("a".to_owned(), "a".to_owned(), "file".to_owned())]
+    );
 }

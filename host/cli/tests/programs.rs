@@ -199,3 +199,23 @@ fn run_code_takes_webassembly_and_needs_nobody() {
         );
     }
 }
+
+#[test]
+fn what_run_code_did_is_undone() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |name: &str| home.path().join(name);
+    fs::create_dir_all(at("d/e")).unwrap();
+    for (name, text) in [("a.txt", "a"), ("b.txt", "b"), ("d/e/c.txt", "c")] {
+        fs::write(at(name), text).unwrap();
+    }
+    let code = "code=rm a.txt; echo new > b.txt; rm -r d; mkdir n; echo n > n/n.txt";
+    let (exit, out, err) = run(home.path(), &["call", "run_code", "language=bash", code]);
+    assert_eq!(exit, 0, "{out}{err}");
+    assert!(!at("a.txt").exists() && !at("d").exists() && at("n/n.txt").exists());
+    let (exit, out, err) = run(home.path(), &["undo"]);
+    assert_eq!(exit, 0, "{out}{err}");
+    for (name, text) in [("a.txt", "a"), ("b.txt", "b"), ("d/e/c.txt", "c")] {
+        assert_eq!(fs::read_to_string(at(name)).unwrap(), text, "{name}");
+    }
+    assert!(!at("n").exists());
+}

@@ -155,6 +155,7 @@ impl Engine for CodeEngines {
                 directory: snippet.directory.clone(),
                 timeout: Some(snippet.timeout),
                 imports: true,
+                keeps: true,
                 ..Program::default()
             };
             let (done, session) = match &snippet.session {

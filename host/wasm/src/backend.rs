@@ -15,7 +15,7 @@ use crate::call::{self, Callee};
 use crate::convert;
 use crate::describe::Kind;
 use crate::faults::fault;
-use crate::fs::{GuardedFs, Mount, Quota, Watch, content, real_path};
+use crate::fs::{Account, GuardedFs, Keeper, Mount, Quota, Watch, content, real_path};
 use crate::guest::{Command, Start, Streams};
 use crate::host::WasmHost;
 use crate::http::Network;
@@ -255,16 +255,16 @@ fn granted(workspace: &Path, needs: &Needs, most: Access, rules: &PathRules) -> 
 pub(crate) fn program_files(
     host: &WasmHost,
     needs: &Needs,
-    most: Access,
     rules: &PathRules,
     limits: &Limits,
     at: &str,
     (own, own_at, quota): (&Path, &str, &Quota),
+    keeper: Option<&Keeper>,
 ) -> Result<GuardedFs, ToolError> {
     let mut mounts = Vec::new();
-    for mut mount in granted(host.workspace(), needs, most, rules) {
+    for mut mount in granted(host.workspace(), needs, Access::ReadWrite, rules) {
         mount.guest = format!("{at}{}", mount.guest.trim_end_matches('/'));
-        mounts.push((mount, Watch::default()));
+        mounts.push((mount, kept(keeper)));
     }
     let own = Mount {
         host: own.to_owned(),
@@ -274,9 +274,47 @@ pub(crate) fn program_files(
         rules: PathRules::none(),
     };
     let quota = Some(quota.clone());
-    mounts.push((own, Watch { quota }));
+    let watch = Watch {
+        quota,
+        keeper: None,
+    };
+    mounts.push((own, watch));
     GuardedFs::watched(mounts, limits.open_files)
         .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
+}
+
+/// The files of a script that is a program.
+pub(crate) fn kept_files(
+    host: &WasmHost,
+    call: &Approved,
+    keeper: &Keeper,
+) -> Result<GuardedFs, ToolError> {
+    let all = granted(
+        host.workspace(),
+        call.rights(),
+        Access::ReadWrite,
+        call.paths(),
+    );
+    let mounts = all.into_iter().map(|mount| (mount, kept(Some(keeper))));
+    GuardedFs::watched(mounts.collect(), call.limits().open_files)
+        .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
+}
+
+fn kept(keeper: Option<&Keeper>) -> Watch {
+    Watch {
+        quota: None,
+        keeper: keeper.cloned(),
+    }
+}
+
+/// Whose changes are kept, if those of a call are.
+pub(crate) fn account(host: &WasmHost, call: &Approved) -> Account {
+    Account {
+        workspace: host.workspace().to_owned(),
+        folder: host.workspace().join(BACKUPS),
+        id: call.context().request_id.to_string(),
+        tool: call.tool().name().to_string(),
+    }
 }
 
 fn internal(error: wasmtime::Error) -> ToolError {
@@ -284,7 +322,7 @@ fn internal(error: wasmtime::Error) -> ToolError {
 }
 
 /// Makes the folder of the backups. What came with a checkout may be a link, which could lead anywhere.
-fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<()> {
+pub(crate) fn make_backups(workspace: &Path, backups: &Path) -> std::io::Result<()> {
     mimir_core::files::no_links(workspace, backups)?;
     if let Some(state) = backups.parent() {
         std::fs::create_dir_all(state)?;

@@ -18,6 +18,7 @@ mod descriptor;
 mod disk;
 mod emptying;
 mod front;
+mod keep;
 mod listing;
 mod look;
 mod moving;
@@ -33,6 +34,7 @@ mod sys;
 mod tests;
 
 pub use disk::Exhausted;
+pub use keep::{Account, Keeper, Keeping};
 pub use quota::Quota;
 pub use refusal::{Cause, Refusal};
 
@@ -77,6 +79,8 @@ pub struct Mount {
 pub struct Watch {
     /// How much it may hold.
     pub quota: Option<Quota>,
+    /// What keeps what is changed there.
+    pub keeper: Option<Keeper>,
 }
 
 /// Why a mount could not be made.
@@ -142,6 +146,7 @@ impl GuardedFs {
                     source,
                 })?,
                 quota: watch.quota,
+                keeper: watch.keeper,
             };
             let node = Node::root(dir, Arc::new(shared), mount.prefix);
             roots.push((Entry::Real(node), mount.guest));
@@ -200,6 +205,14 @@ impl GuardedFs {
     /// The last refusals, oldest first.
     pub fn refusals(&self) -> &[Refusal] {
         &self.refusals
+    }
+
+    /// Why something was not changed last, if that is because it could not be kept. Told once.
+    pub fn take_unkept(&mut self) -> Option<String> {
+        let is = |refusal: &Refusal| matches!(refusal.cause, Cause::Unkept(_));
+        let last = self.refusals.iter().rfind(|one| is(one))?.to_string();
+        self.refusals.retain(|one| !is(one));
+        Some(last)
     }
 
     fn remember(&mut self, refusal: Refusal) {

@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mimir_core::backend::Usage;
-use mimir_core::command::Finished;
-use mimir_core::needs::Access;
-use mimir_core::{Approved, Code, ToolError};
+use mimir_core::command::{Finished, Stream};
+use mimir_core::{Approved, Code, ToolError, text};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use wasmtime::Store;
@@ -28,9 +27,10 @@ use crate::compile;
 use crate::digest::Hash;
 use crate::error::HostError;
 use crate::faults::fault;
-use crate::fs::{GuardedFs, Quota};
+use crate::fs::{GuardedFs, Keeper, Quota};
 use crate::guest::{Command, Guest, Start, Streams};
 use crate::host::WasmHost;
+use crate::pipes::Take as _;
 use crate::script::ScriptState;
 
 mod asks;
@@ -91,6 +91,8 @@ pub struct Program {
     /// Whether it may import modules of the workspace. A tool may not: it has rights that whoever writes a file there
     /// has not.
     pub imports: bool,
+    /// Whether what it changes in the workspace is kept for `mimir undo`.
+    pub keeps: bool,
 }
 
 /// What came of a program.
@@ -197,7 +199,11 @@ impl ProgramEngine {
             Ok(tmp) => tmp,
             Err(error) => return error.into(),
         };
-        let fs = match self.files(call, &tmp) {
+        let keeper = program.keeps.then(Keeper::default);
+        let account = || backend::account(&self.host, call);
+        // It goes after the store, in which the program can change something.
+        let _keeping = keeper.as_ref().map(|keeper| keeper.begin(account()));
+        let fs = match self.files(call, &tmp, keeper.as_ref()) {
             Ok(fs) => fs,
             Err(error) => return error.into(),
         };
@@ -210,6 +216,7 @@ impl ProgramEngine {
             tmp: (tmp.path().to_owned(), tmp.quota().clone()),
             limits,
             imports: program.imports,
+            keeper,
         });
         let guest = self.start(fs, limits, program, sink.clone(), asks, call);
         let ready = match self.ready().await {
@@ -234,6 +241,7 @@ impl ProgramEngine {
         if tmp.quota().was_full() {
             temporary::tell(&sink);
         }
+        tell_unkept(store.data_mut(), &sink);
         sink.end();
         let returned = store.data_mut().asks.as_mut().and_then(Asks::returned);
         let result = match ended {
@@ -249,7 +257,12 @@ impl ProgramEngine {
     }
 
     /// The files of a call: what it was granted of the workspace, and a folder of its own.
-    fn files(&self, call: &Approved, tmp: &Temporary) -> Result<GuardedFs, ToolError> {
+    fn files(
+        &self,
+        call: &Approved,
+        tmp: &Temporary,
+        keeper: Option<&Keeper>,
+    ) -> Result<GuardedFs, ToolError> {
         let (rights, paths) = (call.rights(), call.paths());
         files(
             &self.host,
@@ -257,6 +270,7 @@ impl ProgramEngine {
             paths,
             call.limits(),
             (tmp.path(), tmp.quota()),
+            keeper,
         )
     }
 
@@ -334,7 +348,15 @@ impl ProgramEngine {
                 ..inner.limits
             };
             let tmp = (inner.tmp.0.as_path(), &inner.tmp.1);
-            let fs = files(&self.host, &inner.rights, &inner.paths, &limits, tmp)?;
+            let keeper = inner.keeper.as_ref();
+            let fs = files(
+                &self.host,
+                &inner.rights,
+                &inner.paths,
+                &limits,
+                tmp,
+                keeper,
+            )?;
             let sink = Sink::unwatched(&limits);
             let start = Instant::now();
             let mut store = ready.store(self.begin(fs, limits, program, sink.clone()))?;
@@ -352,6 +374,14 @@ impl ProgramEngine {
     }
 }
 
+/// Says on stderr why something was not changed.
+fn tell_unkept(guest: &mut Guest, sink: &Sink) {
+    if let Some(why) = guest.fs.take_unkept() {
+        let said = format!("mimir: {}\n", text::visible(&why));
+        sink.half(Stream::Stderr).take(said.as_bytes());
+    }
+}
+
 /// The files of a program.
 fn files(
     host: &WasmHost,
@@ -359,15 +389,16 @@ fn files(
     paths: &mimir_core::paths::PathRules,
     limits: &mimir_core::Limits,
     (tmp, quota): (&Path, &Quota),
+    keeper: Option<&Keeper>,
 ) -> Result<GuardedFs, ToolError> {
     backend::program_files(
         host,
         rights,
-        Access::ReadWrite,
         paths,
         limits,
         WORKSPACE,
         (tmp, TEMPORARY, quota),
+        keeper,
     )
 }
 

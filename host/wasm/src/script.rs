@@ -27,6 +27,7 @@ use wasmtime::Store;
 use crate::backend;
 use crate::call::{self, Ended};
 use crate::error::HostError;
+use crate::fs::Keeper;
 use crate::guest::{Guest, Start};
 use crate::host::WasmHost;
 use crate::http::Clients;
@@ -132,7 +133,7 @@ impl ScriptEngine {
                 Box::pin(self.ready()).await?
             }
         };
-        let (mut store, outside) = open(&self.host, ready, call, state, None)?;
+        let (mut store, outside) = open(&self.host, ready, call, state, (None, None))?;
         let ended = {
             let input = input(call, call.arguments(), false).to_string();
             let work = pin!(talk(&mut store, ready, call, script, &input, &outside));
@@ -172,7 +173,10 @@ impl ScriptEngine {
         };
         let start = Instant::now();
         let sink = Sink::new(Arc::clone(call.observer()), call.limits());
-        let (mut store, outside) = open(&self.host, ready, call, state, Some(sink.clone()))?;
+        let keeper = Keeper::default();
+        let _keeping = keeper.begin(backend::account(&self.host, call));
+        let watched = (Some(sink.clone()), Some(&keeper));
+        let (mut store, outside) = open(&self.host, ready, call, state, watched)?;
         let ended = {
             let input = input(call, arguments, true).to_string();
             let work = talk(&mut store, ready, call, script, &input, &outside);
@@ -221,18 +225,21 @@ fn open(
     ready: &Ready,
     call: &Approved,
     state: &ScriptState,
-    sink: Option<Sink>,
+    (sink, keeper): (Option<Sink>, Option<&Keeper>),
 ) -> Result<(Store<Guest>, Outside), ToolError> {
     let rights = call.rights();
     let limits = *call.limits();
-    let fs = backend::files(
-        host,
-        backend::OwnFolders::default(),
-        rights,
-        Access::ReadWrite,
-        call.paths(),
-        &limits,
-    )?;
+    let fs = match keeper {
+        Some(keeper) => backend::kept_files(host, call, keeper)?,
+        None => backend::files(
+            host,
+            backend::OwnFolders::default(),
+            rights,
+            Access::ReadWrite,
+            call.paths(),
+            &limits,
+        )?,
+    };
     let outside = Outside::of(call, host, &state.0);
     let start = Start {
         observer: Arc::clone(call.observer()),

@@ -18,6 +18,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 pub(super) fn make_dir(node: &Node, path: &str) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     node.shared().may_change_dir(&target.path)?;
+    node.shared().keep(&target.path)?;
     entering(node.shared().quota.as_ref(), || {
         Ok(sys::make_dir(&target.at, &target.name, node.is_private())?)
     })
@@ -28,6 +29,7 @@ pub(super) fn make_dir(node: &Node, path: &str) -> Result<(), Fault> {
 pub(super) async fn remove_dir(node: &Node, path: &str, pace: &mut Pace) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     node.shared().may_change_dir(&target.path)?;
+    node.shared().keep(&target.path)?;
     let quota = node.shared().quota.as_ref();
     let removed = leaving(quota, &target, || sys::remove_dir(&target.at, &target.name));
     if let Err(error) = &removed
@@ -44,6 +46,7 @@ pub(super) fn remove_file(node: &Node, path: &str) -> Result<(), Fault> {
     if target.dir {
         return Err(ErrorCode::NotDirectory.into());
     }
+    node.shared().keep(&target.path)?;
     let quota = node.shared().quota.as_ref();
     Ok(leaving(quota, &target, || {
         sys::remove_file(&target.at, &target.name)
@@ -107,6 +110,11 @@ pub(super) async fn rename(
     }
     if kind == Kind::Link {
         linked(sys::read_link(&from.at, &from.name)?)?;
+    }
+    // Of a directory that moves nothing is lost, and all in it goes along.
+    if kind != Kind::Directory {
+        shared.keep(&from.path)?;
+        shared.keep(&to.path)?;
     }
     let taken = match kind {
         Kind::File => sys::take_bits(&from.at, &from.name, &to.at, &to.name),
@@ -201,6 +209,9 @@ pub(super) fn hard_link(
     if from.dir || to.dir {
         return Err(ErrorCode::NotDirectory.into());
     }
+    // Whoever writes to the one writes to the other.
+    old.shared().keep(&from.path)?;
+    new.shared().keep(&to.path)?;
     entering(new.shared().quota.as_ref(), || {
         Ok(sys::hard_link(&from.at, &from.name, &to.at, &to.name)?)
     })
@@ -217,6 +228,7 @@ pub(super) fn soft_link(node: &Node, says: &str, path: &str) -> Result<(), Fault
         return Err(ErrorCode::NoEntry.into());
     }
     may_say(shared, says, &target)?;
+    shared.keep(&target.path)?;
     entering(shared.quota.as_ref(), || {
         Ok(sys::soft_link(says, &target.at, &target.name)?)
     })

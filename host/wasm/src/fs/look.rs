@@ -45,6 +45,9 @@ pub(super) fn open(
         private: node.is_private(),
     };
     let slot = slots.take()?;
+    if write && node.shared().keeper.is_some() {
+        keep(node, follow, path, wanted)?;
+    }
     let (opened, path) = match &node.shared().quota {
         Some(quota) if write => counted(node, follow, path, wanted, quota)?,
         _ => reach(node, follow && !wanted.exclusive, path, wanted)?,
@@ -63,6 +66,20 @@ pub(super) fn open(
         }
     };
     Ok(node.opened(object, path, read, write, slot))
+}
+
+/// Keeps what an open could empty, or whoever has opened it could change.
+fn keep(node: &Node, follow: bool, path: &str, wanted: Wanted) -> Result<(), Fault> {
+    let Ok(target) = resolve(node, path, follow && !wanted.exclusive) else {
+        // It says so itself.
+        return Ok(());
+    };
+    node.shared().may_change(&target.path)?;
+    match sys::stat_at(&target.at, &target.name) {
+        Ok(_) if wanted.exclusive => Ok(()),
+        Err(_) if !wanted.create => Ok(()),
+        _ => node.shared().keep(&target.path),
+    }
 }
 
 /// Opens what may be made or emptied by that, where that counts.

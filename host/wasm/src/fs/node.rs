@@ -1,5 +1,6 @@
 //! An open file or directory, and how many of them there may be.
 
+use super::keep::Keeper;
 use super::quota::{End, Held, Quota};
 use super::refusal::{Cause, Fault};
 use super::sys;
@@ -21,6 +22,8 @@ pub(super) struct Shared {
     pub root: sys::Dir,
     /// How much it may hold, if that is bounded.
     pub quota: Option<Quota>,
+    /// What keeps what is changed in it.
+    pub keeper: Option<Keeper>,
 }
 
 impl Shared {
@@ -47,6 +50,14 @@ impl Shared {
         match self.rules.check_file(path).against_writing() {
             None => Ok(()),
             Some(rule) => Err(Fault::refused(path, Cause::Rule(rule.clone()))),
+        }
+    }
+
+    /// Keeps what is at `path`, which is going to change, where that is done.
+    pub(super) fn keep(self: &Arc<Self>, path: &str) -> Result<(), Fault> {
+        match &self.keeper {
+            Some(keeper) => keeper.before(self, path),
+            None => Ok(()),
         }
     }
 
@@ -168,6 +179,9 @@ impl Node {
         let file = self
             .writable()
             .map_err(|_| io::ErrorKind::PermissionDenied)?;
+        // A handle may be older than the call.
+        let kept = self.0.shared.keep(&self.0.path);
+        kept.map_err(|_| io::ErrorKind::PermissionDenied)?;
         let Some(quota) = &self.0.shared.quota else {
             return change(file);
         };

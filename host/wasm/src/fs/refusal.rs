@@ -39,6 +39,8 @@ pub enum Cause {
     TooMuchToEmpty,
     /// The directory was moved or replaced since it was opened, so where the link would lead is not known.
     Displaced,
+    /// What is there could not be kept, for this reason, and so nobody could take the change back.
+    Unkept(String),
 }
 
 impl fmt::Display for Refusal {
@@ -82,6 +84,10 @@ impl fmt::Display for Refusal {
             Cause::TooMuchToEmpty => write!(
                 f,
                 "`{path}` holds too much to look whether all of it may be removed; remove its parts"
+            ),
+            Cause::Unkept(why) => write!(
+                f,
+                "`{path}` is not changed, since what is there cannot be kept for `mimir undo` ({why}); write to another file, or run it with `backend: process`"
             ),
             Cause::Displaced => write!(
                 f,

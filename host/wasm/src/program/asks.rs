@@ -17,7 +17,7 @@ use wasmtime::component::Linker;
 
 use super::session::Seat;
 use super::{Program, ProgramEngine};
-use crate::fs::Quota;
+use crate::fs::{Keeper, Quota};
 use crate::guest::Guest;
 use crate::http::Clients;
 use crate::script::outside::{Answer, Outside};
@@ -55,6 +55,7 @@ pub(crate) struct Inner {
     pub(super) limits: Limits,
     /// Whether it may import modules of the workspace, as the one around it may.
     pub(super) imports: bool,
+    pub(super) keeper: Option<Keeper>,
 }
 
 /// Wishes that only programs have.
@@ -258,6 +259,9 @@ async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish:
                 store.get_fuel().unwrap_or_default(),
                 store.data().limiter.peak(),
             );
+            if let Some(seat) = &asks.seat {
+                super::tell_unkept(store.data_mut(), &seat.sink);
+            }
             let next = match &mut asks.seat {
                 Some(seat) => seat.next(done, used).await,
                 None => None,

@@ -23,7 +23,9 @@ use super::asks::{Asks, Inner};
 use super::{
     Done, Program, ProgramEngine, Sink, TEMPORARY, Temporary, WORKSPACE, bounded, said, stopped,
 };
+use crate::backend;
 use crate::faults::fault;
+use crate::fs::Keeper;
 use crate::script::ScriptState;
 use crate::script::outside::Outside;
 
@@ -49,14 +51,27 @@ struct Kept {
     task: AbortHandle,
     sink: Sink,
     last: Last,
+    keeper: Keeper,
     busy: bool,
+}
+
+impl Kept {
+    fn handed(&self) -> Handed {
+        let last = Arc::clone(&self.last);
+        (
+            self.jobs.clone(),
+            self.sink.clone(),
+            last,
+            self.keeper.clone(),
+        )
+    }
 }
 
 /// Whose it is, and what that one calls it.
 type Key = (String, String);
 
 /// What the one who runs code in a session needs of it.
-type Handed = (mpsc::Sender<Job>, Sink, Last);
+type Handed = (mpsc::Sender<Job>, Sink, Last, Keeper);
 
 /// How the program of a session ended.
 type Last = Arc<Mutex<Option<Result<i32, ToolError>>>>;
@@ -80,7 +95,7 @@ struct Ended {
 /// Where the program of a session gets its code from.
 pub(super) struct Seat {
     jobs: mpsc::Receiver<Job>,
-    sink: Sink,
+    pub(super) sink: Sink,
     now: Option<Now>,
 }
 
@@ -193,7 +208,9 @@ impl ProgramEngine {
         }
         let whose = call.context().session_id.clone();
         let key = (whose.clone(), name.to_owned());
-        let ((jobs, sink, last), fresh) = self.take(call, &key, state)?;
+        let ((jobs, sink, last, keeper), fresh) = self.take(call, &key, state)?;
+        // Between calls nothing is kept, and so nothing changed.
+        let _keeping = keeper.begin(backend::account(&self.host, call));
         let mut guard = Guard {
             sessions: &self.sessions,
             key,
@@ -271,7 +288,7 @@ impl ProgramEngine {
             if let Some(mut kept) = found {
                 if same {
                     kept.busy = true;
-                    let handed = (kept.jobs.clone(), kept.sink.clone(), Arc::clone(&kept.last));
+                    let handed = kept.handed();
                     all.push_back(kept);
                     return Ok((handed, false));
                 }
@@ -289,7 +306,7 @@ impl ProgramEngine {
             all.remove(at).inspect(|kept| kept.task.abort());
         }
         let kept = self.begin_session(call, key, state)?;
-        let handed = (kept.jobs.clone(), kept.sink.clone(), Arc::clone(&kept.last));
+        let handed = kept.handed();
         all.push_back(kept);
         Ok((handed, true))
     }
@@ -303,7 +320,8 @@ impl ProgramEngine {
         let limits = *call.limits();
         let sink = Sink::unwatched(&limits);
         let tmp = Temporary::new()?;
-        let fs = self.files(call, &tmp)?;
+        let keeper = Keeper::default();
+        let fs = self.files(call, &tmp, Some(&keeper))?;
         let (jobs, seats) = mpsc::channel(1);
         let mut asks = Asks::of(call, &self.host, &state.0);
         asks.records = self.parts.records;
@@ -313,6 +331,7 @@ impl ProgramEngine {
             tmp: (tmp.path().to_owned(), tmp.quota().clone()),
             limits,
             imports: true,
+            keeper: Some(keeper.clone()),
         });
         asks.seat = Some(Seat {
             jobs: seats,
@@ -347,6 +366,7 @@ impl ProgramEngine {
             task: task.abort_handle(),
             sink,
             last,
+            keeper,
             busy: true,
         })
     }
