@@ -305,3 +305,26 @@ fn what_is_too_large_to_be_kept_is_not_changed() {
         [("a".to_owned(), "a".to_owned(), "file".to_owned())]
     );
 }
+
+#[test]
+fn code_starts_in_no_folder_that_is_not_there() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("src")).unwrap();
+    std::fs::write(place.path().join("file"), "").unwrap();
+    for language in ["python", "bash", "javascript"] {
+        let call =
+            |folder: &str| place.call(json!({"language": language, "code": "", "in": folder}));
+        for there in ["src", ".", "/src/", "src/../src"] {
+            assert!(
+                call(there).is_ok(),
+                "{language} {there}: {}",
+                call(there).text()
+            );
+        }
+        for absent in ["nope", "file", "../..", "/etc"] {
+            let outcome = call(absent);
+            let code = outcome.result().err().map(|error| error.code);
+            assert_eq!(code, Some(Code::InvalidInput), "{language} {absent}");
+        }
+    }
+}

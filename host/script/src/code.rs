@@ -11,7 +11,7 @@ use std::time::Duration;
 use mimir_core::backend::{BoxFuture, Usage};
 use mimir_core::code::{Engine, Language, Ran, Snippet};
 use mimir_core::command::{Captured, Finished};
-use mimir_core::{Approved, Code, ToolError};
+use mimir_core::{Approved, Code, ToolError, text};
 use mimir_wasm::program::{Done, Program, ProgramEngine, ProgramParts};
 use mimir_wasm::script::{EngineParts, STACK, ScriptEngine, ScriptState};
 use mimir_wasm::{HostError, WasmHost};
@@ -71,6 +71,27 @@ impl CodeEngines {
             Language::Python => self.python.prepare().await,
             Language::Bash => self.bash.prepare().await,
             Language::Javascript => self.javascript.prepare().await,
+        }
+    }
+
+    /// Refuses a folder that is not there: the code would start somewhere else.
+    fn is_there(&self, snippet: &Snippet) -> Result<(), ToolError> {
+        let Some(directory) = &snippet.directory else {
+            return Ok(());
+        };
+        let root = self.javascript.host().workspace().canonicalize();
+        let root = root.map_err(|error| {
+            let message = format!("the workspace cannot be found: {error}");
+            ToolError::new(Code::Unavailable, message)
+        })?;
+        let folder = root.join(directory.trim_start_matches('/')).canonicalize();
+        match folder {
+            Ok(folder) if folder.is_dir() && folder.starts_with(&root) => Ok(()),
+            _ => {
+                let directory = text::visible(directory);
+                let message = format!("`workdir`: `{directory}` is no folder of the workspace");
+                Err(ToolError::new(Code::InvalidInput, message))
+            }
         }
     }
 
@@ -135,6 +156,9 @@ impl Engine for CodeEngines {
 
     fn run<'a>(&'a self, call: &'a Approved, snippet: &'a Snippet) -> BoxFuture<'a, Ran> {
         Box::pin(async move {
+            if let Err(error) = self.is_there(snippet) {
+                return error.into();
+            }
             let engine = match snippet.language {
                 Language::Python => &self.python,
                 Language::Bash => &self.bash,

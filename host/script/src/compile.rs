@@ -79,6 +79,15 @@ pub(crate) fn compile(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>>
     bounded(source, typed, || compile_here(source, typed))
 }
 
+/// Looks whether a module in JavaScript can be read.
+pub(crate) fn parsed(source: &str) -> Result<(), Vec<Fault>> {
+    bounded(source, false, || {
+        let allocator = Allocator::default();
+        let parsed = Parser::new(&allocator, source, kind(false)).parse();
+        good(source, parsed.diagnostics)
+    })
+}
+
 /// Compiles the module of a plugin, which exports tools: as far as it imports nothing, for what is imported is not here.
 pub(crate) fn module(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
     bounded(source, typed, || module::compile(source, typed))

@@ -125,7 +125,8 @@ pub fn check_all(place: &str, content: &str) -> Result<Checked, Vec<ToolError>> 
         Runtime::Javascript => compile::compile(&file.code, false).map(Body::script),
         Runtime::Python => Ok((Body::Python, words::of_python(&file.code))),
         Runtime::Bash => Ok((Body::Bash, words::of_bash(&file.code))),
-        Runtime::Node => Ok((Body::Node, Mentions::default())),
+        // What it imports is node's to find.
+        Runtime::Node => compile::parsed(&file.code).map(|()| (Body::Node, Mentions::default())),
     };
     let made = made.map_err(|found| {
         let found = found.into_iter();

@@ -148,6 +148,7 @@ impl RunCode {
         let request = Request::of(call.arguments())?;
         let way = request.backend;
         let snippet = request.snippet();
+        sound(&snippet)?;
         if snippet.session.is_some() && self.of(snippet.language).is_none() {
             let message =
                 "`session` wants an engine that runs Python in WebAssembly, and there is none here";
@@ -229,6 +230,26 @@ impl RunCode {
             ran,
         })
     }
+}
+
+/// Refuses what no process can be given, which some ways to run code would cut short or take for something else.
+fn sound(snippet: &Snippet) -> Result<(), ToolError> {
+    let refused = |what: &str| Err(ToolError::new(Code::InvalidInput, what));
+    let has_nul = |text: &str| text.contains('\0');
+    if snippet.arguments.iter().any(|one| has_nul(one)) {
+        return refused("`args`: an argument has a NUL in it, which no program can be given");
+    }
+    for (name, value) in &snippet.environment {
+        if name.is_empty() || name.contains('=') || has_nul(name) {
+            return refused(
+                "`env`: the name of a variable is not empty, and has no `=` and no NUL",
+            );
+        }
+        if has_nul(value) {
+            return refused("`env`: a value has a NUL in it, which no program can be given");
+        }
+    }
+    Ok(())
 }
 
 /// The sandbox that the interpreter of a language would run in.

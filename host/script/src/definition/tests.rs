@@ -113,6 +113,11 @@ fn faults_name_their_line() {
             "runtime: node\npermissions:\n  allowlist: ['git status']\ncode: |",
             "a.yml:6: `allowlist` bounds nothing",
         ),
+        (
+            "code: |\n  export function execute() {",
+            "runtime: node\ncode: |\n  import fs from 'fs';\n  export function execute() { let = (;",
+            "a.yml:7:",
+        ),
         ("code: |", "tokenCost: -1\ncode: |", "a.yml:4:"),
         ("code: |", "tokenCost: 1000001\ncode: |", "a.yml:4: "),
         ("return 1;", "return (;", "a.yml:5:39: "),

@@ -247,12 +247,10 @@ fn hints(said: Option<Value>) -> Result<Hints, String> {
     let Some(said) = said else {
         return Ok(Hints::default());
     };
-    for (key, value) in said.as_object().into_iter().flatten() {
+    let wrong = || format!("`hints` has {}, each true or false", KNOWN.join(", "));
+    for (key, value) in said.as_object().ok_or_else(wrong)? {
         if !KNOWN.contains(&key.as_str()) || !value.is_boolean() {
-            return Err(format!(
-                "`hints` has {}, each true or false",
-                KNOWN.join(", ")
-            ));
+            return Err(wrong());
         }
         all[key] = value.clone();
     }
@@ -281,5 +279,8 @@ mod tests {
         assert!(hints(Some(json!({"readOnly": true}))).unwrap().read_only);
         assert!(hints(Some(json!({"readonly": true}))).is_err());
         assert!(hints(Some(json!({"readOnly": 1}))).is_err());
+        for other in [json!([]), json!(true), json!("readOnly")] {
+            assert!(hints(Some(other)).is_err());
+        }
     }
 }

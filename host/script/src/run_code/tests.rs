@@ -94,3 +94,25 @@ fn too_much_loses_its_middle() {
     assert!(stdout.starts_with("first\n") && stdout.ends_with("last\n"));
     assert!(stdout.len() < 31_000);
 }
+
+#[test]
+fn what_no_process_can_be_given_is_refused() {
+    let request = |more: Value| {
+        let mut all = json!({"language": "python", "code": "x"});
+        all.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        sound(&Request::of(&all).unwrap().snippet())
+    };
+    request(json!({"env": {"A": "b=c"}, "args": ["", "a=b"]})).unwrap();
+    for more in [
+        json!({"env": {"A=B": "c"}}),
+        json!({"env": {"": "c"}}),
+        json!({"env": {"A\0": "c"}}),
+        json!({"env": {"A": "c\0"}}),
+        json!({"args": ["a\0b"]}),
+    ] {
+        let refused = request(more.clone()).unwrap_err();
+        assert_eq!(refused.code, Code::InvalidInput, "{more}");
+    }
+}
