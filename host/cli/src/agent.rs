@@ -113,7 +113,7 @@ impl Bench {
         };
         Ok(Self {
             keeper: Keeper::new(pipeline, setup),
-            shelf: Shelf::new(setup.workspace.state(), vault(setup)),
+            shelf: Shelf::of(&setup.places, &setup.workspace, vault(setup)),
             agent,
             live,
         })
@@ -248,9 +248,10 @@ pub fn completer(setup: &Setup) -> OwnModel {
     })
 }
 
-/// Keeps a conversation, and says so if it cannot be.
-pub fn keep(shelf: &Shelf, talk: &Conversation) {
-    if let Err(error) = shelf.keep(talk) {
+/// Keeps a conversation with what it has read, and says so if it cannot be. Its session has not ended yet.
+pub fn keep(bench: &Bench, talk: &mut Conversation) {
+    talk.read = Some(bench.pipeline().read_by(&talk.id));
+    if let Err(error) = bench.shelf.keep(talk) {
         note(format_args!(
             "the conversation is not kept: {}",
             error.message
