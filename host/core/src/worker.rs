@@ -16,6 +16,7 @@ use crate::config::{
 };
 use crate::decision::Decision;
 use crate::names::did_you_mean;
+use crate::needs::Access;
 use crate::pipeline::World;
 use crate::policy::{Policy, WorkerCommands};
 use crate::tool::{Group, Source, Tool, ToolName};
@@ -280,12 +281,10 @@ impl Worker {
             // For commands and tools of others, too.
             config.files.deny.clone_from(&files.deny);
         }
-        let registry = world.registry.only(|tool| match self.has(tool) {
-            Some(settings) => {
-                config.tools.each.insert(tool.name().to_string(), settings);
-                true
-            }
-            None => false,
+        let registry = world.registry.with(|tool| {
+            let settings = self.has(tool)?;
+            config.tools.each.insert(tool.name().to_string(), settings);
+            Some(self.within_files(tool))
         });
         match Policy::of_worker(&config, self.source(), self.shell.clone()) {
             Ok(policy) => World {
@@ -298,6 +297,33 @@ impl Worker {
                 policy: world.policy.clone(),
             },
         }
+    }
+
+    /// The tool with as much of its files as the worker has. `filesystem` bounds what writes by another way, too: code,
+    /// commands, tools of one's own. Where there is none, commands and one's own tools are named in the worker's file and
+    /// keep what they need; code is nobody's in particular, and has no files. The memories are a toolset of their own.
+    fn within_files(&self, tool: &Arc<Tool>) -> Arc<Tool> {
+        if tool.definition.group == Group::Memory && tool.source == Source::BuiltIn {
+            return Arc::clone(tool);
+        }
+        let most = match &self.settings.toolsets.filesystem {
+            Some(files) if files.read_only => Some(Access::Read),
+            Some(_) => return Arc::clone(tool),
+            None if is_code(tool) => None,
+            None => return Arc::clone(tool),
+        };
+        let mut tool = Tool::clone(tool);
+        for needs in [&mut tool.granted, &mut tool.definition.needs] {
+            match most {
+                Some(most) => {
+                    for need in &mut needs.files {
+                        need.access = need.access.min(most);
+                    }
+                }
+                None => needs.files.clear(),
+            }
+        }
+        Arc::new(tool)
     }
 
     /// What its file names and is not there: a sentence for each.
@@ -369,7 +395,7 @@ impl Worker {
                     }
                     own.rules = only_workers(&sets.workers);
                 }
-                (Group::Runtime, "run_code") => drop(sets.code?),
+                _ if is_code(tool) => drop(sets.code?),
                 (Group::Runtime, _) => drop(sets.shell.as_ref()?),
                 (Group::Net | Group::Browser, _) => drop(sets.web?),
                 (Group::Memory, _) => drop(sets.memory?),
@@ -414,6 +440,11 @@ impl WorkerBudget {
             ..AgentSettings::default()
         }
     }
+}
+
+/// Whether it runs code that a model writes.
+fn is_code(tool: &Tool) -> bool {
+    tool.source == Source::BuiltIn && tool.name().as_str() == "run_code"
 }
 
 /// What is said of a tool by name, or else of all of them where the tool has no word of its own; asking, where nothing is.
