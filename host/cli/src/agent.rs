@@ -110,6 +110,7 @@ impl Bench {
             price: staff.price,
             tools: None,
             parent: None,
+            purse: Some(setup.purse.clone()),
         };
         Ok(Self {
             keeper: Keeper::new(pipeline, setup),
@@ -229,22 +230,11 @@ pub fn completer(setup: &Setup) -> OwnModel {
         let way = "`model: PROVIDER/MODEL` in the settings names one".to_owned();
         ToolError::new(Code::Unavailable, message).with_way_out([way])
     });
-    let most = config.agent.over(Budget::default()).answer_tokens;
-    let shown = name
-        .as_ref()
-        .map(|chosen| format!("{}/{}", chosen.provider, chosen.model));
-    let shown = shown.map_err(Clone::clone);
-    let (settings, root) = (setup.settings.clone(), setup.workspace.root().to_owned());
-    let (vault, audit) = (vault(setup), setup.audit());
-    OwnModel::new(shown, most, move || {
-        let chosen = name.clone()?;
-        let client = servers::client(&settings, &root, &chosen.url)?;
-        Ok(Arc::new(Provider::new(
-            chosen,
-            client,
-            Arc::clone(&vault),
-            Arc::clone(&audit) as _,
-        )))
+    let shown = name.map(|chosen| format!("{}/{}", chosen.provider, chosen.model));
+    let budget = config.agent.over(Budget::default());
+    let models = Models::of(setup);
+    OwnModel::new(shown, budget, setup.purse.clone(), move || {
+        models.model(None)
     })
 }
 

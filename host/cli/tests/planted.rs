@@ -153,7 +153,7 @@ fn settings_are_not_changed_through_a_state_that_leads_elsewhere() {
     let outside = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(".mimir")).unwrap();
     symlink(outside.path(), home.path().join(".mimir/state")).unwrap();
-    let (code, _, err) = run(home.path(), &["config", "set", "showTokenCosts", "false"]);
+    let (code, _, err) = run(home.path(), &["config", "set", "limits.timeMs", "1000"]);
     assert_ne!(code, 0);
     assert!(err.contains("is a link"), "{err}");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
