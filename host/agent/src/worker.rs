@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
-use mimir_core::backend::{Backend, BoxFuture, Raw};
+use mimir_core::backend::{Assessment, Backend, BoxFuture, Raw};
 use mimir_core::call::{LogLevel, LogLine, Observer};
 use mimir_core::config::{Budget, Price};
 use mimir_core::outcome::{Content, Output};
+use mimir_core::pipeline::Checked;
 use mimir_core::text::{prefix, visible};
 use mimir_core::tool::{BadName, Origin, Trust};
 use mimir_core::worker::{WORKER_CALL, Worker};
@@ -114,7 +115,7 @@ pub fn worker_call(
         granted: needs,
         changes: None,
         flags: Vec::new(),
-        assessed: false,
+        assessed: true,
         off: false,
         token_cost: None,
         backend: Arc::new(WorkerCall { hall, purse }),
@@ -126,7 +127,35 @@ struct WorkerCall {
     purse: Purse,
 }
 
+/// Letters of a worker's instructions on the card of a call.
+const TOLD: usize = 200;
+
 impl Backend for WorkerCall {
+    /// What a person should know who is asked: the file, what the worker has, and how its instructions begin.
+    fn assess<'a>(
+        &'a self,
+        call: &'a Checked,
+    ) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
+        Box::pin(async move {
+            let name = call.arguments()["worker"].as_str().unwrap_or_default();
+            let worker = self.hall.find(name)?;
+            let told = worker.settings().instructions.trim();
+            let (begin, more) = match prefix(told, TOLD) {
+                begin if begin.len() < told.len() => (begin, " …"),
+                all => (all, ""),
+            };
+            Ok(Some(Assessment {
+                approval: Decision::Ask,
+                risk: Risk::Medium,
+                summary: format!("have the worker `{name}` ({}) do a task", worker.file()),
+                risks: vec![
+                    format!("its toolsets: {}", worker.toolsets()),
+                    format!("it is told: {}{more}", visible(begin)),
+                ],
+            }))
+        })
+    }
+
     fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
         Box::pin(async move {
             let text = self.work(&call).await;

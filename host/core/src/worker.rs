@@ -2,7 +2,8 @@
 //!
 //! `.mimir/workers/NAME.yml` says what a worker is told and which toolsets it has. Its rights are those of its toolsets
 //! that its caller has too: [`Worker::narrow`] takes tools away from the caller's world, and adds rules that forbid and
-//! ask. Nothing in the file allows what would not be allowed without it; so it counts before anybody has accepted it.
+//! ask. Nothing in the file allows what would not be allowed without it. What it says to a model is another matter, and
+//! whoever reads the files asks a person first.
 //!
 //! Never here: models, files, and the loop of an agent.
 
@@ -251,6 +252,43 @@ impl Worker {
     /// What it is called by.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How messages call its file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Its toolsets, for a person.
+    pub fn toolsets(&self) -> String {
+        let sets = &self.settings.toolsets;
+        let files = sets.filesystem.as_ref().map(|files| match files.read_only {
+            true => "filesystem (read only)".to_owned(),
+            false => "filesystem".to_owned(),
+        });
+        let custom = sets.custom.as_ref();
+        let custom =
+            custom.map(|custom| format!("{} of {}", custom.tools.join(", "), custom.module));
+        let named = [
+            files,
+            sets.shell.as_ref().map(|_| "shell".to_owned()),
+            custom,
+            sets.web.map(|_| "web".to_owned()),
+            sets.code.map(|_| "code".to_owned()),
+            sets.memory.map(|_| "memory".to_owned()),
+        ];
+        let servers = sets.mcp.keys().map(|name| format!("the server {name}"));
+        let workers = sets.workers.iter().map(|name| format!("the worker {name}"));
+        let all: Vec<String> = named
+            .into_iter()
+            .flatten()
+            .chain(servers)
+            .chain(workers)
+            .collect();
+        match all.is_empty() {
+            true => "none".to_owned(),
+            false => crate::text::visible(&all.join("; ")),
+        }
     }
 
     /// What its file says.
