@@ -95,17 +95,43 @@ impl Workers {
 
     /// The names of the files.
     fn names(&self) -> Vec<String> {
+        let mut names = self.stems(".yml");
+        names.truncate(MOST);
+        names
+    }
+
+    /// The names of all files with this ending, sorted.
+    fn stems(&self, ending: &str) -> Vec<String> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten();
         let mut names: Vec<String> = entries
             .filter_map(|entry| {
                 let name = entry.ok()?.file_name().into_string().ok()?;
-                let stem = name.strip_suffix(".yml")?;
+                let stem = name.strip_suffix(ending)?;
                 (!stem.is_empty() && !stem.starts_with('.')).then(|| stem.to_owned())
             })
             .collect();
         names.sort();
-        names.truncate(MOST);
         names
+    }
+
+    /// Files that somebody may have meant as workers, and that are none.
+    fn left_out(&self) -> Vec<Quarantined> {
+        let out = |file: String, reason: String| Quarantined {
+            location: visible(&format!("{FOLDER}/{file}")),
+            code: Code::InvalidInput,
+            reason,
+        };
+        let others = self.stems(".yaml").into_iter().take(MOST);
+        let others = others.map(|stem| {
+            let why = "the file of a worker ends in .yml; rename it".to_owned();
+            out(format!("{stem}.yaml"), why)
+        });
+        let more = self.stems(".yml").into_iter().skip(MOST).take(MOST);
+        let more = more.map(|stem| {
+            let why = format!("there are more than {MOST} workers; remove some");
+            out(format!("{stem}.yml"), why)
+        });
+        others.chain(more).collect()
     }
 
     /// The files that can be read, and whether a person has accepted each.
@@ -185,6 +211,7 @@ impl Workers {
         tools: &mut Vec<Tool>,
         quarantined: &mut Vec<Quarantined>,
     ) {
+        quarantined.extend(self.left_out());
         let mut workers = Vec::new();
         let mut listed = BTreeMap::new();
         let names = self.names();

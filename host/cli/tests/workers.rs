@@ -265,8 +265,14 @@ fn a_bad_file_is_named_with_its_line_and_harms_no_other() {
             assert!(err.contains(word), "{name}: {err}");
         }
     }
+    fs::write(home.path().join(".mimir/workers/odd.yaml"), READER).unwrap();
     let (_, out, err) = run(home.path(), &["tools", "list"]);
     assert!(out.contains("worker_call"), "{out}{err}");
+    let said = format!("{out}{err}");
+    assert!(
+        said.contains("odd.yaml") && said.contains("ends in .yml"),
+        "{said}"
+    );
     let (code, _, err) = run(home.path(), &["run", "x", "--worker", "reader"]);
     assert_eq!(code, 0, "{err}");
 }

@@ -54,6 +54,10 @@ impl Shelf {
             redactor.map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?;
         let text = serde_json::to_string(&talk.masked(&redactor))
             .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
+        if text.len() as u64 > private::LONGEST {
+            let message = "it is longer than what could be read again; `/clear` begins a new one";
+            return Err(ToolError::new(Code::LimitExceeded, message));
+        }
         self.write(&format!("{}.json", talk.id), &text)?;
         self.tidy();
         Ok(())
@@ -255,6 +259,21 @@ mod tests {
         assert_eq!(
             shelf.take(Some("00000000")).unwrap_err().code,
             Code::InvalidInput
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let shelf = shelf(folder.path());
+        shelf.keep(&talk(&id(1), "short")).unwrap();
+        let long = "x ".repeat(9 << 20);
+        let error = shelf.keep(&talk(&id(1), &long)).unwrap_err();
+        assert_eq!(error.code, Code::LimitExceeded);
+        assert_eq!(
+            shelf.take(None).unwrap().messages,
+            [Message::user("short")],
+            "what was kept before is still there"
         );
     }
 
