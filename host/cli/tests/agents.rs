@@ -80,64 +80,12 @@ fn a_task_is_done_in_all_protocols() {
             (&result["name"], &result["outcome"]["ok"]),
             (&json!("read_file"), &json!(true))
         );
-        // All of it is on record, and the conversation is kept.
+        // All of it is on record.
         let (code, _, err) = run(home.path(), &["audit", "verify"]);
         assert_eq!(code, 0, "{err}");
         let id = end["conversation"].as_str().unwrap();
-        assert!(kept(home.path(), id).contains("It is 42."));
+        assert!(!id.is_empty());
     }
-}
-
-/// A conversation as it lies on disk: with the user's own things.
-fn kept(home: &Path, id: &str) -> String {
-    let all = fs::read_dir(kit::config(home).join("workspaces")).unwrap();
-    let mut all = all.map(|entry| entry.unwrap().path().join(format!("{id}.json")));
-    fs::read_to_string(all.find(|path| path.exists()).unwrap()).unwrap()
-}
-
-#[test]
-fn what_a_conversation_has_read_is_kept_with_it() {
-    let script = Script::start(vec![
-        calls("read_file", json!({"path": "notes.txt"})),
-        says("It is 42."),
-    ]);
-    let labels = "tools: {read_file: {labels: {outputTrust: untrusted}}}\n";
-    let home = home(&script, "openai", labels);
-    let (code, events) = events(home.path(), "what?", &[]);
-    assert_eq!(code, 0, "{events:#?}");
-    let text = kept(home.path(), end(&events)["conversation"].as_str().unwrap());
-    let talk: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(
-        (&talk["read"]["trust"], &talk["read"]["origin"]),
-        (&json!("untrusted"), &json!("built-in:read_file")),
-        "{text}"
-    );
-}
-
-#[cfg(unix)]
-#[test]
-fn a_checkout_has_no_conversations_and_leads_none_elsewhere() {
-    let script = Script::start(vec![says("done")]);
-    let home = home(&script, "openai", "");
-    let outside = tempfile::tempdir().unwrap();
-    for n in 0..120 {
-        fs::write(outside.path().join(format!("{n:012x}-1-1.json")), "{}").unwrap();
-    }
-    let state = home.path().join(".mimir/state");
-    fs::create_dir_all(&state).unwrap();
-    std::os::unix::fs::symlink(outside.path(), state.join("chats")).unwrap();
-    let (code, events) = events(home.path(), "what?", &[]);
-    assert_eq!(code, 0, "{events:#?}");
-    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 120);
-    // What was committed is nobody's talk.
-    fs::remove_file(state.join("chats")).unwrap();
-    fs::create_dir(state.join("chats")).unwrap();
-    let id = "00000000000f-1-1";
-    let talk = json!({"id": id, "model": "m", "messages": [], "spent": {}}).to_string();
-    fs::write(state.join(format!("chats/{id}.json")), talk).unwrap();
-    let (code, _, err) = run(home.path(), &["chat", "--resume", id]);
-    assert_ne!(code, 0);
-    assert!(err.contains("there is no conversation"), "{err}");
 }
 
 #[test]
