@@ -100,6 +100,7 @@ pub fn bench(report: &mut Report) {
         price: None,
         tools: None,
         parent: None,
+        purse: None,
     };
     let task = |times| {
         timed(&runtime, times, async || {

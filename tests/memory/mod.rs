@@ -145,6 +145,29 @@ fn what_strangers_could_have_said_does_not_come_back_as_trusted() {
         session("s8", "memory_get", name("theirs")),
         TrustLevel::Untrusted
     );
+    // In its place something else, and then the old one again: nobody vouches for that.
+    let old = fs::read_to_string(&file).unwrap();
+    let replace = json!({"name": "theirs", "content": "clean", "mode": "replace"});
+    let kit = kit.approve(Approve::Always);
+    let session = |session: &str, tool: &str, arguments: Value| {
+        let outcome = in_session(&kit, session, tool, arguments);
+        assert!(outcome.is_ok(), "{tool}: {}", outcome.text());
+        outcome.label().trust
+    };
+    session("c1", "memory_save", replace);
+    fs::write(&file, old).unwrap();
+    assert_eq!(
+        session("c2", "memory_get", name("theirs")),
+        TrustLevel::Untrusted
+    );
+    // No other tool reads it past its mark.
+    for (tool, arguments) in [
+        ("read_file", json!({"path": ".mimir/memory/theirs.md"})),
+        ("list_directory", json!({"path": ".mimir/memory"})),
+    ] {
+        let outcome = in_session(&kit, "c3", tool, arguments);
+        assert!(!outcome.is_ok(), "{tool}: {}", outcome.text());
+    }
     // Under a name of the person's own it is the person's.
     fs::write(file.with_file_name("checked.md"), text).unwrap();
     assert_eq!(

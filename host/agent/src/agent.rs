@@ -17,6 +17,7 @@ use crate::error::ModelError;
 use crate::event::{Event, Face};
 use crate::message::{Message, ToolSpec, tokens};
 use crate::model::{Ask, Model, Reply, Stop, Usage};
+use crate::purse::Purse;
 use crate::retry;
 use crate::spent::{Bound, Spent};
 use crate::trim::{fit, fixed};
@@ -38,6 +39,8 @@ pub struct Agent {
     pub tools: Option<BTreeSet<String>>,
     /// The call in the middle of which it works.
     pub parent: Option<Parent>,
+    /// What its session has left, where it is the session's own agent and nobody has given it a share.
+    pub purse: Option<Purse>,
 }
 
 /// How a task ended.
@@ -87,7 +90,13 @@ impl Agent {
         talk.mend();
         self.model.name().clone_into(&mut talk.model);
         let mut spent = Spent::default();
+        let mut drawn = spent;
         let mut scale = Scale(1_000);
+        if let Some(purse) = &self.purse {
+            purse.fill(&talk.id, self.budget);
+            // What somebody in an earlier task used up after that was stopped.
+            talk.spent.add(&purse.aside(&talk.id));
+        }
         loop {
             let tools = self.specs(&self.pipeline.world());
             let turn = match self
@@ -97,6 +106,7 @@ impl Agent {
                 Ok(turn) => turn,
                 Err(bound) => return Ok(Ended::Bound(bound)),
             };
+            self.settle(talk, &mut spent, &mut drawn);
             if turn.calls == 0 {
                 return Ok(match turn.stop {
                     Stop::Finished => Ended::Finished,
@@ -106,10 +116,22 @@ impl Agent {
             }
             let room = scale.down(self.budget.context_tokens);
             let room = room.saturating_sub(turn.before);
-            if self.call(talk, &mut spent, room, face).await {
+            let short = self.call(talk, &mut spent, room, face).await;
+            self.settle(talk, &mut spent, &mut drawn);
+            if short {
                 return Ok(Ended::Bound(Bound::ToolCalls));
             }
         }
+    }
+
+    /// Takes out of the purse what it has used up, and takes up what workers and tools have.
+    fn settle(&self, talk: &mut Conversation, spent: &mut Spent, drawn: &mut Spent) {
+        let Some(purse) = &self.purse else { return };
+        purse.draw(&talk.id, &spent.since(drawn));
+        let aside = purse.aside(&talk.id);
+        spent.add(&aside);
+        talk.spent.add(&aside);
+        *drawn = *spent;
     }
 
     /// Asks the model once, and takes up its answer.
@@ -221,7 +243,7 @@ impl Agent {
                 spent.took(time);
                 if heard {
                     // What was sent is paid for, whatever became of the answer.
-                    spent.input_tokens += input;
+                    spent.input_tokens = spent.input_tokens.saturating_add(input);
                 }
             }
             if wait.is_none() {
@@ -256,7 +278,7 @@ impl Agent {
         };
         let made = round.make(calls).await;
         for spent in [spent, &mut talk.spent] {
-            spent.tool_calls += made.made;
+            spent.tool_calls = spent.tool_calls.saturating_add(made.made);
             spent.took(made.time);
         }
         talk.messages.extend(made.results);

@@ -23,8 +23,14 @@ const IN_ONE_ANSWER: usize = 32;
 /// Calls that run at a time: as many as one plugin has by default.
 const AT_A_TIME: usize = 8;
 
-/// The least that is shown of a result, however many there are.
-const SHOWN_LEAST: usize = 2_000;
+/// Where less than this is shown of a result, what stands around it counts, too.
+const SHORT: usize = 2_000;
+
+/// What stands around a result, such as its code, the marks of strangers' text, and how much was cut.
+const AROUND: usize = 300;
+
+/// The least of a result that is worth a word.
+const SHOWN_ANYWAY: usize = 100;
 
 /// The calls of one answer, and what is made of them.
 pub(crate) struct Round<'a> {
@@ -65,7 +71,12 @@ impl Round<'_> {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let most = left.min(IN_ONE_ANSWER);
         let (make, leave) = calls.split_at(calls.len().min(most));
-        let shown = (self.room / calls.len().max(1)).max(SHOWN_LEAST);
+        let each = self.room / calls.len().max(1);
+        // Many in little room are each shorter still: with results that do not fit, the task would end.
+        let shown = match each < SHORT {
+            true => each.saturating_sub(AROUND).max(SHOWN_ANYWAY),
+            false => each,
+        };
         let start = Instant::now();
         let (stop, stopped) = watch::channel(false);
         // Each on the heap, by its type: a worker's task, which has calls of its own, is in the middle of one.

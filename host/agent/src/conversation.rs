@@ -1,5 +1,6 @@
 //! A conversation as it is kept.
 
+use mimir_core::outcome::Label;
 use mimir_core::redact::Redactor;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,9 @@ pub struct Conversation {
     pub messages: Vec<Message>,
     /// What all of it took.
     pub spent: Spent,
+    /// The worst that was read in it, as it was when it was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<Label>,
 }
 
 /// What a model is told of a call that nobody waited for.
@@ -41,6 +45,12 @@ impl Conversation {
             _ => None,
         });
         said.unwrap_or_default()
+    }
+
+    /// The worst that was read in a conversation that goes on. Of one that does not say it, anything may have been.
+    pub fn has_read(&self) -> Label {
+        let unknown = || Label::worst("an earlier part of the conversation");
+        self.read.clone().unwrap_or_else(unknown)
     }
 
     /// Gives every call of the last round a result: one that was stopped has none, and no provider takes a call without.
@@ -102,6 +112,7 @@ impl Conversation {
 mod tests {
     use super::*;
     use crate::message::ToolCall;
+    use mimir_core::outcome::{DataClass, TrustLevel};
 
     fn call(id: &str) -> ToolCall {
         ToolCall {
@@ -137,6 +148,20 @@ mod tests {
         let before = talk.clone();
         talk.mend();
         assert_eq!(talk, before);
+    }
+
+    #[test]
+    fn a_conversation_that_does_not_say_what_it_has_read_may_have_read_anything() {
+        let mut talk = Conversation::new("c", "m");
+        assert_eq!(talk.has_read().trust, TrustLevel::Untrusted);
+        assert_eq!(talk.has_read().data_class, DataClass::Sensitive);
+        let clean = Label {
+            trust: TrustLevel::System,
+            data_class: DataClass::Public,
+            origin: String::new(),
+        };
+        talk.read = Some(clean.clone());
+        assert_eq!(talk.has_read(), clean);
     }
 
     #[test]

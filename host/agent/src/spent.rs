@@ -74,9 +74,10 @@ const LEAST_ANSWER: u64 = 16;
 impl Spent {
     /// Takes up an answer.
     pub(crate) fn answered(&mut self, usage: Usage, price: Option<Price>, took: Duration) {
-        self.turns += 1;
-        self.input_tokens += usage.input;
-        self.output_tokens += usage.output;
+        // A provider may say any number.
+        self.turns = self.turns.saturating_add(1);
+        self.input_tokens = self.input_tokens.saturating_add(usage.input);
+        self.output_tokens = self.output_tokens.saturating_add(usage.output);
         self.took(took);
         if let Some(price) = price {
             *self.cost.get_or_insert_default() += cost(usage, price);
@@ -85,23 +86,40 @@ impl Spent {
 
     /// Takes up time.
     pub(crate) fn took(&mut self, time: Duration) {
-        self.time_ms += u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.time_ms = self.time_ms.saturating_add(time);
     }
 
     /// Tokens, sent and answered.
     pub fn tokens(&self) -> u64 {
-        self.input_tokens + self.output_tokens
+        self.input_tokens.saturating_add(self.output_tokens)
     }
 
     /// Both together.
     pub fn add(&mut self, other: &Self) {
-        self.turns += other.turns;
-        self.tool_calls += other.tool_calls;
-        self.input_tokens += other.input_tokens;
-        self.output_tokens += other.output_tokens;
-        self.time_ms += other.time_ms;
+        for (own, more) in [
+            (&mut self.turns, other.turns),
+            (&mut self.tool_calls, other.tool_calls),
+            (&mut self.input_tokens, other.input_tokens),
+            (&mut self.output_tokens, other.output_tokens),
+            (&mut self.time_ms, other.time_ms),
+        ] {
+            *own = own.saturating_add(more);
+        }
         if let Some(cost) = other.cost {
             *self.cost.get_or_insert_default() += cost;
+        }
+    }
+
+    /// What was used up since it was this much.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            turns: self.turns.saturating_sub(before.turns),
+            tool_calls: self.tool_calls.saturating_sub(before.tool_calls),
+            input_tokens: self.input_tokens.saturating_sub(before.input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(before.output_tokens),
+            cost: self.cost.map(|cost| cost - before.cost.unwrap_or_default()),
+            time_ms: self.time_ms.saturating_sub(before.time_ms),
         }
     }
 
@@ -119,7 +137,8 @@ impl Spent {
         if self.time_ms >= u64::try_from(budget.time.as_millis()).unwrap_or(u64::MAX) {
             return Err(Bound::Time);
         }
-        let tokens = budget.tokens.saturating_sub(self.tokens() + input);
+        let tokens = budget.tokens;
+        let tokens = tokens.saturating_sub(self.tokens().saturating_add(input));
         if tokens < LEAST_ANSWER.min(budget.answer_tokens) {
             return Err(Bound::Tokens);
         }
@@ -162,7 +181,7 @@ const MILLION: f64 = 1e6;
     clippy::cast_precision_loss,
     reason = "nobody pays for more tokens than a float counts"
 )]
-fn cost(usage: Usage, price: Price) -> f64 {
+pub(crate) fn cost(usage: Usage, price: Price) -> f64 {
     (usage.input as f64 * price.input + usage.output as f64 * price.output) / MILLION
 }
 
@@ -221,5 +240,34 @@ mod tests {
             (2, 2_200_000, 10)
         );
         assert_eq!(spent.cost, Some(2.0));
+    }
+
+    #[test]
+    fn a_count_that_no_provider_can_mean_overflows_nothing() {
+        let most = Usage {
+            input: u64::MAX,
+            output: u64::MAX,
+        };
+        let mut spent = Spent::default();
+        for _ in 0..2 {
+            spent.answered(most, PRICE, Duration::MAX);
+        }
+        let twice = spent;
+        spent.add(&twice);
+        assert_eq!(spent.tokens(), u64::MAX);
+        assert_eq!(spent.time_ms, u64::MAX);
+        assert!(spent.cost.unwrap().is_finite());
+        let unbounded = Budget {
+            turns: u64::MAX,
+            tokens: u64::MAX,
+            time: Duration::MAX,
+            ..budget()
+        };
+        assert!(spent.room(&unbounded, None, u64::MAX).is_err());
+        assert_eq!(spent.since(&twice).turns, 2);
+        assert_eq!(
+            Spent::default().room(&budget(), None, u64::MAX),
+            Err(Bound::Tokens)
+        );
     }
 }

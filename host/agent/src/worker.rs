@@ -5,14 +5,13 @@
 //!
 //! Never here: where workers are kept, and which tools they have.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use mimir_core::backend::{Backend, BoxFuture, Raw};
+use mimir_core::backend::{Assessment, Backend, BoxFuture, Raw};
 use mimir_core::call::{LogLevel, LogLine, Observer};
 use mimir_core::config::{Budget, Price};
 use mimir_core::outcome::{Content, Output};
+use mimir_core::pipeline::Checked;
 use mimir_core::text::{prefix, visible};
 use mimir_core::tool::{BadName, Origin, Trust};
 use mimir_core::worker::{WORKER_CALL, Worker};
@@ -27,7 +26,7 @@ use crate::conversation::Conversation;
 use crate::event::{Event, Face};
 use crate::message::{Message, ToolCall};
 use crate::model::Model;
-use crate::spent::Spent;
+use crate::purse::{Purse, Share};
 
 /// Workers that call workers: deeper than this nobody knows any more who wanted what.
 const DEPTH_MOST: usize = 3;
@@ -54,61 +53,6 @@ pub struct Staff {
     pub system: String,
     /// The bounds of a task of whoever has no others.
     pub budget: Budget,
-}
-
-/// What the workers of each session have left. Clones share one.
-#[derive(Clone, Default)]
-pub struct Purse(Arc<Mutex<HashMap<String, Budget>>>);
-
-impl Purse {
-    /// What a task may use up: its own bounds, and at most half of what all workers of the session have left, so that
-    /// those beside and after it have some.
-    fn take(&self, session: &str, all: Budget, own: Budget) -> Result<Budget, ToolError> {
-        let mut left = self.lock();
-        let left = left.entry(session.to_owned()).or_insert(all);
-        let half = Budget {
-            turns: left.turns.div_ceil(2),
-            tool_calls: left.tool_calls.div_ceil(2),
-            tokens: left.tokens.div_ceil(2),
-            cost: left.cost.map(|cost| cost / 2.0),
-            time: left.time / 2,
-            ..all
-        };
-        let share = own.tightest(half);
-        if share.turns == 0 || share.tokens == 0 || share.time.is_zero() {
-            let message = "the workers of this session have used up what `agent` in the settings gives to a task";
-            let way = "raise the bounds of `agent`, or begin a new session".to_owned();
-            return Err(ToolError::new(Code::LimitExceeded, message).with_way_out([way]));
-        }
-        left.turns -= share.turns;
-        left.tool_calls -= share.tool_calls.min(left.tool_calls);
-        left.tokens -= share.tokens;
-        left.cost = left.cost.map(|cost| cost - share.cost.unwrap_or(0.0));
-        left.time = left.time.saturating_sub(share.time);
-        Ok(share)
-    }
-
-    /// What the task has left of its share.
-    fn give_back(&self, session: &str, share: Budget, spent: &Spent) {
-        if let Some(left) = self.lock().get_mut(session) {
-            left.turns += share.turns.saturating_sub(spent.turns);
-            left.tool_calls += share.tool_calls.saturating_sub(spent.tool_calls);
-            left.tokens += share
-                .tokens
-                .saturating_sub(spent.input_tokens + spent.output_tokens);
-            let unspent = share
-                .cost
-                .map(|cost| (cost - spent.cost.unwrap_or(0.0)).max(0.0));
-            left.cost = left.cost.map(|cost| cost + unspent.unwrap_or(0.0));
-            left.time += share
-                .time
-                .saturating_sub(Duration::from_millis(spent.time_ms));
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Budget>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The tool, over these workers: each a name and what it is for. `digest` names what runs it.
@@ -171,7 +115,7 @@ pub fn worker_call(
         granted: needs,
         changes: None,
         flags: Vec::new(),
-        assessed: false,
+        assessed: true,
         off: false,
         token_cost: None,
         backend: Arc::new(WorkerCall { hall, purse }),
@@ -183,7 +127,35 @@ struct WorkerCall {
     purse: Purse,
 }
 
+/// Letters of a worker's instructions on the card of a call.
+const TOLD: usize = 200;
+
 impl Backend for WorkerCall {
+    /// What a person should know who is asked: the file, what the worker has, and how its instructions begin.
+    fn assess<'a>(
+        &'a self,
+        call: &'a Checked,
+    ) -> BoxFuture<'a, Result<Option<Assessment>, ToolError>> {
+        Box::pin(async move {
+            let name = call.arguments()["worker"].as_str().unwrap_or_default();
+            let worker = self.hall.find(name)?;
+            let told = worker.settings().instructions.trim();
+            let (begin, more) = match prefix(told, TOLD) {
+                begin if begin.len() < told.len() => (begin, " …"),
+                all => (all, ""),
+            };
+            Ok(Some(Assessment {
+                approval: Decision::Ask,
+                risk: Risk::Medium,
+                summary: format!("have the worker `{name}` ({}) do a task", worker.file()),
+                risks: vec![
+                    format!("its toolsets: {}", worker.toolsets()),
+                    format!("it is told: {}{more}", visible(begin)),
+                ],
+            }))
+        })
+    }
+
     fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
         Box::pin(async move {
             let text = self.work(&call).await;
@@ -217,21 +189,25 @@ impl WorkerCall {
         let worker = self.hall.find(&name)?;
         let staff = self.hall.staff(&worker)?;
         let session = call.context().session_id.clone();
-        let budget = self
+        let share = self
             .purse
-            .take(&session, staff.budget, worker.budget(staff.budget))?;
+            .half(&session, staff.budget, worker.budget(staff.budget))?;
         let told = worker.clone();
         let agent = Agent {
             model: staff.model,
             pipeline: call.pipeline().within(move |world| told.narrow(world)),
             system: staff.system,
-            budget,
+            budget: share.budget,
             price: staff.price,
             tools: None,
+            purse: None,
             parent: Some(parent),
         };
-        let mut talk = Conversation::new(session.clone(), agent.model.name());
-        talk.messages.push(Message::user(task));
+        let mut work = Work {
+            talk: Conversation::new(session, agent.model.name()),
+            share,
+        };
+        work.talk.messages.push(Message::user(task));
         let watching = Watching {
             name: &name,
             observer: call.observer(),
@@ -239,10 +215,9 @@ impl WorkerCall {
         // The task has bounds of its own, and so has each of its calls.
         let ended = {
             let _paused = call.deadline().pause();
-            agent.task(&mut talk, &watching).await
+            agent.task(&mut work.talk, &watching).await
         };
-        self.purse.give_back(&session, budget, &talk.spent);
-        let said = talk.said().to_owned();
+        let said = work.talk.said().to_owned();
         match ended? {
             Ended::Finished => Ok(match said.trim().is_empty() {
                 true => "(it says nothing)".to_owned(),
@@ -255,6 +230,18 @@ impl WorkerCall {
                 Err(ToolError::new(Code::Unavailable, message))
             }
         }
+    }
+}
+
+/// A task under way. However it ends, also stopped in the middle, what it took is counted and the rest goes back.
+struct Work {
+    talk: Conversation,
+    share: Share,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.share.spent = self.talk.spent;
     }
 }
 
@@ -289,43 +276,5 @@ impl Face for Watching<'_> {
 
     fn observer(&self, _: &ToolCall) -> Arc<dyn Observer> {
         Arc::clone(self.observer)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tasks_side_by_side_share_what_there_is() {
-        let all = Budget {
-            turns: 10,
-            cost: Some(1.0),
-            ..Budget::default()
-        };
-        let purse = Purse::default();
-        let first = purse.take("a", all, all).unwrap();
-        assert_eq!((first.turns, first.cost), (5, Some(0.5)));
-        let second = purse.take("a", all, all).unwrap();
-        assert_eq!((second.turns, second.cost), (3, Some(0.25)));
-        // Another session has its own.
-        assert_eq!(purse.take("b", all, all).unwrap().turns, 5);
-        let spent = Spent {
-            turns: 1,
-            cost: Some(0.25),
-            ..Spent::default()
-        };
-        purse.give_back("a", first, &spent);
-        // Of 10 turns one is spent and three are taken.
-        let third = purse.take("a", all, all).unwrap();
-        assert_eq!((third.turns, third.cost), (3, Some(0.25)));
-        let own = Budget { turns: 1, ..all };
-        assert_eq!(purse.take("a", all, own).unwrap().turns, 1);
-        let left = (0..10)
-            .filter(|_| purse.take("a", all, own).is_ok())
-            .count();
-        assert_eq!(left, 2);
-        let error = purse.take("a", all, own).unwrap_err();
-        assert_eq!(error.code, Code::LimitExceeded);
     }
 }

@@ -1,6 +1,6 @@
 //! Models that go on and on end at a bound.
 
-use mimir_agent::{Bound, Ended};
+use mimir_agent::{Bound, Ended, Purse, Usage};
 use mimir_core::config::Price;
 use serde_json::json;
 
@@ -43,6 +43,29 @@ async fn a_model_that_loops_for_ever_ends_at_each_bound() {
             room.talk.spent
         );
         assert!(room.talk.spent.turns >= 2);
+    }
+}
+
+#[tokio::test]
+async fn what_others_of_the_session_use_up_is_on_its_bill_and_counts_for_its_bounds() {
+    for api in APIS {
+        let mut room = Room::new(api, forever());
+        let purse = Purse::default();
+        room.agent.budget.tokens = 1_000;
+        room.agent.purse = Some(purse.clone());
+        // A question of a tool, which was stopped: what was sent is paid for.
+        let budget = room.agent.budget;
+        let mut share = purse.question("talk-1", budget, None, 400, 100).unwrap();
+        let sent = Usage {
+            input: 400,
+            output: 0,
+        };
+        share.used(sent, None, std::time::Duration::ZERO);
+        drop(share);
+        assert_eq!(room.task("go").await, Ok(Ended::Bound(Bound::Tokens)));
+        assert!(room.talk.spent.tokens() > 1_000, "{:?}", room.talk.spent);
+        // What the agent has used up nobody else has.
+        assert!(purse.question("talk-1", budget, None, 400, 100).is_err());
     }
 }
 

@@ -212,6 +212,24 @@ async fn what_strangers_wrote_is_fenced_also_when_it_is_cut() {
 }
 
 #[tokio::test]
+async fn many_long_results_in_little_room_end_no_task() {
+    for api in APIS {
+        let long = json!({"text": "some words ", "times": 2_000}).to_string();
+        let steps = vec![
+            Step::Says(vec![], vec![("echo", long); 32]),
+            says("read them all"),
+        ];
+        let mut room = Room::new(api, steps);
+        room.agent.budget.context_tokens = 16_000;
+        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        let results = room.script.asked()[1].results();
+        assert_eq!(results.len(), 32);
+        let shown = |result: &String| result.starts_with("some words") && result.contains("[cut: ");
+        assert!(results.iter().all(shown), "{results:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_tool_that_takes_too_long_is_told_and_the_task_goes_on() {
     for api in APIS {
         let steps = vec![

@@ -110,10 +110,11 @@ impl Bench {
             price: staff.price,
             tools: None,
             parent: None,
+            purse: Some(setup.purse.clone()),
         };
         Ok(Self {
             keeper: Keeper::new(pipeline, setup),
-            shelf: Shelf::new(setup.workspace.state(), vault(setup)),
+            shelf: Shelf::of(&setup.places, &setup.workspace, vault(setup)),
             agent,
             live,
         })
@@ -229,28 +230,18 @@ pub fn completer(setup: &Setup) -> OwnModel {
         let way = "`model: PROVIDER/MODEL` in the settings names one".to_owned();
         ToolError::new(Code::Unavailable, message).with_way_out([way])
     });
-    let most = config.agent.over(Budget::default()).answer_tokens;
-    let shown = name
-        .as_ref()
-        .map(|chosen| format!("{}/{}", chosen.provider, chosen.model));
-    let shown = shown.map_err(Clone::clone);
-    let (settings, root) = (setup.settings.clone(), setup.workspace.root().to_owned());
-    let (vault, audit) = (vault(setup), setup.audit());
-    OwnModel::new(shown, most, move || {
-        let chosen = name.clone()?;
-        let client = servers::client(&settings, &root, &chosen.url)?;
-        Ok(Arc::new(Provider::new(
-            chosen,
-            client,
-            Arc::clone(&vault),
-            Arc::clone(&audit) as _,
-        )))
+    let shown = name.map(|chosen| format!("{}/{}", chosen.provider, chosen.model));
+    let budget = config.agent.over(Budget::default());
+    let models = Models::of(setup);
+    OwnModel::new(shown, budget, setup.purse.clone(), move || {
+        models.model(None)
     })
 }
 
-/// Keeps a conversation, and says so if it cannot be.
-pub fn keep(shelf: &Shelf, talk: &Conversation) {
-    if let Err(error) = shelf.keep(talk) {
+/// Keeps a conversation with what it has read, and says so if it cannot be. Its session has not ended yet.
+pub fn keep(bench: &Bench, talk: &mut Conversation) {
+    talk.read = Some(bench.pipeline().read_by(&talk.id));
+    if let Err(error) = bench.shelf.keep(talk) {
         note(format_args!(
             "the conversation is not kept: {}",
             error.message

@@ -116,7 +116,7 @@ Examples:
     #[command(after_help = "\
 A line that ends in `\\` goes on in the next one; Tab completes commands and names of tools. Ctrl-C
 stops the call that runs, and a second time the answer; Ctrl-D ends. `/help` lists the commands.
-Conversations are kept in .mimir/state/chats, for you alone.
+Conversations are kept beside your own settings, for you alone and without secrets.
 
 Examples:
   mimir chat

@@ -6,7 +6,7 @@
 //! reviewed; here is only which of them this person gave.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -38,16 +38,20 @@ pub struct UserLedger {
 /// As much of a workspace's hash as names its file.
 const NAME: usize = 32;
 
+/// Where something is kept about this workspace that no checkout may bring: in the user's own folder, by its kind.
+pub fn place(places: &Places, workspace: &Workspace, kind: &str) -> Option<PathBuf> {
+    let root = workspace.root().as_os_str().as_encoded_bytes();
+    let hash = format!("{:x}", Sha256::digest(root));
+    let folder = places.config.as_ref()?.join("workspaces");
+    Some(folder.join(format!("{}.{kind}", &hash[..NAME])))
+}
+
 impl UserLedger {
     /// The ledger of this workspace; nothing is read or made before it is needed. There is none where the
     /// platform names no folder for the user's settings.
     pub fn new(places: &Places, workspace: &Workspace) -> Option<Self> {
-        let root = workspace.root();
-        let hash = format!("{:x}", Sha256::digest(root.as_os_str().as_encoded_bytes()));
-        let folder = places.config.as_ref()?.join("workspaces");
-        let path = folder.join(format!("{}.json", &hash[..NAME]));
         Some(Self {
-            store: Store::new(path, root),
+            store: Store::new(place(places, workspace, "json")?, workspace.root()),
             lock: LockFile::new(workspace.lock()),
             life: None,
         })

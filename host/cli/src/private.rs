@@ -8,7 +8,7 @@ use std::path::Path;
 use mimir_core::files::{self, Links};
 
 /// A file that is longer has been written by something else.
-const LONGEST: u64 = 16 << 20;
+pub const LONGEST: u64 = 16 << 20;
 
 /// Who else may not do what with a file.
 #[derive(Debug, Clone, Copy)]

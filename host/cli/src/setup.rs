@@ -174,7 +174,7 @@ impl Setup {
 
     /// The workers of the workspace.
     pub fn workers(&self) -> Workers {
-        Workers::of(&self.workspace)
+        Workers::of(&self.places, &self.workspace)
     }
 
     /// What this user has said about the workspace.

@@ -135,6 +135,16 @@ impl Workspace {
         files::make_state(&self.root)
     }
 
+    /// A place in `.mimir/state`, which is made, and is no link to anywhere else. Whatever the front-end itself keeps in
+    /// the workspace is asked for here.
+    pub fn kept(&self, name: &str) -> Result<PathBuf, ToolError> {
+        let path = self.state().join(name);
+        self.own(&path)?;
+        self.make_state()
+            .map_err(|error| crate::exit::file_error("make", &self.state(), &error))?;
+        Ok(path)
+    }
+
     /// A path as a person in the workspace would write it.
     pub fn shown(&self, path: &Path) -> String {
         let short = path.strip_prefix(&self.root).unwrap_or(path);

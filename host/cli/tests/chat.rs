@@ -266,3 +266,31 @@ fn the_first_ctrl_c_stops_the_call_and_the_next_the_answer() {
     screen.line("/quit");
     screen.see("ended=0");
 }
+
+#[test]
+#[ignore = "needs tmux"]
+fn a_talk_that_goes_on_has_read_what_strangers_wrote() {
+    let web = || calls("web_fetch", json!({"url": "https://example.invalid/x"}));
+    let steps = vec![
+        calls("read_file", json!({"path": "notes.txt"})),
+        says("read it"),
+        web(),
+        says("then not"),
+    ];
+    let settings =
+        "tools: {read_file: {labels: {outputTrust: untrusted}}, web_fetch: {approval: allow}}\n";
+    let screen = Screen::new("read", steps, settings);
+    screen.chat("");
+    screen.line("read the notes");
+    screen.see("read it");
+    screen.leave();
+    screen.line("clear");
+    screen.chat("--resume");
+    screen.line("fetch");
+    screen.see("strangers");
+    screen.see("[n]o >");
+    std::thread::sleep(Duration::from_millis(300));
+    screen.line("n");
+    screen.see("then not");
+    assert!(screen.asked(4).contains("APPROVAL_DENIED"));
+}

@@ -146,3 +146,15 @@ fn nothing_is_written_through_a_link_that_came_with_a_checkout() {
         }
     }
 }
+
+#[test]
+fn settings_are_not_changed_through_a_state_that_leads_elsewhere() {
+    let home = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    symlink(outside.path(), home.path().join(".mimir/state")).unwrap();
+    let (code, _, err) = run(home.path(), &["config", "set", "limits.timeMs", "1000"]);
+    assert_ne!(code, 0);
+    assert!(err.contains("is a link"), "{err}");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}

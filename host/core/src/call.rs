@@ -41,6 +41,21 @@ impl RequestId {
         Self(id)
     }
 
+    /// Whether a text could be one.
+    pub fn is_one(text: &str) -> bool {
+        let hex = |part: &str, least| {
+            (least..=16).contains(&part.len())
+                && part
+                    .bytes()
+                    .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        let mut parts = text.split('-');
+        let three = [parts.next(), parts.next(), parts.next()];
+        matches!(three, [Some(time), Some(process), Some(count)]
+            if hex(time, 12) && hex(process, 1) && hex(count, 1))
+            && parts.next().is_none()
+    }
+
     /// The id as text: lower-case hex digits and `-`, so it can be a file name.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -230,6 +245,24 @@ mod tests {
             text.clear();
             push_hex(&mut text, number, 12);
             assert_eq!(text, format!("{number:012x}"));
+        }
+    }
+
+    #[test]
+    fn an_id_is_told_from_other_names() {
+        let id = RequestId::new(SystemTime::now());
+        assert!(RequestId::is_one(id.as_str()), "{id}");
+        for other in [
+            "",
+            "a-1",
+            "plan-2024-05",
+            "0123456789ab-1",
+            "0123456789ab-1-",
+            "0123456789ab-1-2-3",
+            "0123456789AB-1-2",
+            "0123456789ab-1-../x",
+        ] {
+            assert!(!RequestId::is_one(other), "{other}");
         }
     }
 }

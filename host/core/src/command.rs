@@ -12,9 +12,11 @@ use crate::error::{Code, ToolError};
 use crate::pipeline::Permitted;
 
 mod pattern;
+mod plain;
 mod variables;
 mod verdict;
 
+pub(crate) use plain::Plain;
 pub(crate) use variables::is_harmless;
 
 pub use pattern::CommandPattern;

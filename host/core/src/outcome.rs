@@ -154,6 +154,32 @@ pub struct Label {
     pub origin: String,
 }
 
+impl Label {
+    /// The worse of both, with the origin of the one that makes it so.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        let (trust, data_class) = (
+            self.trust.max(other.trust),
+            self.data_class.max(other.data_class),
+        );
+        let is_all = (self.trust, self.data_class) == (trust, data_class);
+        Self {
+            trust,
+            data_class,
+            origin: if is_all { self.origin } else { other.origin },
+        }
+    }
+
+    /// What is taken to be true of something whose label is lost.
+    pub fn worst(origin: impl Into<String>) -> Self {
+        Self {
+            trust: TrustLevel::Untrusted,
+            data_class: DataClass::Sensitive,
+            origin: origin.into(),
+        }
+    }
+}
+
 /// What a call cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -19,7 +19,7 @@ use crate::command::Runner;
 use crate::decision::{Decision, Evaluation};
 use crate::error::{Code, ToolError};
 use crate::model::Completer;
-use crate::outcome::Outcome;
+use crate::outcome::{Label, Outcome};
 use crate::policy::Policy;
 use crate::redact::Vault;
 use crate::registry::Registry;
@@ -207,6 +207,16 @@ impl Pipeline {
             self.0.ports.ledger.end_session(id);
         }
         self.0.ports.runner.end_session(id);
+    }
+
+    /// The worst that a session has read, for whoever keeps it beyond this process.
+    pub fn read_by(&self, session: &str) -> Label {
+        self.0.sessions.get(session).label()
+    }
+
+    /// A session goes on that has read that. A front-end says so before the first call.
+    pub fn resume(&self, session: &str, read: &Label) {
+        self.0.sessions.get(session).read(read);
     }
 
     /// Runs a call from beginning to end. Dropping the future stops the tool and records that.

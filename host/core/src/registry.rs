@@ -130,12 +130,19 @@ impl Registry {
     /// Those of the tools that are kept, under the names that they have here.
     #[must_use]
     pub fn only(&self, mut keep: impl FnMut(&Tool) -> bool) -> Self {
-        let kept: Vec<bool> = self.tools.iter().map(|tool| keep(tool)).collect();
+        self.with(|tool| keep(tool).then(|| Arc::clone(tool)))
+    }
+
+    /// What `choose` makes of the tools, under the names that they have here.
+    #[must_use]
+    pub fn with(&self, mut choose: impl FnMut(&Arc<Tool>) -> Option<Arc<Tool>>) -> Self {
         let mut places = HashMap::new();
         let mut tools = Vec::new();
-        for (at, tool) in self.tools.iter().enumerate().filter(|(at, _)| kept[*at]) {
-            places.insert(at, tools.len());
-            tools.push(Arc::clone(tool));
+        for (at, tool) in self.tools.iter().enumerate() {
+            if let Some(tool) = choose(tool) {
+                places.insert(at, tools.len());
+                tools.push(tool);
+            }
         }
         let names = self.names.iter();
         let names = names.filter_map(|(name, at)| Some((name.clone(), *places.get(at)?)));

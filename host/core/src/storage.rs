@@ -42,6 +42,15 @@ const TRIES: usize = 100;
 /// Letters of a file's name at the beginning of its folder, for people.
 const NAME_MOST: usize = 40;
 
+/// How keys begin under which a tool that ships keeps what it has worked out from files that are there anyway, such as
+/// vectors of memories: the same whichever session it ran in, and no words of anybody. Without this, a search by a session
+/// that has read strangers' content would make every later search one.
+pub const DERIVED: &str = "derived/";
+
+/// How keys begin under which a tool that ships notes whose words something may be. Such a mark has no value, only what
+/// the sessions had read that set it, and the worst of that for good.
+pub const MARK: &str = "mark/";
+
 /// The values of one plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Values {
@@ -109,8 +118,44 @@ impl Values {
         }))
     }
 
+    /// What a mark says: the worst that whoever set it had read. One that cannot be read may have said anything.
+    pub fn mark(&self, key: &str) -> Result<Option<Label>, ToolError> {
+        named(key)?;
+        let file = self.file(key);
+        let read = self.read(&file, 0);
+        let label = read.map_err(|error| self.failed("read", &error))?;
+        Ok(match label {
+            Some((head, _)) => Some(head.label),
+            None => std::fs::symlink_metadata(&file).ok().map(|_| lost()),
+        })
+    }
+
+    /// Sets a mark. It only ever gets worse, and goes before what can be worked out again.
+    pub fn set_mark(&self, key: &str, label: Label) -> Result<(), ToolError> {
+        let value = Value {
+            bytes: Vec::new(),
+            label,
+        };
+        self.put(key, value, true)
+    }
+
+    /// Whether something lies here that is a value by its name and cannot be read.
+    pub fn has_lost(&self) -> Result<bool, ToolError> {
+        let failed = |error: io::Error| self.failed("listed", &error);
+        for path in self.files().map_err(failed)? {
+            if self.read(&path, 0).map_err(failed)?.is_none() && path.symlink_metadata().is_ok() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Keeps a value in place of the one that the key had.
     pub fn set(&self, key: &str, value: &Value) -> Result<(), ToolError> {
+        self.put(key, value.clone(), false)
+    }
+
+    fn put(&self, key: &str, mut value: Value, is_mark: bool) -> Result<(), ToolError> {
         named(key)?;
         if value.bytes.len() > VALUE_MOST {
             return Err(limit(format!(
@@ -119,21 +164,36 @@ impl Values {
                 text::bytes(VALUE_MOST as u64),
             )));
         }
+        let failed = |error: io::Error| self.failed("written", &error);
+        self.prepare().map_err(failed)?;
+        let _turn = self.turn().map_err(failed)?;
+        if is_mark && let Some(before) = self.mark(key)? {
+            value.label = before.worse(value.label);
+        }
         let head = Head {
             key: key.to_owned(),
             length: value.bytes.len() as u64,
-            label: value.label.clone(),
+            label: value.label,
         };
         let mut content = serde_json::to_vec(&head)
             .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
         content.push(b'\n');
         content.extend_from_slice(&value.bytes);
-        let failed = |error: io::Error| self.failed("written", &error);
-        self.prepare().map_err(failed)?;
-        let _turn = self.turn().map_err(failed)?;
         let file = self.file(key);
         let old = std::fs::symlink_metadata(&file).ok().map(|meta| meta.len());
-        let size = self.size().map_err(failed)?;
+        let mut size = self.size().map_err(failed)?;
+        if is_mark {
+            let more = content.len() as u64;
+            let full = |size: Size| size.values >= VALUES_MOST || size.bytes + more > TOTAL_MOST;
+            for (derived, bytes) in self.derived(full(size)).map_err(failed)? {
+                if !full(size) {
+                    break;
+                }
+                std::fs::remove_file(derived).map_err(failed)?;
+                size.values -= 1;
+                size.bytes -= bytes.min(size.bytes);
+            }
+        }
         if old.is_none() && size.values >= VALUES_MOST {
             return Err(limit(format!(
                 "{VALUES_MOST} values are kept already, which is the most; delete some"
@@ -191,6 +251,23 @@ impl Values {
         Ok(size)
     }
 
+    /// The files of what can be worked out again, if `wanted`, and their bytes.
+    fn derived(&self, wanted: bool) -> io::Result<Vec<(PathBuf, u64)>> {
+        let mut found = Vec::new();
+        if !wanted {
+            return Ok(found);
+        }
+        for path in self.files()? {
+            if let Some((head, _)) = self.read(&path, 0)?
+                && head.key.starts_with(DERIVED)
+            {
+                let bytes = path.symlink_metadata().map_or(0, |meta| meta.len());
+                found.push((path, bytes));
+            }
+        }
+        Ok(found)
+    }
+
     fn file(&self, key: &str) -> PathBuf {
         self.folder.join(format!("{:x}", Sha256::digest(key)))
     }
@@ -245,7 +322,11 @@ impl Values {
         let new = self.folder.join("new");
         let mut options = OpenOptions::new();
         options.write(true).truncate(true);
-        let written = files::own(&new, &mut options).and_then(|mut file| file.write_all(content));
+        let written = files::own(&new, &mut options).and_then(|mut file| {
+            file.write_all(content)?;
+            // A name that is there before what it names is a value that is lost in a crash.
+            file.sync_data()
+        });
         let written = written.and_then(|()| std::fs::rename(&new, path));
         if written.is_err() {
             let _ = std::fs::remove_file(&new);
@@ -296,6 +377,11 @@ fn named(key: &str) -> Result<(), ToolError> {
         return Err(ToolError::new(Code::InvalidInput, message));
     }
     Ok(())
+}
+
+/// What is taken to be true of what a mark said that cannot be read.
+fn lost() -> Label {
+    Label::worst("a mark that cannot be read")
 }
 
 fn limit(message: String) -> ToolError {

@@ -2,7 +2,8 @@
 //!
 //! `.mimir/workers/NAME.yml` says what a worker is told and which toolsets it has. Its rights are those of its toolsets
 //! that its caller has too: [`Worker::narrow`] takes tools away from the caller's world, and adds rules that forbid and
-//! ask. Nothing in the file allows what would not be allowed without it; so it counts before anybody has accepted it.
+//! ask. Nothing in the file allows what would not be allowed without it. What it says to a model is another matter, and
+//! whoever reads the files asks a person first.
 //!
 //! Never here: models, files, and the loop of an agent.
 
@@ -16,11 +17,16 @@ use crate::config::{
 };
 use crate::decision::Decision;
 use crate::names::did_you_mean;
+use crate::needs::Access;
 use crate::pipeline::World;
 use crate::policy::{Policy, WorkerCommands};
 use crate::tool::{Group, Source, Tool, ToolName};
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+mod toolsets;
+
+pub use toolsets::{Custom, Filesystem, Nothing, Server, Shell, ShellRule, Toolsets};
 
 /// The tool that calls workers.
 pub const WORKER_CALL: &str = "worker_call";
@@ -62,97 +68,6 @@ pub struct WorkerBudget {
     pub max_cost: Option<f64>,
     /// Time in milliseconds, without that of a person.
     pub max_time_ms: Option<u64>,
-}
-
-/// The tools of a worker. What is not named it does not have.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Toolsets {
-    /// The file tools.
-    pub filesystem: Option<Filesystem>,
-    /// Commands.
-    pub shell: Option<Shell>,
-    /// Tools of one's own.
-    pub custom: Option<Custom>,
-    /// Tools of MCP servers, by the names of the servers in the settings.
-    pub mcp: BTreeMap<String, Server>,
-    /// The tools of the web.
-    pub web: Option<Nothing>,
-    /// The memory.
-    pub memory: Option<Nothing>,
-    /// `run_code`.
-    pub code: Option<Nothing>,
-    /// Workers that it may call.
-    pub workers: Vec<String>,
-}
-
-/// A toolset without settings: `{}`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Nothing {}
-
-/// `toolsets.filesystem`
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Filesystem {
-    /// Only the tools that change nothing.
-    pub read_only: bool,
-    /// Globs below the workspace that it does not reach, by commands and tools of any kind.
-    pub deny: Vec<String>,
-}
-
-/// `toolsets.shell`
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Shell {
-    /// Patterns of commands. Of all that match a command the strictest word counts.
-    pub rules: Vec<ShellRule>,
-    /// What happens to commands that no rule names.
-    #[schemars(with = "String")]
-    pub default: Decision,
-}
-
-impl Default for Shell {
-    fn default() -> Self {
-        Self {
-            rules: Vec::new(),
-            default: Decision::Ask,
-        }
-    }
-}
-
-/// A pattern of commands, and what happens to those that match.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ShellRule {
-    /// Words: `git status *`. A space at the end (`git `) means any words after it.
-    pub pattern: String,
-    /// preApproved, ask or blocked.
-    #[schemars(with = "String")]
-    pub approval: Decision,
-}
-
-/// `toolsets.custom`
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Custom {
-    /// The file of the tools in `.mimir/tools`.
-    pub module: String,
-    /// Those of its tools that the worker has.
-    pub tools: Vec<String>,
-    /// What happens to their calls.
-    #[serde(default)]
-    pub approval: ApprovalDefaults,
-}
-
-/// `toolsets.mcp.NAME`
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Server {
-    /// Those of its tools that the worker has; all, where none are named.
-    pub tools: Option<Vec<String>>,
-    /// What happens to their calls.
-    pub approval: ApprovalDefaults,
 }
 
 /// A worker.
@@ -252,6 +167,43 @@ impl Worker {
         &self.name
     }
 
+    /// How messages call its file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Its toolsets, for a person.
+    pub fn toolsets(&self) -> String {
+        let sets = &self.settings.toolsets;
+        let files = sets.filesystem.as_ref().map(|files| match files.read_only {
+            true => "filesystem (read only)".to_owned(),
+            false => "filesystem".to_owned(),
+        });
+        let custom = sets.custom.as_ref();
+        let custom =
+            custom.map(|custom| format!("{} of {}", custom.tools.join(", "), custom.module));
+        let named = [
+            files,
+            sets.shell.as_ref().map(|_| "shell".to_owned()),
+            custom,
+            sets.web.map(|_| "web".to_owned()),
+            sets.code.map(|_| "code".to_owned()),
+            sets.memory.map(|_| "memory".to_owned()),
+        ];
+        let servers = sets.mcp.keys().map(|name| format!("the server {name}"));
+        let workers = sets.workers.iter().map(|name| format!("the worker {name}"));
+        let all: Vec<String> = named
+            .into_iter()
+            .flatten()
+            .chain(servers)
+            .chain(workers)
+            .collect();
+        match all.is_empty() {
+            true => "none".to_owned(),
+            false => crate::text::visible(&all.join("; ")),
+        }
+    }
+
     /// What its file says.
     pub fn settings(&self) -> &WorkerSettings {
         &self.settings
@@ -280,12 +232,10 @@ impl Worker {
             // For commands and tools of others, too.
             config.files.deny.clone_from(&files.deny);
         }
-        let registry = world.registry.only(|tool| match self.has(tool) {
-            Some(settings) => {
-                config.tools.each.insert(tool.name().to_string(), settings);
-                true
-            }
-            None => false,
+        let registry = world.registry.with(|tool| {
+            let settings = self.has(tool)?;
+            config.tools.each.insert(tool.name().to_string(), settings);
+            Some(self.within_files(tool))
         });
         match Policy::of_worker(&config, self.source(), self.shell.clone()) {
             Ok(policy) => World {
@@ -298,6 +248,33 @@ impl Worker {
                 policy: world.policy.clone(),
             },
         }
+    }
+
+    /// The tool with as much of its files as the worker has. `filesystem` bounds what writes by another way, too: code,
+    /// commands, tools of one's own. Where there is none, commands and one's own tools are named in the worker's file and
+    /// keep what they need; code is nobody's in particular, and has no files. The memories are a toolset of their own.
+    fn within_files(&self, tool: &Arc<Tool>) -> Arc<Tool> {
+        if tool.definition.group == Group::Memory && tool.source == Source::BuiltIn {
+            return Arc::clone(tool);
+        }
+        let most = match &self.settings.toolsets.filesystem {
+            Some(files) if files.read_only => Some(Access::Read),
+            Some(_) => return Arc::clone(tool),
+            None if is_code(tool) => None,
+            None => return Arc::clone(tool),
+        };
+        let mut tool = Tool::clone(tool);
+        for needs in [&mut tool.granted, &mut tool.definition.needs] {
+            match most {
+                Some(most) => {
+                    for need in &mut needs.files {
+                        need.access = need.access.min(most);
+                    }
+                }
+                None => needs.files.clear(),
+            }
+        }
+        Arc::new(tool)
     }
 
     /// What its file names and is not there: a sentence for each.
@@ -369,7 +346,7 @@ impl Worker {
                     }
                     own.rules = only_workers(&sets.workers);
                 }
-                (Group::Runtime, "run_code") => drop(sets.code?),
+                _ if is_code(tool) => drop(sets.code?),
                 (Group::Runtime, _) => drop(sets.shell.as_ref()?),
                 (Group::Net | Group::Browser, _) => drop(sets.web?),
                 (Group::Memory, _) => drop(sets.memory?),
@@ -414,6 +391,11 @@ impl WorkerBudget {
             ..AgentSettings::default()
         }
     }
+}
+
+/// Whether it runs code that a model writes.
+fn is_code(tool: &Tool) -> bool {
+    tool.source == Source::BuiltIn && tool.name().as_str() == "run_code"
 }
 
 /// What is said of a tool by name, or else of all of them where the tool has no word of its own; asking, where nothing is.

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use mimir_sdk::{Context, Error, Result};
@@ -23,6 +23,9 @@ pub(crate) const TOTAL_MOST: u64 = 8 << 20;
 
 /// The file of whoever saves at the moment.
 const TURN: &str = ".turn";
+
+/// The file of whoever removes that of a call that was stopped on the way.
+const SWEEP: &str = ".sweep";
 
 /// How old that file is at most while somebody is at work: saving takes milliseconds.
 const TURN_MOST: Duration = Duration::from_secs(10);
@@ -123,7 +126,11 @@ impl Folder {
         // Left over from a call that was stopped.
         let _ = fs::remove_file(&new);
         let written = File::create_new(&new)
-            .and_then(|mut file| file.write_all(content.as_bytes()))
+            .and_then(|mut file| {
+                file.write_all(content.as_bytes())?;
+                // The name is not to be there before what it names.
+                file.sync_data()
+            })
             .and_then(|()| fs::rename(&new, self.0.join(name.file())));
         if written.is_err() {
             let _ = fs::remove_file(&new);
@@ -141,24 +148,59 @@ impl Folder {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(error)),
             }
-            let made = fs::symlink_metadata(&path).and_then(|meta| meta.modified());
-            let age = made
-                .ok()
-                .and_then(|made| SystemTime::now().duration_since(made).ok());
-            if age.is_some_and(|age| age > TURN_MOST) {
-                // Whoever made it was stopped on the way.
-                let _ = fs::remove_file(&path);
-                continue;
+            if let Some(made) = made(&path)?
+                && is_stale(made)
+            {
+                self.sweep(&path, made)?;
             }
             if waited >= WAIT_MOST {
                 return Err(Error::unavailable(format_args!(
-                    "other calls are saving all the time; try again, and if nobody saves, remove {FOLDER}/{TURN}"
+                    "other calls are saving all the time; try again, and if nobody saves, remove {FOLDER}/{TURN} and {FOLDER}/{SWEEP}"
                 )));
             }
             std::thread::sleep(LOOK_EVERY);
             waited += LOOK_EVERY;
         }
     }
+
+    /// Removes the file of a call that was stopped on the way, if it still is the one that was made then. One call at a
+    /// time does, so that none removes what another has made since.
+    fn sweep(&self, turn: &Path, seen: SystemTime) -> Result<()> {
+        let path = self.0.join(SWEEP);
+        match File::create_new(&path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        }
+        let still = made(turn);
+        if matches!(still, Ok(Some(made)) if made == seen) {
+            let _ = fs::remove_file(turn);
+        }
+        let _ = fs::remove_file(&path);
+        still.map(drop)
+    }
+}
+
+/// When the file of a turn was made, if it is there. What else somebody has put in its place nobody can wait for.
+fn made(path: &Path) -> Result<Option<SystemTime>> {
+    let Ok(meta) = fs::symlink_metadata(path) else {
+        return Ok(None);
+    };
+    if !meta.is_file() {
+        return Err(Error::unavailable(format_args!(
+            "{FOLDER}/{TURN} is no regular file; ask your user to remove it"
+        )));
+    }
+    meta.modified().map(Some).map_err(failed)
+}
+
+/// Whether nobody is at work any more who made this file then. A time to come is none that anybody was at work.
+fn is_stale(made: SystemTime) -> bool {
+    let now = SystemTime::now();
+    let apart = now
+        .duration_since(made)
+        .unwrap_or_else(|ahead| ahead.duration());
+    apart > TURN_MOST
 }
 
 impl Drop for Turn {

@@ -96,7 +96,7 @@ impl MemoryGet {
         let Some(text) = folder.read(name)? else {
             return Err(missing(name, folder, store)?);
         };
-        words_of::note(store, name, &text)?;
+        words_of::note(store, name)?;
         let count = lines(&text).count();
         let (first, last) = (self.start_line.unwrap_or(1), self.end_line.unwrap_or(count));
         if first > last.max(1) || (first > count && first > 1) {

@@ -23,6 +23,9 @@ const AT_ONCE: usize = 64;
 /// still ends in time.
 const NEW_MOST: usize = 512;
 
+/// Bytes of a value of storage, with what stands before the vectors in it.
+const VALUE_MOST: usize = (1 << 20) - 64;
+
 /// How many of the nearest are ranked: the rest is near to nothing.
 const NEAREST: usize = 40;
 
@@ -45,12 +48,19 @@ pub(crate) fn ask(
 ) -> Result<Meant> {
     let mut note = None;
     let query = send::embed(settings, transport, &[query])?.remove(0);
+    // What could not be kept would be made anew by each search, and what takes too long would leave nothing for others.
+    let most = (VALUE_MOST / query.len().max(1)).min(NEW_MOST);
+    let mut cut = 0;
     let mut known: Vec<Option<Vec<i8>>> = vec![None; passages.len()];
     let mut missing: Vec<(usize, Vec<usize>)> = Vec::new();
     for (memory, kept) in memories.iter().enumerate() {
         let own = passages.iter().enumerate();
         let own = own.filter(|(_, passage)| passage.memory == memory);
-        let own: Vec<usize> = own.map(|(at, _)| at).collect();
+        let mut own: Vec<usize> = own.map(|(at, _)| at).collect();
+        if own.len() > most {
+            own.truncate(most);
+            cut += 1;
+        }
         match Vectors::read(store, settings, kept, (own.len(), query.len()))? {
             Some(vectors) => {
                 for (at, vector) in own.into_iter().zip(vectors.0) {
@@ -88,6 +98,11 @@ pub(crate) fn ask(
         for (at, vector) in own.into_iter().zip(vectors.0) {
             known[at] = Some(vector);
         }
+    }
+    if cut > 0 && note.is_none() {
+        note = Some(format!(
+            "{cut} memories are so long that only their first {most} passages are ranked by meaning; split them"
+        ));
     }
     if left > 0 {
         note = Some(format!(

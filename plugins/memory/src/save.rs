@@ -100,19 +100,15 @@ impl MemorySave {
         let kept = match (&old, self.mode) {
             (Some(old), Mode::Append) => {
                 // What it said before is part of what it says now.
-                words_of::note(store, &name, old)?;
+                words_of::note(store, &name)?;
                 ended(old)
             }
             _ => String::new(),
         };
         let content = format!("{kept}{}", ended(&self.content));
         fits(folder, &name, old.as_deref(), &content)?;
-        words_of::mark(store, &name, &content)?;
+        words_of::mark(store, folder, &name)?;
         folder.write(&name, &content, &turn)?;
-        if let Some(old) = old.as_ref().filter(|old| **old != content) {
-            // It is saved; an entry too many only makes it look worse.
-            let _ = words_of::forget(store, &name, old);
-        }
         let saved = Saved {
             name: name.to_string(),
             created: old.is_none(),

@@ -176,7 +176,7 @@ impl MemorySearch {
         for (at, score) in ranked.into_iter().take(self.max_results) {
             let passage = &passages[at];
             let memory = &memories[passage.memory];
-            words_of::note(store, &memory.name, &memory.text)?;
+            words_of::note(store, &memory.name)?;
             hits.push(hit(memory, &passage.part, &words, score));
         }
         let found = Found {

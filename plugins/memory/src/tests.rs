@@ -225,13 +225,22 @@ fn whoever_reads_a_memory_reads_who_saved_it() {
     );
     get(&workspace, "notes", (None, None)).unwrap();
     assert_eq!(store.read(), first);
-    // What is added to is read; what is replaced is not.
+    // What is added to is read; what is replaced is not. The mark stays.
     workspace.save("notes", "second", Mode::Append).unwrap();
     assert_eq!(store.read(), first);
-    assert_eq!(store.all().len(), 1);
     workspace.save("notes", "third", Mode::Replace).unwrap();
     assert_eq!(store.read(), Vec::<String>::new());
     let third = store.all();
+    assert_eq!(third, first);
+    assert_eq!(third, ["mark/notes"]);
+    // Some file systems take two spellings for one name.
+    workspace.put("NOTES.md", "third\n");
+    get(&workspace, "NOTES", (None, None)).unwrap();
+    assert_eq!(store.read(), third);
+    std::fs::remove_file(workspace.file("NOTES.md")).unwrap();
+    workspace.put("notes.md", "first\n");
+    get(&workspace, "notes", (None, None)).unwrap();
+    assert_eq!(store.read(), third, "an old one that came back");
     // A line that is added by hand vouches for nothing.
     workspace.put("notes.md", "third\nmine\n");
     get(&workspace, "notes", (None, None)).unwrap();
@@ -377,4 +386,69 @@ fn an_endpoint_that_fails_leaves_the_words() {
         );
         assert_eq!(workspace.store.all(), Vec::<String>::new());
     }
+}
+
+#[test]
+fn a_turn_that_nobody_has_is_taken() {
+    let workspace = Workspace::new();
+    let turn = workspace.file(".turn");
+    let save = || workspace.save("notes", "x", Mode::Append);
+    let hour = std::time::Duration::from_secs(3_600);
+    let now = std::time::SystemTime::now();
+    for made in [now - hour, now + hour] {
+        let file = std::fs::File::create(&turn).unwrap();
+        file.set_modified(made).unwrap();
+        save().unwrap();
+        assert!(!turn.exists());
+        assert!(!workspace.file(".sweep").exists());
+    }
+    // What nobody can have made is not waited for.
+    std::fs::create_dir(&turn).unwrap();
+    let start = std::time::Instant::now();
+    let (error, said) = code(save());
+    assert_eq!(error, Code::Unavailable, "{said}");
+    assert!(said.contains("no regular file"), "{said}");
+    assert!(start.elapsed() < std::time::Duration::from_secs(5));
+}
+
+#[test]
+fn many_who_wait_for_one_that_was_stopped_go_in_turn() {
+    let workspace = Workspace::new();
+    let file = std::fs::File::create(workspace.file(".turn")).unwrap();
+    let hour = std::time::Duration::from_secs(3_600);
+    file.set_modified(std::time::SystemTime::now() - hour)
+        .unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let cx = workspace.cx();
+            scope.spawn(move || {
+                let save = MemorySave {
+                    name: "notes".into(),
+                    content: thread.to_string(),
+                    mode: Mode::Append,
+                };
+                let folder = crate::folder::Folder::of(&cx);
+                save.save(&folder, &crate::kit::Map::default()).unwrap();
+            });
+        }
+    });
+    assert_eq!(workspace.text("notes.md").lines().count(), 8);
+}
+
+#[test]
+fn a_memory_of_many_passages_is_asked_about_once() {
+    let workspace = Workspace::new();
+    let many = "# One\nshort\n\n".repeat(2_000);
+    workspace.put("many.md", many);
+    workspace.put("garage.md", "The automobile is in the garage.\n");
+    let endpoint = Endpoint::default();
+    for _ in 0..3 {
+        search(&workspace, "vehicle", Some(&endpoint));
+    }
+    let asked: usize = endpoint.asked.take().iter().map(Vec::len).sum();
+    assert!(asked <= 3 + 1 + 512, "{asked}");
+    assert_eq!(
+        names(&search(&workspace, "vehicle", Some(&endpoint)))[0],
+        "garage"
+    );
 }

@@ -119,7 +119,7 @@ impl Face for Seen {
     }
 }
 
-/// What a tool does: gives its argument `text` back, after `ms`.
+/// What a tool does: gives its argument `text` back, `times` over, after `ms`.
 struct Echo {
     under_way: AtomicUsize,
     most: AtomicUsize,
@@ -135,10 +135,11 @@ impl Backend for Echo {
                 tokio::time::sleep(Duration::from_millis(wait)).await;
             }
             self.under_way.fetch_sub(1, Ordering::SeqCst);
+            let times = call.arguments()["times"].as_u64().unwrap_or(1);
             let text = call.arguments()["text"]
                 .as_str()
                 .unwrap_or("nothing")
-                .to_owned();
+                .repeat(usize::try_from(times).unwrap());
             Raw::from(Ok(Output {
                 content: vec![Content::text(text)],
                 ..Output::default()
@@ -148,7 +149,7 @@ impl Backend for Echo {
 }
 
 fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
-    let schema = r#"{"type":"object","properties":{"text":{"type":"string"},"ms":{"type":"integer"}},"additionalProperties":false}"#;
+    let schema = r#"{"type":"object","properties":{"text":{"type":"string"},"ms":{"type":"integer"},"times":{"type":"integer"}},"additionalProperties":false}"#;
     Tool {
         definition: Definition {
             name: ToolName::new(name).unwrap(),
@@ -250,6 +251,7 @@ impl Room {
             price: None,
             tools: None,
             parent: None,
+            purse: None,
         };
         Self {
             agent,

@@ -1,46 +1,52 @@
-//! The model that tools may ask: the one of the settings, found when the first of them does.
+//! The model that tools may ask: the one of the settings, found when the first of them does. What a question takes comes
+//! from the purse of its session, and is on the same bill as what the agent says.
 
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use mimir_agent::{Ask, Message, Model as _, Provider};
+use mimir_agent::{Ask, Message, Model as _, Provider, Purse, Usage};
+use mimir_core::config::{Budget, ChosenModel, Price};
 use mimir_core::model::Completer;
 use mimir_core::{BoxFuture, ToolError};
 
 /// How a model is made of the settings.
-type Make = dyn Fn() -> Result<Arc<Provider>, ToolError> + Send + Sync;
+type Make = dyn Fn() -> Result<(Arc<Provider>, ChosenModel), ToolError> + Send + Sync;
 
 /// The model of the settings.
 pub struct OwnModel {
     name: Result<String, ToolError>,
-    most: u32,
+    budget: Budget,
+    purse: Purse,
     make: Box<Make>,
-    made: OnceLock<Arc<Provider>>,
+    made: OnceLock<(Arc<Provider>, Option<Price>)>,
 }
 
 /// What the model is told of a tool's question.
 const SYSTEM: &str = "A program asks you. Answer with what it asks for and nothing else.";
 
 impl OwnModel {
-    /// A model of this name, or why there is none, that answers in at most `most` tokens.
+    /// A model of this name, or why there is none. A session that has no agent has this budget.
     pub fn new(
         name: Result<String, ToolError>,
-        most: u64,
-        make: impl Fn() -> Result<Arc<Provider>, ToolError> + Send + Sync + 'static,
+        budget: Budget,
+        purse: Purse,
+        make: impl Fn() -> Result<(Arc<Provider>, ChosenModel), ToolError> + Send + Sync + 'static,
     ) -> Self {
         Self {
             name,
-            most: u32::try_from(most).unwrap_or(u32::MAX),
+            budget,
+            purse,
             make: Box::new(make),
             made: OnceLock::new(),
         }
     }
 
-    fn model(&self) -> Result<&Arc<Provider>, ToolError> {
+    fn model(&self) -> Result<&(Arc<Provider>, Option<Price>), ToolError> {
         match self.made.get() {
             Some(made) => Ok(made),
             None => {
-                let made = (self.make)()?;
-                Ok(self.made.get_or_init(|| made))
+                let (provider, chosen) = (self.make)()?;
+                Ok(self.made.get_or_init(|| (provider, chosen.price)))
             }
         }
     }
@@ -52,7 +58,7 @@ impl Completer for OwnModel {
     }
 
     fn most(&self) -> u32 {
-        self.most
+        u32::try_from(self.budget.answer_tokens).unwrap_or(u32::MAX)
     }
 
     fn complete<'a>(
@@ -62,17 +68,37 @@ impl Completer for OwnModel {
         session: &'a str,
     ) -> BoxFuture<'a, Result<String, ToolError>> {
         Box::pin(async move {
-            let model = self.model()?;
+            let (model, price) = self.model()?;
             let messages = [Message::user(prompt)];
+            let input = tokens(SYSTEM) + tokens(prompt);
+            let share = self
+                .purse
+                .question(session, self.budget, *price, input, most.into());
+            let mut share = share?;
             let ask = Ask {
                 system: SYSTEM,
                 messages: &messages,
                 tools: &[],
-                max_tokens: most.into(),
+                max_tokens: share.budget.answer_tokens,
                 session,
             };
+            // Until it has answered, what was sent is what it has taken: whoever stops it has paid for that.
+            let start = Instant::now();
+            let sent = Usage { input, output: 0 };
+            share.used(sent, *price, Duration::ZERO);
             let reply = model.answer(ask, &|_| {}).await.map_err(ToolError::from)?;
+            let guess = Usage {
+                input,
+                output: tokens(&reply.text),
+            };
+            let usage = reply.usage.unwrap_or(guess);
+            share.used(usage, *price, start.elapsed());
             Ok(reply.text)
         })
     }
+}
+
+/// About how many tokens a text takes: four characters each.
+fn tokens(text: &str) -> u64 {
+    text.len().div_ceil(4) as u64
 }

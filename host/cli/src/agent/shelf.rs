@@ -1,19 +1,24 @@
-//! Conversations on disk: `.mimir/state/chats/ID.json`, for this user alone, and without secrets.
+//! Conversations on disk, for this user alone, and without secrets: in the user's own folder, where approvals are. What
+//! stands in a workspace may have come with a checkout, and a conversation speaks in the person's name.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_agent::Conversation;
 use mimir_core::redact::Vault;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Code, ToolError};
+use mimir_core::{Code, RequestId, ToolError};
 
+use crate::ledger;
+use crate::places::Places;
 use crate::private::{self, Closed, Readers};
+use crate::workspace::Workspace;
 
 /// The conversations of a workspace.
 pub struct Shelf {
-    folder: PathBuf,
+    /// None where the platform names no folder for the user's settings.
+    folder: Option<PathBuf>,
     vault: Arc<dyn Vault>,
 }
 
@@ -25,16 +30,21 @@ const LINES: usize = 500;
 const LINE_MOST: usize = 4_000;
 
 impl Shelf {
-    /// The conversations below this folder; nothing is made before something is kept.
-    pub fn new(state: PathBuf, vault: Arc<dyn Vault>) -> Self {
-        Self {
-            folder: state.join("chats"),
-            vault,
-        }
+    /// The conversations about this workspace; nothing is made before something is kept.
+    pub fn of(places: &Places, workspace: &Workspace, vault: Arc<dyn Vault>) -> Self {
+        Self::new(ledger::place(places, workspace, "chats"), vault)
     }
 
-    fn path(&self, id: &str) -> PathBuf {
-        self.folder.join(format!("{id}.json"))
+    fn new(folder: Option<PathBuf>, vault: Arc<dyn Vault>) -> Self {
+        Self { folder, vault }
+    }
+
+    fn folder(&self) -> Result<&Path, ToolError> {
+        self.folder.as_deref().ok_or_else(|| {
+            let message = "there is no folder for your conversations";
+            let way = "set MIMIR_CONFIG_DIR".to_owned();
+            ToolError::new(Code::Unavailable, message).with_way_out([way])
+        })
     }
 
     /// Keeps a conversation as it is now.
@@ -44,14 +54,19 @@ impl Shelf {
             redactor.map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?;
         let text = serde_json::to_string(&talk.masked(&redactor))
             .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
+        if text.len() as u64 > private::LONGEST {
+            let message = "it is longer than what could be read again; `/clear` begins a new one";
+            return Err(ToolError::new(Code::LimitExceeded, message));
+        }
         self.write(&format!("{}.json", talk.id), &text)?;
         self.tidy();
         Ok(())
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), ToolError> {
-        let path = self.folder.join(name);
-        let written = private::private_folder(&self.folder)
+        let folder = self.folder()?;
+        let path = folder.join(name);
+        let written = private::private_folder(folder)
             .and_then(|()| private::replace(&path, text.as_bytes(), Readers::Owner));
         written.map_err(|error| crate::exit::file_error("write", &path, &error))
     }
@@ -88,7 +103,7 @@ impl Shelf {
     }
 
     fn read(&self, id: &str) -> Result<Conversation, ToolError> {
-        let path = self.path(id);
+        let path = self.folder()?.join(format!("{id}.json"));
         let bad = |why: &dyn std::fmt::Display| {
             let place = visible(&path.display().to_string());
             ToolError::new(Code::Unavailable, format!("{place} cannot be used: {why}"))
@@ -102,15 +117,16 @@ impl Shelf {
 
     /// The conversations, the one that was kept last first.
     fn all(&self) -> Vec<(SystemTime, String)> {
-        let entries = std::fs::read_dir(&self.folder).into_iter().flatten();
+        let entries = self.folder.iter().flat_map(std::fs::read_dir).flatten();
         let mut all: Vec<(SystemTime, String)> = entries
             .filter_map(|entry| {
                 let entry = entry.ok()?;
                 let name = entry.file_name().into_string().ok()?;
-                let id = name.strip_suffix(".json")?.to_owned();
-                // What was typed has a name of its own kind.
-                let changed = entry.metadata().ok()?.modified().ok()?;
-                id.contains('-').then_some((changed, id))
+                let id = name.strip_suffix(".json")?;
+                // What was typed has a name of its own kind, and what somebody else put there is none of ours.
+                let meta = entry.metadata().ok()?;
+                let own = meta.is_file() && RequestId::is_one(id);
+                own.then_some((meta.modified().ok()?, id.to_owned()))
             })
             .collect();
         all.sort_by(|one, other| other.cmp(one));
@@ -120,14 +136,18 @@ impl Shelf {
     /// Removes what is older than the newest [`KEPT`].
     fn tidy(&self) {
         for (_, id) in self.all().into_iter().skip(KEPT) {
-            let _ = std::fs::remove_file(self.path(&id));
+            // What cannot be read is left to the person whose folder it is.
+            if let (Ok(_), Ok(folder)) = (self.read(&id), self.folder()) {
+                let _ = std::fs::remove_file(folder.join(format!("{id}.json")));
+            }
         }
     }
 
     /// What was typed here before, the oldest first.
     pub fn typed(&self) -> Vec<String> {
-        let text = private::read(&self.folder.join("typed.json"), Closed::Reading);
-        let text = text.ok().flatten().unwrap_or_default();
+        let folder = self.folder().ok();
+        let text = folder.map(|folder| private::read(&folder.join("typed.json"), Closed::Reading));
+        let text = text.and_then(Result::ok).flatten().unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
     }
 
@@ -157,9 +177,13 @@ mod tests {
     use mimir_agent::Message;
     use mimir_core::Redactor;
 
-    fn shelf(state: &std::path::Path) -> Shelf {
+    fn shelf(folder: &Path) -> Shelf {
         let redactor = Redactor::new().with_values([("KEY", "hunter2-value")]);
-        Shelf::new(state.to_owned(), Arc::new(redactor))
+        Shelf::new(Some(folder.join("chats")), Arc::new(redactor))
+    }
+
+    fn id(count: usize) -> String {
+        format!("{count:012x}-a-1")
     }
 
     fn talk(id: &str, words: &str) -> Conversation {
@@ -173,18 +197,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shelf = shelf(folder.path());
         assert_eq!(shelf.take(None).unwrap_err().code, Code::NotFound);
-        shelf.keep(&talk("a-1", "old")).unwrap();
+        shelf.keep(&talk(&id(1), "old")).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
-        shelf.keep(&talk("b-2", "it is hunter2-value")).unwrap();
+        shelf.keep(&talk(&id(2), "it is hunter2-value")).unwrap();
         shelf.keep_typed(&["my hunter2-value".to_owned()]);
         let newest = shelf.take(None).unwrap();
-        assert_eq!(newest.id, "b-2");
+        assert_eq!(newest.id, id(2));
         assert_eq!(
             newest.messages,
             [Message::user("it is [REDACTED:secret:KEY]")]
         );
         assert_eq!(
-            shelf.take(Some("a")).unwrap().messages,
+            shelf.take(Some("000000000001")).unwrap().messages,
             [Message::user("old")]
         );
         assert_eq!(shelf.take(Some("x")).unwrap_err().code, Code::NotFound);
@@ -192,11 +216,12 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let mode = |path: PathBuf| std::fs::metadata(path).unwrap().permissions().mode();
-            assert_eq!(mode(shelf.path("b-2")) & 0o777, 0o600);
-            assert_eq!(mode(shelf.folder.clone()) & 0o777, 0o700);
-            std::fs::set_permissions(shelf.path("b-2"), std::fs::Permissions::from_mode(0o644))
-                .unwrap();
+            let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
+            let chats = folder.path().join("chats");
+            let newest = chats.join(format!("{}.json", id(2)));
+            assert_eq!(mode(&newest) & 0o777, 0o600);
+            assert_eq!(mode(&chats) & 0o777, 0o700);
+            std::fs::set_permissions(newest, std::fs::Permissions::from_mode(0o644)).unwrap();
             let error = shelf.take(None).unwrap_err();
             assert!(
                 error.message.contains("somebody else can read it"),
@@ -209,18 +234,56 @@ mod tests {
     fn what_is_damaged_says_so_and_old_ones_go() {
         let folder = tempfile::tempdir().unwrap();
         let shelf = shelf(folder.path());
-        for n in 0..KEPT + 3 {
-            shelf.keep(&talk(&format!("c-{n:04}"), "x")).unwrap();
+        let chats = folder.path().join("chats");
+        std::fs::create_dir(&chats).unwrap();
+        // Older than all, and none of ours.
+        let strange = ["plan-2024.json".to_owned(), format!("{}.json", id(9_999))];
+        for name in &strange {
+            std::fs::write(chats.join(name), "{}").unwrap();
         }
-        assert_eq!(shelf.all().len(), KEPT);
-        shelf.write("c-0050.json", "{\"id\": 1").unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        for n in 0..KEPT + 3 {
+            shelf.keep(&talk(&id(n), "x")).unwrap();
+        }
+        assert_eq!(shelf.all().len(), KEPT + 1);
+        for name in &strange {
+            assert!(chats.join(name).exists(), "{name}");
+        }
+        shelf
+            .write(&format!("{}.json", id(50)), "{\"id\": 1")
+            .unwrap();
         assert_eq!(
-            shelf.take(Some("c-0050")).unwrap_err().code,
+            shelf.take(Some(&id(50))).unwrap_err().code,
             Code::Unavailable
         );
         assert_eq!(
-            shelf.take(Some("c-00")).unwrap_err().code,
+            shelf.take(Some("00000000")).unwrap_err().code,
             Code::InvalidInput
         );
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let shelf = shelf(folder.path());
+        shelf.keep(&talk(&id(1), "short")).unwrap();
+        let long = "x ".repeat(9 << 20);
+        let error = shelf.keep(&talk(&id(1), &long)).unwrap_err();
+        assert_eq!(error.code, Code::LimitExceeded);
+        assert_eq!(
+            shelf.take(None).unwrap().messages,
+            [Message::user("short")],
+            "what was kept before is still there"
+        );
+    }
+
+    #[test]
+    fn without_a_folder_of_the_user_nothing_is_kept() {
+        let shelf = Shelf::new(None, Arc::new(Redactor::new()));
+        let error = shelf.keep(&talk(&id(1), "x")).unwrap_err();
+        assert_eq!(error.code, Code::Unavailable);
+        assert!(error.way_out[0].contains("MIMIR_CONFIG_DIR"), "{error:?}");
+        assert_eq!(shelf.take(None).unwrap_err().code, Code::NotFound);
+        assert!(shelf.typed().is_empty());
     }
 }

@@ -32,7 +32,8 @@ pub(super) enum RawPolicy {
     #[command(after_help = "\
 What a project's .mimir/config.yml forbids always counts. What it allows, lifts or reveals counts after the
 person at this machine has accepted it, because the file may have come with a checkout. After a change of the
-file it has to be accepted anew.")]
+file it has to be accepted anew. So have the files of workers: before that nobody is told what they say,
+and none is run.")]
     Accept {
         /// Without being asked
         #[arg(short, long)]

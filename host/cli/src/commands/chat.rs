@@ -57,9 +57,8 @@ pub async fn run(globals: &Globals, printer: Printer, wish: ChatWish) -> Result<
     greet(&bench.agent);
     let exit = talking(globals, &mut bench, &mut talk, &typist).await;
     bench.shelf.keep_typed(&typist.typed());
-    bench.pipeline().end_session(&talk.id);
     if !talk.messages.is_empty() {
-        keep(&bench.shelf, &talk);
+        keep(&bench, &mut talk);
         note(styled(FAINT, bill(&talk)));
         let id = &talk.id;
         note(styled(
@@ -67,6 +66,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: ChatWish) -> Result<
             format_args!("`mimir chat --resume {id}` goes on with it"),
         ));
     }
+    bench.pipeline().end_session(&talk.id);
     exit
 }
 
@@ -78,6 +78,7 @@ fn greet(agent: &Agent) {
 
 fn resumed(bench: &Bench, id: Option<&str>) -> Result<Conversation, ToolError> {
     let mut talk = bench.shelf.take(id)?;
+    bench.pipeline().resume(&talk.id, &talk.has_read());
     talk.mend();
     let count = talk.messages.len();
     let said = talk
@@ -158,7 +159,7 @@ async fn turn(bench: &mut Bench, talk: &mut Conversation) -> Result<Option<Exit>
     let ended = bench.following(work(&agent, talk, &shown)).await?;
     shown.close();
     talk.mend();
-    keep(&bench.shelf, talk);
+    keep(bench, talk);
     match ended {
         Ok(Ok(ended)) => {
             if !shown.streams() {

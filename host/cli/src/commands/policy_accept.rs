@@ -1,8 +1,10 @@
 //! `mimir policy accept`
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use mimir_core::audit::{Event, Kind};
+use mimir_core::text::visible;
 use mimir_core::{Code, ToolError};
 use serde_json::json;
 
@@ -12,6 +14,7 @@ use crate::output::{Printer, note};
 use crate::settings::ConfigFile;
 use crate::setup::Setup;
 use crate::terminal;
+use crate::workers::WorkerFile;
 
 /// Prints what stands under these keys: nobody agrees to what he has not seen.
 fn show(file: &ConfigFile, keys: &[String]) {
@@ -23,26 +26,52 @@ fn show(file: &ConfigFile, keys: &[String]) {
     }
 }
 
-/// Lets the project's settings count in full, as they are now.
+/// The same of the file of a worker, whole: all of it is what a model is told, or what it may do.
+fn show_worker(file: &WorkerFile) {
+    note(format_args!("  {}", file.shown));
+    for line in file.text.lines() {
+        note(format_args!("    {}", visible(line)));
+    }
+}
+
+/// What there is to accept, by its hashes.
+fn state(setup: &Setup, workers: &[(WorkerFile, bool)]) -> (Option<String>, BTreeSet<String>) {
+    let file = setup.settings.project().map(ConfigFile::digest);
+    let workers = workers.iter().map(|(worker, _)| worker.digest.clone());
+    (file, workers.collect())
+}
+
+/// Lets the project's settings count in full, and its workers be called, as they are now.
 pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
     let ledger = setup.own_ledger()?;
-    let Some(file) = setup.settings.project() else {
+    let file = setup.settings.project();
+    let workers = setup.workers().files();
+    if file.is_none() && workers.is_empty() {
         let place = setup.workspace.shown(&setup.workspace.config());
-        let error = ToolError::new(Code::NotFound, format!("there is no {place} to accept"));
-        return Err(error.into());
-    };
+        let message = format!("there is no {place} to accept, and no worker");
+        return Err(ToolError::new(Code::NotFound, message).into());
+    }
     let withheld = setup.settings.withheld();
     let words = setup.settings.unread_words();
-    let nothing = withheld.is_empty() && words.is_empty();
+    let new: Vec<&WorkerFile> = workers
+        .iter()
+        .filter(|(_, accepted)| !accepted)
+        .map(|(file, _)| file)
+        .collect();
+    let nothing = withheld.is_empty() && words.is_empty() && new.is_empty();
     if !nothing && !yes {
-        if !withheld.is_empty() {
+        if let Some(file) = file.filter(|_| !withheld.is_empty()) {
             note(format_args!("{} would be put in force:", file.shown));
             show(file, withheld);
         }
-        if !words.is_empty() {
+        if let Some(file) = file.filter(|_| !words.is_empty()) {
             note("models would read the reasons of these rules:");
             show(file, &words);
+        }
+        if !new.is_empty() {
+            note("agents would be told what these files say, and models could call them:");
+            new.iter().for_each(|worker| show_worker(worker));
         }
         if !terminal::confirm("Do you accept this?")? {
             let error = ToolError::new(
@@ -52,27 +81,48 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
             return Err(error.into());
         }
     }
-    let digest = file.digest();
+    let seen = state(&setup, &workers);
     let now = Setup::find(globals)?;
-    if now.settings.project().map(|file| file.digest()).as_ref() != Some(&digest) {
+    if state(&now, &now.workers().files()) != seen {
+        let what = match file {
+            Some(file) => file.shown.as_str(),
+            None => "a worker",
+        };
         let message = format!(
-            "{} has changed meanwhile, and nothing was accepted; run `mimir policy accept` again",
-            file.shown
+            "{what} has changed meanwhile, and nothing was accepted; run `mimir policy accept` again"
         );
         return Err(ToolError::new(Code::InvalidInput, message).into());
     }
+    let (digest, all) = seen;
     ledger.change(|book| {
-        // One state of the file counts: an older one must not come back unseen.
-        book.settings.clear();
-        book.settings.insert(digest.clone())
+        // One state of each file counts: an older one must not come back unseen.
+        book.settings = digest.iter().cloned().collect();
+        book.workers = all;
     })?;
-    let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject(&file.shown);
-    setup.record(&event.with_detail(&format!("accepted as it is now, sha256 {digest}")));
+    let config = file.zip(digest.as_ref());
+    let config = config.map(|(file, digest)| (file.shown.as_str(), digest));
+    let called = new.iter().map(|file| (file.shown.as_str(), &file.digest));
+    for (shown, digest) in config.into_iter().chain(called) {
+        let event = Event::of(Kind::ConfigChange, SystemTime::now()).with_subject(shown);
+        setup.record(&event.with_detail(&format!("accepted as it is now, sha256 {digest}")));
+    }
     setup.memory.files(&setup.settings.digests());
+    let names: Vec<&str> = workers.iter().map(|(file, _)| file.name.as_str()).collect();
     if printer.is_json() {
-        printer.value(&json!({ "accepted": file.shown, "digest": digest, "keys": withheld }))?;
+        let shown = file.map(|file| file.shown.as_str());
+        printer.value(
+            &json!({ "accepted": shown, "digest": digest, "keys": withheld, "workers": names }),
+        )?;
     } else {
-        note(format_args!("{} counts in full, as it is now", file.shown));
+        if let Some(file) = file {
+            note(format_args!("{} counts in full, as it is now", file.shown));
+        }
+        if !names.is_empty() {
+            let names = visible(&names.join(", "));
+            note(format_args!(
+                "workers that can be called, as they are now: {names}"
+            ));
+        }
     }
     Ok(Exit::Done)
 }

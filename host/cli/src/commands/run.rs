@@ -116,7 +116,7 @@ async fn attempt(
     };
     let ended = bench.following(work).await?;
     talk.mend();
-    keep(&bench.shelf, talk);
+    keep(&bench, talk);
     bench.pipeline().end_session(&talk.id);
     ended
 }

@@ -18,6 +18,9 @@ pub struct Book {
     pub workspace: String,
     /// sha256 of each state of the project's settings that counts in full.
     pub settings: BTreeSet<String>,
+    /// sha256 of each worker's file whose words count, with its name.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub workers: BTreeSet<String>,
     /// By the place of a plugin, the name of the one grant in the project's lock that this user gave it.
     #[serde(deserialize_with = "grants")]
     pub grants: BTreeMap<String, String>,

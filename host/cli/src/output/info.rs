@@ -101,10 +101,10 @@ impl<'a> Info<'a> {
             needs: &definition.needs,
             grants: grants(tool),
             imports: &origin.imports,
-            proofs: match tool.source {
-                // What a server says of itself proves nothing.
-                Source::Mcp => Vec::new(),
-                _ => proofs(&origin.imports),
+            // What runs no component has none: neither a server nor an agent is bounded by imports.
+            proofs: match origin.proofs.is_empty() {
+                true => Vec::new(),
+                false => proofs(&origin.imports),
             },
             flags: &tool.flags,
             limits: Bounds {

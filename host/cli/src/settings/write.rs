@@ -80,7 +80,7 @@ fn attempt(
     let folder = place.path.parent().unwrap_or(&place.path);
     std::fs::create_dir_all(folder).map_err(|error| file_error("make", folder, &error))?;
     let turn = match whose {
-        Whose::Project => setup.workspace.state().join("config"),
+        Whose::Project => setup.workspace.kept("config")?,
         _ => place.path.clone(),
     };
     let turn = private::turn(&turn).map_err(|error| file_error("lock", &turn, &error))?;

@@ -53,6 +53,20 @@ pub struct Budget {
     pub retries: u64,
 }
 
+impl Budget {
+    /// Of everything none.
+    pub const NOTHING: Self = Self {
+        turns: 0,
+        tool_calls: 0,
+        tokens: 0,
+        cost: None,
+        time: Duration::ZERO,
+        answer_tokens: 0,
+        context_tokens: 0,
+        retries: 0,
+    };
+}
+
 impl Default for Budget {
     fn default() -> Self {
         Self {

@@ -98,8 +98,9 @@ pub(super) const READ_ONLY: &[&str] = &[
 /// stands here is read before the rest, so that the exception opens nothing else.
 pub(super) const READ_ONLY_LEAF: &[&str] = &[".git", "HEAD", "!**/.git/HEAD"];
 
-/// Ours and nobody's business: audit, approvals, and the storage that each plugin has to itself.
-pub(super) const HIDDEN: &[&str] = &["**/.mimir/state"];
+/// Ours and nobody's business: audit, approvals, and the storage that each plugin has to itself. So are the memories: what
+/// one says is no more trusted than whoever saved it, and only the tools of memory know who that was.
+pub(super) const HIDDEN: &[&str] = &["**/.mimir/state", "**/.mimir/memory"];
 
 /// Secrets files, with their exceptions after them. `id_*` of the design is spelled out, so that `id_map.rs`
 /// stays visible.

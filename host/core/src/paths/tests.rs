@@ -97,15 +97,22 @@ fn git_runs_nothing_that_a_tool_wrote() {
 }
 
 #[test]
-fn the_state_of_mimir_is_not_readable() {
+fn the_state_of_mimir_and_the_memories_are_not_readable() {
     let rules = PathRules::protected();
     assert_eq!(
         text(rules.check(".mimir/state/storage/x").against_reading()),
         Some("**/.mimir/state")
     );
+    for memory in [".mimir/memory/notes.md", "a/.MIMIR/Memory"] {
+        assert_eq!(
+            text(rules.check(memory).against_reading()),
+            Some("**/.mimir/memory"),
+            "{memory}"
+        );
+    }
     assert!(
         rules
-            .check(".mimir/memory/notes.md")
+            .check(".mimir/tools/x.yml")
             .against_reading()
             .is_none()
     );

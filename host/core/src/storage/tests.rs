@@ -133,3 +133,56 @@ fn many_at_once_lose_nothing() {
     let left = std::fs::read_dir(kept.folder()).unwrap();
     assert_eq!(left.count(), 162, "the values, and the file of turns");
 }
+
+#[test]
+fn a_mark_only_gets_worse_and_one_that_is_torn_is_the_worst() {
+    let workspace = tempfile::tempdir().unwrap();
+    let kept = values(workspace.path(), "built-in/memory.wasm");
+    let clean = Label {
+        trust: TrustLevel::System,
+        data_class: DataClass::Public,
+        origin: String::new(),
+    };
+    assert_eq!(kept.mark("mark/notes"), Ok(None));
+    kept.set_mark("mark/notes", clean.clone()).unwrap();
+    assert_eq!(kept.mark("mark/notes"), Ok(Some(clean.clone())));
+    kept.set_mark("mark/notes", label("web")).unwrap();
+    kept.set_mark("mark/notes", clean.clone()).unwrap();
+    assert_eq!(kept.mark("mark/notes"), Ok(Some(label("web"))));
+    assert!(!kept.has_lost().unwrap());
+    for torn in ["", "{\"key\":"] {
+        std::fs::write(kept.file("mark/notes"), torn).unwrap();
+        assert_eq!(kept.mark("mark/notes"), Ok(Some(lost())));
+        assert!(kept.has_lost().unwrap());
+    }
+    kept.set_mark("mark/notes", clean).unwrap();
+    assert_eq!(kept.mark("mark/notes").unwrap(), Some(lost()));
+}
+
+#[test]
+fn a_mark_goes_before_what_can_be_worked_out_again() {
+    let workspace = tempfile::tempdir().unwrap();
+    let kept = values(workspace.path(), "built-in/memory.wasm");
+    let big = Value {
+        bytes: vec![0; VALUE_MOST],
+        label: label("x"),
+    };
+    let mut made = 0;
+    while kept.set(&format!("derived/{made}"), &big).is_ok() {
+        made += 1;
+    }
+    kept.set("plain", &value("x")).unwrap();
+    // To the last byte.
+    let left = TOTAL_MOST - kept.size().unwrap().bytes;
+    let pad = |bytes: usize| Value {
+        bytes: vec![0; bytes],
+        label: label("x"),
+    };
+    kept.set("derived/pad", &pad(usize::try_from(left).unwrap() - 200))
+        .unwrap();
+    kept.set_mark("mark/notes", label("web")).unwrap();
+    kept.set_mark("mark/others", label("web")).unwrap();
+    assert_eq!(kept.mark("mark/others"), Ok(Some(label("web"))));
+    assert_eq!(kept.get("plain"), Ok(Some(value("x"))));
+    assert!(kept.keys("derived/").unwrap().len() < made + 1);
+}

@@ -182,6 +182,31 @@ async fn git_has_nothing_to_say_of_what_it_may_not_look_into() {
 }
 
 #[tokio::test]
+async fn git_takes_memories_that_it_may_not_see_for_nothing_that_was_removed() {
+    let world = World::new()
+        .with("a", "x")
+        .with(".mimir/memory/notes.md", "kept\n");
+    let git = |args: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        let done = command.args(args).current_dir(world.path()).output();
+        let done = done.unwrap();
+        assert!(done.status.success(), "{args:?}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    git(&["init", "-q"]);
+    git(&["add", "-A"]);
+    git(&["commit", "-qm", "one"]);
+    let said = world
+        .sh("cat .mimir/memory/notes.md; echo new > a; git add -A; git -c user.name=a -c user.email=a@b commit -qam two; git rev-list --count HEAD")
+        .await;
+    assert!(!said.out.contains("kept"), "{said:?}");
+    assert!(said.out.ends_with("2\n"), "{said:?}");
+    assert_eq!(git(&["show", "HEAD:.mimir/memory/notes.md"]), "kept\n");
+    assert_eq!(git(&["status", "--short"]), "");
+}
+
+#[tokio::test]
 async fn what_cannot_be_started_says_why() {
     let elsewhere = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
     let elsewhere = elsewhere.path().join("sh");

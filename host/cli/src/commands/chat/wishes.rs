@@ -140,7 +140,7 @@ pub(super) async fn carry_out(
         }
         Wish::Clear => {
             if !talk.messages.is_empty() {
-                keep(&bench.shelf, talk);
+                keep(bench, talk);
                 bench.pipeline().end_session(&talk.id);
             }
             *talk = conversation(&bench.agent);

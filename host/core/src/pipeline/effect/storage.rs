@@ -9,13 +9,8 @@ use crate::outcome::Label;
 use crate::pipeline::approve::Approved;
 use crate::pipeline::label::Floor;
 use crate::pipeline::session::Session;
-use crate::storage::{Value, Values};
+use crate::storage::{DERIVED, MARK, Value, Values};
 use crate::tool::Source;
-
-/// How keys begin under which a tool that ships keeps what it has worked out from files that are there anyway, such as
-/// vectors of memories: the same whichever session it ran in, and no words of anybody. Without this, a search by a session
-/// that has read strangers' content would make every later search one.
-const DERIVED: &str = "derived/";
 
 /// The way of a call to what its plugin keeps.
 #[derive(Clone)]
@@ -43,6 +38,13 @@ impl Approved {
 impl Storage {
     /// The value of a key, if there is one.
     pub async fn get(&self, key: String) -> Result<Option<Vec<u8>>, ToolError> {
+        if self.is_mark(&key) {
+            let mark = self.blocking(move |values| values.mark(&key)).await?;
+            return Ok(mark.map(|label| {
+                self.note(&label);
+                Vec::new()
+            }));
+        }
         let value = self.blocking(move |values| values.get(&key)).await?;
         Ok(value.map(|value| {
             self.note(&value.label);
@@ -52,6 +54,12 @@ impl Storage {
 
     /// Keeps a value in place of the one that the key had.
     pub async fn set(&self, key: String, bytes: Vec<u8>) -> Result<(), ToolError> {
+        if self.is_mark(&key) {
+            let label = self.0.session.label();
+            return self
+                .blocking(move |values| values.set_mark(&key, label))
+                .await;
+        }
         let label = match self.0.ships && key.starts_with(DERIVED) {
             true => Session::default().label(),
             false => self.0.session.label(),
@@ -67,12 +75,19 @@ impl Storage {
 
     /// The keys that begin with `prefix`, sorted.
     pub async fn keys(&self, prefix: String) -> Result<Vec<String>, ToolError> {
+        if self.is_mark(&prefix) && self.blocking(Values::has_lost).await? {
+            self.note(&Label::worst("a mark that cannot be read"));
+        }
         let found = self.blocking(move |values| values.keys(&prefix)).await?;
         let keys = found.into_iter().map(|(key, label)| {
             self.note(&label);
             key
         });
         Ok(keys.collect())
+    }
+
+    fn is_mark(&self, key: &str) -> bool {
+        self.0.ships && key.starts_with(MARK)
     }
 
     /// The call has read something with this label.

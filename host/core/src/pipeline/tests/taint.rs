@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::needs::HostNeed;
-use crate::outcome::DataClass;
+use crate::outcome::{DataClass, Label};
 
 fn sender() -> Tool {
     let mut tool = tool("sender");
@@ -52,6 +52,26 @@ async fn content_of_strangers_is_asked_about_before_anything_leaves() {
         code(&plain.pipeline.call(call("sender", json!({}))).await),
         None
     );
+}
+
+#[tokio::test]
+async fn a_session_that_goes_on_has_read_what_it_had_read() {
+    let before = room(json!({}));
+    let read = before.pipeline.call(call("reader", json!({}))).await;
+    assert!(read.is_ok());
+    let label = before.pipeline.read_by("session");
+    before.pipeline.end_session("session");
+    let clean = before.pipeline.read_by("session");
+    for (label, then) in [
+        (label, Some(Code::ApprovalDenied)),
+        (clean, None),
+        (Label::worst("somewhere"), Some(Code::ApprovalDenied)),
+    ] {
+        let after = room(json!({}));
+        after.pipeline.resume("session", &label);
+        let sent = after.pipeline.call(call("sender", json!({}))).await;
+        assert_eq!(code(&sent), then, "{label:?}");
+    }
 }
 
 #[tokio::test]

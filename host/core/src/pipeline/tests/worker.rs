@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::approvals::commands::Words;
 use super::*;
-use crate::needs::CommandNeed;
+use crate::needs::{Access, CommandNeed};
 use crate::outcome::DataClass;
 use crate::worker::{Worker, WorkerSettings};
 
@@ -168,6 +168,9 @@ async fn each_simple_command_is_judged_by_the_rules_of_the_shell() {
         {"pattern": "git push *", "approval": "blocked"},
         {"pattern": "make *", "approval": "ask"},
     ]}});
+    let open = json!({"shell": {"default": "preApproved", "rules": [
+        {"pattern": "docker rm *", "approval": "blocked"},
+    ]}});
     let mut blocked = shell.clone();
     blocked["shell"]["default"] = json!("blocked");
     for (toolsets, command, decision) in [
@@ -176,6 +179,15 @@ async fn each_simple_command_is_judged_by_the_rules_of_the_shell() {
         (&shell, "git push origin", Decision::Deny),
         (&shell, "git status; git push origin", Decision::Deny),
         (&shell, "git $x", Decision::Deny),
+        (&shell, "/usr/bin/git push origin", Decision::Deny),
+        (&shell, "git -C . push", Decision::Deny),
+        (&shell, "git -c a.b=c --no-pager push", Decision::Deny),
+        (&shell, "git -C . status", Decision::Allow),
+        (&shell, "/opt/bin/make all", Decision::Ask),
+        (&open, "docker --context x rm y", Decision::Ask),
+        (&open, "docker rm y", Decision::Deny),
+        (&open, "docker --context x ps", Decision::Allow),
+        (&open, "ls", Decision::Allow),
         (&shell, "make all", Decision::Ask),
         (&shell, "ls", Decision::Ask),
         (&shell, "git status; ls", Decision::Ask),
@@ -221,6 +233,40 @@ async fn each_simple_command_is_judged_by_the_rules_of_the_shell() {
         .call(call("exec", json!({"command": "git status"})))
         .await;
     assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+}
+
+#[test]
+fn what_may_not_be_written_is_written_by_no_other_tool() {
+    let mut all = tools();
+    for tool in &mut all {
+        let need = crate::needs::FileNeed {
+            path: ".".into(),
+            access: Access::ReadWrite,
+            reason: String::new(),
+        };
+        tool.granted.files = vec![need.clone()];
+        tool.definition.needs.files = vec![need];
+    }
+    let world = World {
+        registry: Registry::new(all, vec![]),
+        policy: Policy::default(),
+    };
+    let files = |toolsets: Value, name: &str| {
+        let narrowed = with_toolsets(toolsets).narrow(&world);
+        let tool = narrowed.registry.get(name).unwrap();
+        assert_eq!(tool.granted.files, tool.definition.needs.files);
+        tool.granted.files.first().map(|need| need.access)
+    };
+    let reads = json!({"filesystem": {"readOnly": true}, "code": {}, "shell": {}, "memory": {},
+        "custom": {"module": "math", "tools": ["fibonacci"]}});
+    for name in ["run_code", "exec", "fibonacci", "read_file"] {
+        assert_eq!(files(reads.clone(), name), Some(Access::Read), "{name}");
+    }
+    assert_eq!(files(reads, "memory_get"), Some(Access::ReadWrite));
+    assert_eq!(files(json!({"code": {}}), "run_code"), None);
+    assert_eq!(files(json!({"shell": {}}), "exec"), Some(Access::ReadWrite));
+    let writes = json!({"filesystem": {}, "code": {}});
+    assert_eq!(files(writes, "run_code"), Some(Access::ReadWrite));
 }
 
 #[tokio::test]

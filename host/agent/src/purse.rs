@@ -1,0 +1,306 @@
+//! What a session has left: one purse for its agent, the workers that it calls, and the tools that ask its model.
+//!
+//! A task of the agent fills it, and each of its answers is drawn from it. A worker and a question of a tool take a
+//! [`Share`] before they begin, and however they end, what they did not use goes back. What they did use the agent takes
+//! up into its own sum: it counts for the bounds of the task, and on the bill.
+//!
+//! Never here: who asks, and what it costs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use mimir_core::config::{Budget, Price};
+use mimir_core::{Code, ToolError};
+
+use crate::model::Usage;
+use crate::spent::{Spent, cost};
+
+/// What each session has left. Clones share one.
+#[derive(Clone, Default)]
+pub struct Purse(Arc<Mutex<HashMap<String, State>>>);
+
+struct State {
+    left: Budget,
+    /// What was used up beside the session's own agent, and it has not taken up yet.
+    aside: Spent,
+}
+
+/// What somebody may use up. The rest of it goes back when this is dropped.
+pub struct Share {
+    purse: Purse,
+    session: String,
+    /// The bounds.
+    pub budget: Budget,
+    /// What was used up of it.
+    pub spent: Spent,
+}
+
+impl Purse {
+    /// A task of the session's own agent begins, with these bounds.
+    pub(crate) fn fill(&self, session: &str, budget: Budget) {
+        let mut all = self.lock();
+        let state = all
+            .entry(session.to_owned())
+            .or_insert_with(|| State::of(budget));
+        state.left = budget;
+    }
+
+    /// The session's own agent has used this up.
+    pub(crate) fn draw(&self, session: &str, spent: &Spent) {
+        if let Some(state) = self.lock().get_mut(session) {
+            state.put(&Budget::NOTHING, spent);
+        }
+    }
+
+    /// What others have used up since this was asked last. Their time is that of the call that they worked in.
+    pub(crate) fn aside(&self, session: &str) -> Spent {
+        let mut all = self.lock();
+        let state = all.get_mut(session);
+        let aside = state.map(|state| std::mem::take(&mut state.aside));
+        Spent {
+            time_ms: 0,
+            ..aside.unwrap_or_default()
+        }
+    }
+
+    /// What a worker's task may use up: its own bounds, and at most half of what the session has left, so that those
+    /// beside and after it have some. `all` is what there is where nobody has filled the purse.
+    pub(crate) fn half(&self, session: &str, all: Budget, own: Budget) -> Result<Share, ToolError> {
+        self.take(session, all, |left| {
+            let half = Budget {
+                turns: left.turns.div_ceil(2),
+                tool_calls: left.tool_calls.div_ceil(2),
+                tokens: left.tokens.div_ceil(2),
+                cost: left.cost.map(|cost| cost / 2.0),
+                time: left.time / 2,
+                ..all
+            };
+            let share = own.tightest(half);
+            let none = share.turns == 0
+                || share.tokens == 0
+                || share.time.is_zero()
+                || share.cost.is_some_and(|cost| cost <= 0.0);
+            (!none).then_some(share)
+        })
+    }
+
+    /// What one question of a tool may use up: about `input` tokens are sent, and `budget.answer_tokens` of the share are
+    /// at most answered.
+    pub fn question(
+        &self,
+        session: &str,
+        all: Budget,
+        price: Option<Price>,
+        input: u64,
+        most: u64,
+    ) -> Result<Share, ToolError> {
+        self.take(session, all, |left| {
+            let one = Budget {
+                answer_tokens: most.min(all.answer_tokens),
+                ..*left
+            };
+            let output = Spent::default().room(&one, price, input).ok()?;
+            let usage = Usage { input, output };
+            Some(Budget {
+                turns: 1,
+                tool_calls: 0,
+                tokens: input.saturating_add(output),
+                cost: left
+                    .cost
+                    .map(|_| price.map_or(0.0, |price| cost(usage, price))),
+                time: Duration::ZERO,
+                answer_tokens: output,
+                ..all
+            })
+        })
+    }
+
+    fn take(
+        &self,
+        session: &str,
+        all: Budget,
+        share: impl FnOnce(&Budget) -> Option<Budget>,
+    ) -> Result<Share, ToolError> {
+        let mut states = self.lock();
+        let state = states
+            .entry(session.to_owned())
+            .or_insert_with(|| State::of(all));
+        let Some(budget) = share(&state.left) else {
+            let message = "this session has used up what `agent` in the settings gives to a task";
+            let way = "raise the bounds of `agent`, or begin a new session".to_owned();
+            return Err(ToolError::new(Code::LimitExceeded, message).with_way_out([way]));
+        };
+        let taken = Spent {
+            turns: budget.turns,
+            tool_calls: budget.tool_calls,
+            input_tokens: budget.tokens,
+            cost: budget.cost,
+            time_ms: u64::try_from(budget.time.as_millis()).unwrap_or(u64::MAX),
+            ..Spent::default()
+        };
+        state.put(&Budget::NOTHING, &taken);
+        Ok(Share {
+            purse: self.clone(),
+            session: session.to_owned(),
+            budget,
+            spent: Spent::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, State>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn of(left: Budget) -> Self {
+        Self {
+            left,
+            aside: Spent::default(),
+        }
+    }
+
+    /// Puts in a share that nobody has any more, and takes out what was used up.
+    fn put(&mut self, share: &Budget, spent: &Spent) {
+        let left = &mut self.left;
+        let rest = |left: u64, share: u64, spent| left.saturating_add(share).saturating_sub(spent);
+        left.turns = rest(left.turns, share.turns, spent.turns);
+        left.tool_calls = rest(left.tool_calls, share.tool_calls, spent.tool_calls);
+        left.tokens = rest(left.tokens, share.tokens, spent.tokens());
+        let (put, out) = (share.cost.unwrap_or(0.0), spent.cost.unwrap_or(0.0));
+        left.cost = left.cost.map(|left| left + put - out);
+        left.time = left
+            .time
+            .saturating_add(share.time)
+            .saturating_sub(Duration::from_millis(spent.time_ms));
+    }
+}
+
+impl Share {
+    /// All that it has used up is one answer.
+    pub fn used(&mut self, usage: Usage, price: Option<Price>, took: Duration) {
+        self.spent = Spent::default();
+        self.spent.answered(usage, price, took);
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if let Some(state) = self.purse.lock().get_mut(&self.session) {
+            state.put(&self.budget, &self.spent);
+            state.aside.add(&self.spent);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Budget {
+        Budget {
+            turns: 10,
+            cost: Some(1.0),
+            ..Budget::default()
+        }
+    }
+
+    #[test]
+    fn tasks_side_by_side_share_what_there_is() {
+        let (purse, all) = (Purse::default(), all());
+        let half = |session: &str, own| purse.half(session, all, own);
+        let mut first = half("a", all).unwrap();
+        assert_eq!((first.budget.turns, first.budget.cost), (5, Some(0.5)));
+        let second = half("a", all).unwrap();
+        assert_eq!((second.budget.turns, second.budget.cost), (3, Some(0.25)));
+        // Another session has its own.
+        assert_eq!(half("b", all).unwrap().budget.turns, 5);
+        first.spent = Spent {
+            turns: 1,
+            cost: Some(0.25),
+            ..Spent::default()
+        };
+        drop(first);
+        // Of 10 turns one is spent and three are taken.
+        let third = half("a", all).unwrap();
+        assert_eq!((third.budget.turns, third.budget.cost), (3, Some(0.25)));
+        let own = Budget { turns: 1, ..all };
+        let taken: Vec<Share> = (0..10).map_while(|_| half("a", own).ok()).collect();
+        assert_eq!(taken.len(), 3);
+        assert_eq!(half("a", own).err().unwrap().code, Code::LimitExceeded);
+        drop(taken);
+        assert!(half("a", own).is_ok(), "what nobody used is there again");
+    }
+
+    #[test]
+    fn the_agent_and_all_beside_it_draw_from_one_purse() {
+        let (purse, all) = (Purse::default(), all());
+        purse.fill("a", all);
+        let own = Spent {
+            turns: 4,
+            cost: Some(0.5),
+            ..Spent::default()
+        };
+        purse.draw("a", &own);
+        let mut worker = purse.half("a", all, all).unwrap();
+        assert_eq!((worker.budget.turns, worker.budget.cost), (3, Some(0.25)));
+        worker.spent = Spent {
+            turns: 2,
+            input_tokens: u64::MAX,
+            output_tokens: u64::MAX,
+            time_ms: 5,
+            ..Spent::default()
+        };
+        drop(worker);
+        let aside = purse.aside("a");
+        assert_eq!(
+            (aside.turns, aside.tokens(), aside.time_ms),
+            (2, u64::MAX, 0)
+        );
+        assert_eq!(purse.aside("a"), Spent::default(), "it is taken up once");
+        // A provider has counted more than there are: now there are none.
+        assert!(purse.half("a", all, all).is_err());
+        assert!(purse.question("a", all, None, 10, 100).is_err());
+        // The next task has its own.
+        purse.fill("a", all);
+        assert!(purse.half("a", all, all).is_ok());
+    }
+
+    #[test]
+    fn a_question_takes_what_it_may_cost_and_gives_the_rest_back() {
+        let purse = Purse::default();
+        let all = Budget {
+            tokens: 1_000,
+            cost: Some(0.01),
+            answer_tokens: 500,
+            ..all()
+        };
+        let price = Some(Price {
+            input: 1.0,
+            output: 10.0,
+        });
+        let ask = |input, most| purse.question("a", all, price, input, most);
+        let mut first = ask(100, 5_000).unwrap();
+        assert_eq!(
+            (first.budget.answer_tokens, first.budget.tokens),
+            (500, 600)
+        );
+        let beside = ask(100, 5_000).unwrap();
+        assert_eq!(beside.budget.answer_tokens, 300);
+        assert!(ask(100, 5_000).is_err());
+        first.spent.answered(
+            Usage {
+                input: 100,
+                output: 20,
+            },
+            price,
+            Duration::ZERO,
+        );
+        drop((first, beside));
+        assert_eq!(purse.aside("a").tokens(), 120);
+        assert_eq!(ask(100, 5_000).unwrap().budget.answer_tokens, 500);
+        assert_eq!(ask(800, 5_000).unwrap().budget.answer_tokens, 80);
+        assert!(ask(880, 5_000).is_err());
+    }
+}

@@ -1,0 +1,134 @@
+//! A command in its plain form: the program by its name alone, and what it does first. `/usr/bin/git -C . log` is
+//! `git log`. What forbids a command looks at this form beside the one that was written.
+//!
+//! Never here: what a command may do, and what a shell makes of it.
+
+use super::Word;
+
+/// Options of `git` itself that take the next word.
+const GIT_TAKES: &[&str] = &[
+    "-C",
+    "-c",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--exec-path",
+    "--super-prefix",
+    "--config-env",
+    "--attr-source",
+    "--list-cmds",
+];
+
+/// A command that was read for what it does first.
+pub(crate) struct Plain {
+    /// The program without its folder and ending, and without options of its own in front of what follows them.
+    pub(crate) words: Vec<Word>,
+    /// What it may be beside that: where nobody knows which of those options take the next word, or an option gives
+    /// another meaning to what follows.
+    pub(crate) others: Vec<Vec<Word>>,
+}
+
+impl Plain {
+    /// The plain form of a command.
+    pub(crate) fn of(words: &[Word]) -> Self {
+        let Some((first, rest)) = words.split_first() else {
+            return Self {
+                words: Vec::new(),
+                others: Vec::new(),
+            };
+        };
+        let program = match first {
+            Word::Known(program) => Word::Known(base(program).to_owned()),
+            unknown => unknown.clone(),
+        };
+        let with = |rest: &[Word]| {
+            let mut all = vec![program.clone()];
+            all.extend_from_slice(rest);
+            all
+        };
+        let takes = match program.known() {
+            Some("git") => GIT_TAKES,
+            _ => &[],
+        };
+        let (mut at, mut renamed) = (0, false);
+        while let Some(option) = rest.get(at).and_then(Word::known) {
+            if !option.starts_with('-') || option == "-" {
+                break;
+            }
+            at += 1;
+            if option == "--" {
+                break;
+            }
+            if takes.contains(&option) {
+                let value = rest.get(at).and_then(Word::known).unwrap_or_default();
+                renamed |= value.to_ascii_lowercase().starts_with("alias.");
+                at += 1;
+            }
+        }
+        let at = at.min(rest.len());
+        let mut others = Vec::new();
+        if at > 0 && takes.is_empty() {
+            // Any word after an option may be its value.
+            others.extend((1..rest.len()).map(|from| with(&rest[from..])));
+        }
+        if renamed {
+            others.push(vec![program.clone(), Word::Unknown(String::new())]);
+        }
+        Self {
+            words: with(&rest[at..]),
+            others,
+        }
+    }
+}
+
+/// The name of a program without its folder and the ending that Windows has.
+fn base(program: &str) -> &str {
+    let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
+    let end = name.len().checked_sub(".exe".len());
+    match end.and_then(|end| name.split_at_checked(end)) {
+        Some((stem, end)) if !stem.is_empty() && end.eq_ignore_ascii_case(".exe") => stem,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<Word> {
+        let word = |word: &str| match word.starts_with('$') {
+            true => Word::Unknown(word.to_owned()),
+            false => Word::Known(word.to_owned()),
+        };
+        text.split(' ').map(word).collect()
+    }
+
+    #[test]
+    fn options_before_what_a_program_does_are_dropped() {
+        for (written, plain) in [
+            ("git log -3", "git log -3"),
+            ("/usr/bin/git log", "git log"),
+            ("C:\\bin\\Git.EXE log", "Git log"),
+            ("git -C . log", "git log"),
+            ("git -C $x log", "git log"),
+            ("git -c a.b=c --no-pager --git-dir=x log", "git log"),
+            ("git --work-tree x log", "git log"),
+            ("git -- log", "git log"),
+            ("git -C", "git"),
+            ("git", "git"),
+            ("docker -D rm x", "docker rm x"),
+            ("cat - x", "cat - x"),
+        ] {
+            assert_eq!(Plain::of(&words(written)).words, words(plain), "{written}");
+        }
+        assert!(Plain::of(&[]).words.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_known_of_an_option_is_tried() {
+        let others = Plain::of(&words("docker --context x rm y")).others;
+        assert!(others.contains(&words("docker rm y")), "{others:?}");
+        assert!(Plain::of(&words("git -C . log")).others.is_empty());
+        assert_eq!(Plain::of(&words("git -c alias.x=log x")).others.len(), 1);
+    }
+}
