@@ -25,6 +25,7 @@ mod search;
 mod subject;
 mod throughput;
 mod trees;
+mod work;
 
 use std::process::ExitCode;
 
@@ -48,6 +49,7 @@ const AREAS: &[Area] = &[
     ("calls", calls::bench),
     ("script", script::bench),
     ("code", code::bench),
+    ("work", work::bench),
     ("throughput", throughput::bench),
     ("decide", decide::bench),
     ("process", process::bench),

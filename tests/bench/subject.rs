@@ -59,8 +59,11 @@ impl Subject {
         let tools = workspace.join(".mimir/tools");
         std::fs::create_dir_all(&tools).unwrap();
         std::fs::write(tools.join(format!("{name}.yml")), text).unwrap();
-        // Nobody is there to be asked.
-        let config = json!({"tools": {"run_code": {"approval": "allow"}}});
+        // Nobody is there to be asked; the script's words make the session untrusted.
+        let config = json!({"tools": {"run_code": {
+            "approval": "allow",
+            "labels": {"acceptsUntrusted": true},
+        }}});
         Self::at(folder, &workspace, Vec::new(), config).await
     }
 

@@ -137,6 +137,30 @@ fn bash_runs_python_with_its_files() {
 }
 
 #[test]
+fn bash_reads_a_file_line_by_line_without_copying_it_for_each() {
+    let place = Place::new();
+    let fuel = |lines: usize, code: &str| {
+        let text: String = (0..lines)
+            .map(|line| format!("this is line {line} of a file\n"))
+            .collect();
+        std::fs::write(place.path().join("in.txt"), text).unwrap();
+        let outcome = place.call(json!({"language": "bash", "code": code}));
+        assert_eq!(left(&outcome).stdout, format!("{lines}\n"), "{code}");
+        outcome.receipt().fuel.unwrap() as f64
+    };
+    for code in [
+        "n=0; while read -r line; do n=$((n+1)); done < in.txt; echo $n",
+        "n=0; while read -r line; do true \"$line\"; n=$((n+1)); done < in.txt; echo $n",
+        "n=0; while read -r a b; do n=$((n+1)); done <<< \"$(cat in.txt)\"; echo $n",
+        "n=0; while read -r line; do n=$((n+1)); done < <(cat in.txt); echo $n",
+    ] {
+        let (few, many) = (fuel(1_000, code), fuel(20_000, code));
+        // The start of the engine is in both; were each line to copy the rest, it would be some hundred times as much.
+        assert!(many < 25.0 * few, "{code}: {few} and {many}");
+    }
+}
+
+#[test]
 fn javascript_fails_as_programs_do() {
     let place = Place::new();
     let left = place.run("javascript", "console.log(1);\nthrow new RangeError('no');");

@@ -139,6 +139,10 @@ fn the_receipt_counts() {
         "{receipt:?}"
     );
     assert!(
+        receipt.tokens >= 100 && receipt.tokens <= 1000,
+        "{receipt:?}"
+    );
+    assert!(
         receipt.fuel > Some(1000) && receipt.peak_memory >= Some(64 << 10),
         "{receipt:?}"
     );

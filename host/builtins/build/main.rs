@@ -1,6 +1,7 @@
 //! Builds `plugins/*` for `wasm32-wasip2` with a cargo of its own, links the engines of scripts, and writes what the
 //! crate includes.
 
+mod bash;
 mod javascript;
 mod library;
 mod pin;
@@ -35,12 +36,13 @@ fn main() -> Result<()> {
     for input in ["Cargo.lock", "Cargo.toml", "plugins", "sdk/rust", "wit"] {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
-    for input in ["build", "code", "javascript", "python"] {
+    for input in ["bash", "build", "code", "javascript", "python"] {
         println!("cargo::rerun-if-changed={}", here.join(input).display());
     }
 
     have_target()?;
-    build(root, &out)?;
+    let bashkit = bash::edited(root, &here, &out, TARGET)?;
+    build(root, &out, &bashkit)?;
 
     let mut source = String::new();
     for plugin in PLUGINS {
@@ -124,9 +126,11 @@ fn have_target() -> Result<()> {
     Ok(())
 }
 
-fn build(root: &Path, out: &Path) -> Result<()> {
+fn build(root: &Path, out: &Path, bashkit: &Path) -> Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
+    // The lock names the published one, and stays as it is.
+    command.arg("--config").arg(format!("paths=[{bashkit:?}]"));
     command
         .current_dir(root)
         .args([

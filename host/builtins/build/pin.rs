@@ -16,9 +16,16 @@ pub struct Pinned {
 
 /// The package of the manifest in `folder`.
 pub fn package(folder: &Path, name: &'static str) -> Result<Pinned> {
+    // Packages for other platforms are not fetched: one is enough, and it is the same file for all.
+    package_for(folder, name, &env::var("HOST").context("HOST")?)
+}
+
+/// The package that what is built for `target` by the manifest in `folder` needs.
+pub fn package_for(folder: &Path, name: &'static str, target: &str) -> Result<Pinned> {
     let manifest = folder.join("Cargo.toml");
     // What was fetched before needs no network.
-    let packages = metadata(&manifest, true).or_else(|_| metadata(&manifest, false))?;
+    let packages =
+        metadata(&manifest, target, true).or_else(|_| metadata(&manifest, target, false))?;
     let packages = packages["packages"].as_array();
     let mut packages = packages.context("packages")?.iter();
     let found = packages.find(|package| package["name"] == name);
@@ -31,9 +38,14 @@ pub fn package(folder: &Path, name: &'static str) -> Result<Pinned> {
 }
 
 impl Pinned {
+    /// Where a part of the package is.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.folder.join(path)
+    }
+
     /// A file of the package, which the caller looks at: the lock of the manifest names what the registry hands out.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
-        let file = self.folder.join(path);
+        let file = self.path(path);
         fs::read(&file).with_context(|| format!("reading {}", file.display()))
     }
 
@@ -56,15 +68,12 @@ pub fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn metadata(manifest: &Path, offline: bool) -> Result<Value> {
+fn metadata(manifest: &Path, target: &str, offline: bool) -> Result<Value> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["metadata", "--locked", "--format-version", "1"]);
     command.arg("--manifest-path").arg(manifest);
-    // Packages for other platforms are not fetched: one is enough, and it is the same file for all.
-    if let Ok(host) = env::var("HOST") {
-        command.args(["--filter-platform", &host]);
-    }
+    command.args(["--filter-platform", target]);
     if offline {
         command.arg("--offline");
     }

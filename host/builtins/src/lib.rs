@@ -139,8 +139,30 @@ pub const PYTHON: Program = Program {
     imports: &["--imports"],
 };
 
-/// The licences of CPython and of what is in it. Who hands out the binary hands them out with it.
-pub const PYTHON_LICENCES: &str = built::PYTHON_LICENCES;
+/// The licence of something that the engines are made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Licence {
+    /// What it is of.
+    pub of: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// The licences of the engines. Who hands out the binary hands them out with it.
+pub const LICENCES: [Licence; 3] = [
+    Licence {
+        of: "CPython 3.14, which runs Python, and what is in it",
+        text: built::PYTHON_LICENCES,
+    },
+    Licence {
+        of: "QuickJS-ng, which runs JavaScript and TypeScript, as componentize-qjs (Apache-2.0) ships it",
+        text: include_str!("../licences/quickjs-ng.txt"),
+    },
+    Licence {
+        of: "bashkit, which runs bash",
+        text: include_str!("../licences/bashkit.txt"),
+    },
+];
 
 /// The engine that runs bash: `plugins/bash`.
 pub const BASH: Program = Program {

@@ -216,6 +216,9 @@ Examples:
     },
     /// Check that everything is in place
     Doctor,
+    /// Print the licences of the engines of Python, JavaScript and bash, and of the rules of masking
+    #[command(visible_alias = "licenses")]
+    Licences,
     /// Print a completion script for a shell
     #[command(
         after_help = "Example: mimir completions bash > ~/.local/share/bash-completion/completions/mimir"

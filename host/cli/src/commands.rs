@@ -15,6 +15,7 @@ mod doctor;
 mod editing;
 mod explain;
 mod init;
+mod licences;
 mod mcp;
 mod policy_accept;
 mod policy_check;
@@ -61,7 +62,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
             .await
         }
         Command::Tools(wish) => tools::run(globals, printer, wish).await,
-        Command::ToolsCheck { file } => tools_check::run(printer, &file),
+        Command::ToolsCheck { file } => tools_check::run(printer, &file).await,
         Command::ToolsNew { name, dir, lang } => {
             tools_new::run(globals, printer, &name, (lang, dir)).await
         }
@@ -94,6 +95,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::Config(wish) => config::run(globals, printer, wish),
         Command::Mcp(wish) => mcp::run(globals, printer, wish).await,
         Command::Doctor => doctor::run(globals, printer).await,
+        Command::Licences => licences::run(printer),
         Command::Completions(shell) => completions::run(shell),
     }
 }

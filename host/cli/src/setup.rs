@@ -14,7 +14,7 @@ use mimir_core::tool::{Source, Trust};
 use mimir_core::{Approver, Clock, Code, Pipeline, Policy, Quarantined, Registry, Tool, ToolError};
 use mimir_mcp::client::Found;
 use mimir_process::Commands;
-use mimir_script::{Engines, Scripts};
+use mimir_script::{CodeEngines, Engines, Scripts};
 use mimir_wasm::program::{Packed, ProgramParts};
 use mimir_wasm::script::{EngineParts, PluginParts};
 use mimir_wasm::{Bundled, HostOptions, Loaded, SystemClock, Toolbox, WasmHost};
@@ -334,6 +334,14 @@ pub fn workspace(globals: &Globals) -> Result<Workspace, ToolError> {
 }
 
 /// The components in this binary.
+/// The engines of code, for what is asked of them outside of any workspace.
+pub fn engines_alone() -> Arc<CodeEngines> {
+    let mut options = HostOptions::new(std::path::Path::new("."));
+    options.cache_dir = places().cache;
+    options.on_compile = terminal::show_compiling();
+    CodeEngines::new(WasmHost::new(options), engines())
+}
+
 /// The engines that ship with the binary.
 fn engines() -> Engines {
     let javascript = mimir_builtins::JAVASCRIPT;

@@ -397,3 +397,64 @@ fn a_file_is_checked_without_being_run() {
     let (code, _, err) = run(home.path(), &["tools", "check", "none.yml"]);
     assert!(code != 0 && err.contains("FILE_NOT_FOUND"), "{err}");
 }
+
+#[test]
+fn the_engine_reads_python_and_bash_without_running_them() {
+    let home = workspace(&[]);
+    let check = |runtime: &str, code: &str| {
+        let code = code.replace('\n', "\n  ");
+        let text = format!(
+            "name: one\ndescription: One.\nschema: {{type: object}}\nruntime: {runtime}\ncode: |\n  {code}\n"
+        );
+        fs::write(home.path().join("one.yml"), text).unwrap();
+        let (code, _, err) = run(home.path(), &["tools", "check", "one.yml"]);
+        (code, err)
+    };
+    for (runtime, code) in [
+        ("python", "def execute(args, context):\n  return 'ok'"),
+        ("python", "async def execute(args, context): return 1"),
+        ("python", "from os.path import *\nprint(1)"),
+        ("bash", "while read -r x; do\n  echo $x\ndone < f\nexit 3"),
+    ] {
+        let (status, err) = check(runtime, code);
+        assert_eq!(status, 0, "{code}: {err}");
+    }
+    for (runtime, code, said) in [
+        (
+            "python",
+            "def execute(args, context):\n  return (1",
+            "one.yml:7:12: '(' was never closed",
+        ),
+        (
+            "python",
+            "def execute(a):\n\treturn 1\n  return 2",
+            "one.yml:8:",
+        ),
+        (
+            "python",
+            "print('x' * 9)",
+            "one.yml:6:3: the code has no function `execute",
+        ),
+        ("python", "def execute(a):\n  nonlocal x", "one.yml:7:"),
+        ("bash", "echo a\nif true; then echo b", "one.yml:"),
+        (
+            "bash",
+            "echo a\ndone",
+            "one.yml:7:3: syntax error near unexpected token",
+        ),
+        ("bash", "echo 'a\n", "one.yml:"),
+    ] {
+        let (status, err) = check(runtime, code);
+        assert_eq!(status, 2, "{code}: {err}");
+        assert!(err.contains(said), "{code}: {err}");
+        assert!(err.contains("INVALID_INPUT"), "{code}: {err}");
+    }
+    // Nothing of the code runs.
+    let (_, err) = check("bash", "exec 1>&2; echo it ran; for x in");
+    assert!(
+        !err.contains("it ran\n") && err.contains("syntax error"),
+        "{err}"
+    );
+    let (_, err) = check("python", "raise SystemExit('it ran')\ndef execute(a): 1");
+    assert!(err.is_empty() || !err.contains("it ran"), "{err}");
+}

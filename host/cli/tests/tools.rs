@@ -219,7 +219,9 @@ fn info_has_the_cost_and_the_last_calls() {
         (&false.into(), &"FILE_NOT_FOUND".into())
     );
     assert!(
-        calls[1]["ok"] == true && calls[1]["receipt"]["bytesOut"].as_u64() > Some(0),
+        calls[1]["ok"] == true
+            && calls[1]["receipt"]["bytesOut"].as_u64() > Some(0)
+            && calls[1]["receipt"]["tokens"].as_u64() > Some(0),
         "{calls:?}"
     );
     let out = text(home.path(), &["tools", "info", "read_file"]);
@@ -317,4 +319,14 @@ fn tools_are_found_by_what_they_do() {
     let out = text(home.path(), &["tools", "search", "zzqx\u{1b}[2J"]);
     assert!(out.starts_with("No tool is about: zzqx"), "{out}");
     assert_eq!(run(home.path(), &["tools", "search"]).0, 2);
+}
+
+#[test]
+fn the_licences_of_what_is_inside_are_handed_out_with_it() {
+    let home = workspace();
+    let out = text(home.path(), &["licences"]);
+    for name in ["CPython", "PSF", "QuickJS-ng", "bashkit", "Zachary Rice"] {
+        assert!(out.contains(name), "{name}");
+    }
+    assert!(json(home.path(), &["licenses"])[0]["of"].is_string());
 }

@@ -164,3 +164,21 @@ fn each_fault_of_a_module_has_its_place() {
         assert_eq!(made.count(), 0, "{code}");
     }
 }
+
+#[test]
+fn a_file_that_another_plugin_had_is_said_to_have_been() {
+    let one = |name: &str| {
+        format!(
+            "export const {name} = {{ description: 'A test.', inputSchema: {{ type: 'object' }}, needsApproval: false, execute: () => 'x' }};\n"
+        )
+    };
+    let home = built(&one("first"));
+    let (exit, err) = build(home.path(), &format!("{}{}", one("first"), one("more")));
+    assert!(exit == 0 && !err.contains("is gone"), "{err}");
+    let (exit, err) = build(home.path(), &one("second"));
+    assert_eq!(exit, 0, "{err}");
+    assert!(
+        err.contains("is gone, with its tools: first, more"),
+        "{err}"
+    );
+}

@@ -34,6 +34,7 @@ pub mod registry;
 pub mod schema;
 pub mod storage;
 pub mod text;
+pub mod tokens;
 pub mod tool;
 pub mod wish;
 pub mod worker;

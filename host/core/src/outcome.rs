@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::ToolError;
+use crate::tokens;
 
 /// Bytes as they travel in JSON.
 mod base64_bytes {
@@ -196,9 +197,9 @@ pub struct Receipt {
     pub bytes_in: u64,
     /// Bytes of result as it left the tool.
     pub bytes_out: u64,
-    /// Tokens of the result, where they were counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tokens: Option<u64>,
+    /// About how many tokens the text of the result is to a model, as [`crate::tokens::about`] has it: what is left of
+    /// it after limits and masking, and the message of a failure.
+    pub tokens: u64,
 }
 
 /// The end of every call. Only the pipeline makes one.
@@ -240,6 +241,20 @@ impl Outcome {
     /// What it cost.
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
+    }
+
+    /// About how many tokens this result is to a model.
+    pub(crate) fn tokens(result: &Result<Output, ToolError>) -> u64 {
+        let output = match result {
+            Ok(output) => output,
+            Err(error) => return tokens::about(&error.message),
+        };
+        let parts = output.content.iter().map(|part| match part {
+            Content::Text { text } => tokens::about(text),
+            // What a picture takes is each provider's to say.
+            Content::Image { .. } | Content::Audio { .. } | Content::File { .. } => 0,
+        });
+        parts.sum()
     }
 
     /// All text parts, joined by line ends; of an error, its message.

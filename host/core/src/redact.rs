@@ -50,6 +50,9 @@ mod veil;
 mod window;
 mod written;
 
+/// The licence of gitleaks' rules.
+pub const LICENCE: &str = include_str!("redact/gitleaks/LICENSE");
+
 pub use known::{LONG_MIN, SHORT_MIN};
 pub use lines::Lines;
 pub use lookout::Lookout;

@@ -18,6 +18,7 @@ mod folder;
 mod needs;
 mod plugin;
 mod run_code;
+pub mod syntax;
 mod tool;
 mod trace;
 mod words;

@@ -33,6 +33,7 @@ use crate::host::WasmHost;
 use crate::pipes::Take as _;
 use crate::script::ScriptState;
 
+mod alone;
 mod asks;
 mod output;
 mod packed;
@@ -332,45 +333,6 @@ impl ProgramEngine {
             }),
             ..Start::alone(fs.behind_front(files), limits)
         }
-    }
-
-    /// Runs a program in the middle of one of another engine, with that one's files and what is left of its fuel.
-    pub(crate) async fn nested(
-        &self,
-        inner: &asks::Inner,
-        program: Program,
-        fuel: u64,
-    ) -> (Result<Finished, ToolError>, u64) {
-        let run = async {
-            let ready = self.ready().await?;
-            let limits = mimir_core::Limits {
-                fuel,
-                ..inner.limits
-            };
-            let tmp = (inner.tmp.0.as_path(), &inner.tmp.1);
-            let keeper = inner.keeper.as_ref();
-            let fs = files(
-                &self.host,
-                &inner.rights,
-                &inner.paths,
-                &limits,
-                tmp,
-                keeper,
-            )?;
-            let sink = Sink::unwatched(&limits);
-            let start = Instant::now();
-            let mut store = ready.store(self.begin(fs, limits, program, sink.clone()))?;
-            let ended = ready.go(&mut store).await;
-            let used = store
-                .get_fuel()
-                .map_or(fuel, |left| fuel.saturating_sub(left));
-            let finished = match ended {
-                Ok(code) => Ok(sink.finish(code, start.elapsed())),
-                Err(error) => Err(fault(&error, store.data())),
-            };
-            Ok((finished, used))
-        };
-        run.await.unwrap_or_else(|error: ToolError| (Err(error), 0))
     }
 }
 

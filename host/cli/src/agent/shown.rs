@@ -102,7 +102,8 @@ impl Shown {
         match outcome.result() {
             Ok(_) => {
                 let size = mimir_core::text::bytes(outcome.receipt().bytes_out);
-                let facts = format!("{took:.0} ms, {size}");
+                let tokens = outcome.receipt().tokens;
+                let facts = format!("{took:.0} ms, {size}, ~{tokens} tokens");
                 self.aside(format_args!(
                     "{} {name} {}",
                     styled(GOOD, "✓"),

@@ -127,6 +127,8 @@ pub enum Command {
     Mcp(McpWish),
     /// Check that everything is in place.
     Doctor,
+    /// Print the licences of what is part of the binary.
+    Licences,
     /// Print a completion script.
     Completions(clap_complete::Shell),
 }
@@ -297,6 +299,7 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
         }
         Some(RawCommand::Config { command }) => Command::Config(command.into()),
         Some(RawCommand::Doctor) => Command::Doctor,
+        Some(RawCommand::Licences) => Command::Licences,
         Some(RawCommand::Completions { shell }) => Command::Completions(shell),
     })
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use mimir_core::{Code, Tool, ToolError};
+use mimir_core::{Code, Registry, Tool, ToolError};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -38,9 +38,6 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
     let (name, content) = made;
     let target = setup.workspace.tools().join(name);
     setup.workspace.own(&target)?;
-    sdk::put(&target, &content).map_err(|e| file_error("write", &target, &e))?;
-
-    let world = setup.world().await?;
     let file = setup.workspace.shown(&target).replace('\\', "/");
     let is_ours = |location: &str| {
         location == file
@@ -48,6 +45,13 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
                 .strip_prefix(&file)
                 .is_some_and(|rest| rest.starts_with(" ("))
     };
+    let before = match target.exists() {
+        true => names(&setup.world().await?.registry, &is_ours),
+        false => Vec::new(),
+    };
+    sdk::put(&target, &content).map_err(|e| file_error("write", &target, &e))?;
+
+    let world = setup.world().await?;
     let tools: Vec<&Tool> = world
         .registry
         .tools()
@@ -55,6 +59,13 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
         .map(AsRef::as_ref)
         .filter(|tool| is_ours(&tool.origin.location))
         .collect();
+    let stays = |name: &String| tools.iter().any(|tool| tool.name().as_str() == name);
+    if !before.is_empty() && !before.iter().any(stays) {
+        let gone = before.join(", ");
+        note(format_args!(
+            "what was in {file} before is gone, with its tools: {gone}"
+        ));
+    }
     let built = Built {
         bytes: content.len() as u64,
         tools: tools.iter().map(|tool| tool.name().as_str()).collect(),
@@ -93,6 +104,13 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
     } else {
         Exit::Done
     })
+}
+
+/// The names of the tools that a file has.
+fn names(registry: &Registry, is_ours: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let tools = registry.tools().iter();
+    let own = tools.filter(|tool| is_ours(&tool.origin.location));
+    own.map(|tool| tool.name().to_string()).collect()
 }
 
 /// What the component is called, and its bytes.

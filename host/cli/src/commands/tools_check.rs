@@ -6,11 +6,13 @@ use mimir_core::files::{self, Links};
 use mimir_core::needs::Needs;
 use mimir_core::text::visible;
 use mimir_core::{Code, ToolError};
+use mimir_script::syntax;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure, file_error};
 use crate::output::{GOOD, Printer, styled};
+use crate::setup;
 
 /// The largest file that is taken for a tool.
 const FILE_MAX: u64 = 1 << 20;
@@ -41,8 +43,8 @@ pub fn faulty(faults: Vec<ToolError>) -> Failure {
     })
 }
 
-/// Reads the file as it would be read in `.mimir/tools`.
-pub fn run(printer: Printer, file: &Path) -> Result<Exit, Failure> {
+/// Reads the file as it would be read in `.mimir/tools`, and has the engine of its language read its code.
+pub async fn run(printer: Printer, file: &Path) -> Result<Exit, Failure> {
     let shown = visible(&file.display().to_string());
     let content = files::read(file, Links::Followed, FILE_MAX);
     let content = content.map_err(|error| file_error("read", file, &error))?;
@@ -54,6 +56,10 @@ pub fn run(printer: Printer, file: &Path) -> Result<Exit, Failure> {
         Ok(checked) => checked,
         Err(faults) => return Err(faulty(faults)),
     };
+    let faults = syntax::faults(&setup::engines_alone(), &shown, &checked).await?;
+    if !faults.is_empty() {
+        return Err(faulty(faults));
+    }
     let definition = checked.definition;
     let report = Report {
         ok: true,

@@ -7,6 +7,8 @@ use mimir_core::backend::{BoxFuture, Raw};
 use mimir_core::tool::{Definition, Group, Hints, Origin, Risk, Trust};
 use mimir_core::{Approved, Backend, Code, Decision, Needs, Schema, Source, Tool, ToolError};
 
+use serde_json::{Value, json};
+
 use super::Costs;
 use crate::args::Format;
 use crate::output::definitions::definition;
@@ -108,4 +110,26 @@ fn what_changes_a_definition_changes_its_count() {
     other.token_cost = Some(7);
     assert_eq!(tokens(&mut costs, &other), [7; 3]);
     assert_eq!(tokens(&mut costs, &first), before, "from the book");
+}
+
+#[test]
+fn what_receipts_say_is_about_what_the_tokenizer_counts() {
+    let row = |n: usize| json!({"id": n, "name": format!("user{n}"), "score": n * 37 % 100});
+    let rows: Value = (0..50).map(row).collect();
+    for text in [
+        include_str!("../../../../README.md"),
+        include_str!("../../Cargo.toml"),
+        include_str!("tests.rs"),
+        include_str!("../../../builtins/python/mimir.py"),
+        &rows.to_string(),
+        &format!("{rows:#}"),
+    ] {
+        let about = mimir_core::tokens::about(text);
+        let counted = u64::from(mimir_tokens::count(text));
+        let start = mimir_core::text::prefix(text, 60);
+        assert!(
+            about.abs_diff(counted) * 6 <= counted,
+            "{about} for {counted}: {start}"
+        );
+    }
 }

@@ -22,12 +22,19 @@ pub struct PastCall {
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What the call cost: of `durationMs`, `fuel`, `peakMemory`, `bytesIn` and `bytesOut` what was measured.
+    /// What the call cost: of `durationMs`, `fuel`, `peakMemory`, `bytesIn`, `bytesOut` and `tokens` what is known.
     pub receipt: BTreeMap<&'static str, Value>,
 }
 
 /// What a receipt has in the record.
-const RECEIPT: [&str; 5] = ["durationMs", "fuel", "peakMemory", "bytesIn", "bytesOut"];
+const RECEIPT: [&str; 6] = [
+    "durationMs",
+    "fuel",
+    "peakMemory",
+    "bytesIn",
+    "bytesOut",
+    "tokens",
+];
 
 /// Calls that are shown.
 const LAST: usize = 5;

@@ -85,6 +85,9 @@ pub struct Event {
     /// Of a call: bytes of result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_out: Option<u64>,
+    /// Of a call: about how many tokens its result is to a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
     /// Whether the result was cut.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
@@ -125,6 +128,7 @@ impl Event {
             peak_memory: None,
             bytes_in: None,
             bytes_out: None,
+            tokens: None,
             truncated: false,
         }
     }
@@ -194,6 +198,7 @@ impl Event {
         self.fuel = receipt.fuel;
         self.peak_memory = receipt.peak_memory;
         self.bytes_out = Some(receipt.bytes_out);
+        self.tokens = Some(receipt.tokens);
         self.truncated = outcome.truncated();
     }
 }

@@ -83,6 +83,7 @@ pub(super) fn write(event: &Event, out: &mut Vec<u8>) -> Result<()> {
         peak_memory,
         bytes_in,
         bytes_out,
+        tokens,
         truncated,
     } = event;
     let time = Rfc3339::try_from(*time)?;
@@ -110,6 +111,7 @@ pub(super) fn write(event: &Event, out: &mut Vec<u8>) -> Result<()> {
     object.value("peakMemory", *peak_memory)?;
     object.value("bytesIn", *bytes_in)?;
     object.value("bytesOut", *bytes_out)?;
+    object.value("tokens", *tokens)?;
     object.value("truncated", truncated.then_some(true))?;
     out.push(b'}');
     Ok(())
@@ -154,6 +156,7 @@ mod tests {
             peak_memory: Some(1),
             bytes_in: Some(2),
             bytes_out: Some(3),
+            tokens: Some(1),
             truncated: true,
             ..bare.clone()
         };

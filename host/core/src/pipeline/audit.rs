@@ -16,7 +16,7 @@ pub(super) async fn audit(labeled: Labeled, trail: Box<Trail>, alone: bool) -> O
             peak_memory: clean.usage.peak_memory,
             bytes_in: trail.bytes_in(),
             bytes_out: clean.bytes_out,
-            tokens: None,
+            tokens: Outcome::tokens(&clean.result),
         },
         result: clean.result,
         label,

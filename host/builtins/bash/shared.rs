@@ -1,0 +1,148 @@
+//! Bytes or text that copies share, and of which a part can be taken without a copy.
+//!
+//! It is compiled as a module of bashkit (`../build/bash.rs`), in place of the `Vec<u8>` and the `String` that its
+//! streams have: those are copied whole for each command of a loop that reads a file, which makes `while read` over
+//! some thousand lines quadratic. Nothing here knows of shells.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// What a whole is a part of itself from some byte on.
+pub(crate) trait Whole: Clone + Default {
+    type Part: ?Sized + ToOwned<Owned = Self> + PartialEq + fmt::Debug;
+
+    /// What is left from `start` on, which is at most the length.
+    fn from_byte(&self, start: usize) -> &Self::Part;
+}
+
+impl Whole for Vec<u8> {
+    type Part = [u8];
+
+    fn from_byte(&self, start: usize) -> &[u8] {
+        self.get(start..).unwrap_or_default()
+    }
+}
+
+impl Whole for String {
+    type Part = str;
+
+    fn from_byte(&self, start: usize) -> &str {
+        self.get(start..).unwrap_or_default()
+    }
+}
+
+/// A whole that several may hold, from some byte on.
+#[derive(Clone)]
+pub(crate) struct Shared<T> {
+    // Nothing at all is known before the program runs, which an `Arc` is not.
+    whole: Option<Arc<T>>,
+    start: usize,
+}
+
+impl<T: Whole> Shared<T> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            whole: None,
+            start: 0,
+        }
+    }
+
+    /// The same without its first bytes. For text, `bytes` has to be where a character starts.
+    pub(crate) fn without_first(&self, bytes: usize) -> Self {
+        Self {
+            whole: self.whole.clone(),
+            start: self.start + bytes,
+        }
+    }
+
+    /// What this holds alone: copied, if others hold it too.
+    pub(crate) fn into_whole(self) -> T {
+        match self.whole {
+            Some(whole) if self.start == 0 => {
+                Arc::try_unwrap(whole).unwrap_or_else(|whole| T::clone(&whole))
+            }
+            Some(whole) => whole.from_byte(self.start).to_owned(),
+            None => T::default(),
+        }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut T)) {
+        let mut whole = std::mem::replace(self, Self::new()).into_whole();
+        change(&mut whole);
+        *self = whole.into();
+    }
+}
+
+impl Shared<Vec<u8>> {
+    pub(crate) fn extend_from_slice(&mut self, more: &[u8]) {
+        self.change(|bytes| bytes.extend_from_slice(more));
+    }
+}
+
+impl Shared<String> {
+    pub(crate) fn push_str(&mut self, more: &str) {
+        self.change(|text| text.push_str(more));
+    }
+}
+
+impl<T> From<T> for Shared<T> {
+    fn from(whole: T) -> Self {
+        Self {
+            whole: Some(Arc::new(whole)),
+            start: 0,
+        }
+    }
+}
+
+impl<T: Whole> Default for Shared<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Whole> Deref for Shared<T>
+where
+    for<'a> &'a T::Part: Default,
+{
+    type Target = T::Part;
+
+    fn deref(&self) -> &T::Part {
+        match &self.whole {
+            Some(whole) => whole.from_byte(self.start),
+            None => <&T::Part>::default(),
+        }
+    }
+}
+
+impl<T: Whole> PartialEq for Shared<T>
+where
+    for<'a> &'a T::Part: Default,
+{
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Whole> Eq for Shared<T> where for<'a> &'a T::Part: Default {}
+
+impl PartialEq<&[u8]> for Shared<Vec<u8>> {
+    fn eq(&self, other: &&[u8]) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<Shared<Vec<u8>>> for &[u8] {
+    fn eq(&self, other: &Shared<Vec<u8>>) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Whole> fmt::Debug for Shared<T>
+where
+    for<'a> &'a T::Part: Default,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}

@@ -1,0 +1,106 @@
+//! Whether the code of a tool in Python or bash can be read, by the engine that will run it. Nothing of the code runs.
+//!
+//! TypeScript and JavaScript are compiled when the file is read, so there is nothing to find out about them here.
+
+use mimir_core::{Code, Limits, ToolError, text};
+use mimir_wasm::program::Program;
+use serde::Deserialize;
+
+use crate::code::CodeEngines;
+use crate::definition::{Body, Checked};
+
+/// Reads Python from stdin, and says what is wrong with it, in JSON.
+const PYTHON: &str = include_str!("syntax/read.py");
+
+/// Reads bash from `$1`, and says what is wrong with it, as bash does.
+const BASH: &str = "bash -n -c \"$1\"\n";
+
+/// What is wrong, and where in the code: the first line and the first column are 1.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+struct Wrong {
+    line: usize,
+    column: usize,
+    message: String,
+}
+
+/// The faults of the code that only its engine sees. `place` is how messages call the file. The engine is made ready
+/// for it, which takes seconds the first time on a machine.
+pub async fn faults(
+    engines: &CodeEngines,
+    place: &str,
+    checked: &Checked,
+) -> Result<Vec<ToolError>, ToolError> {
+    let found = match checked.body {
+        Body::Python => python(engines, &checked.code).await?,
+        Body::Bash => bash(engines, &checked.code).await?,
+        Body::Script(_) | Body::Node => None,
+    };
+    let faults = found.map(|wrong| {
+        let at = checked.places.in_code(wrong.line, wrong.column);
+        let message = format!("{place}:{at}: {}", wrong.message);
+        ToolError::new(Code::InvalidInput, text::visible(&message))
+    });
+    Ok(faults.into_iter().collect())
+}
+
+async fn python(engines: &CodeEngines, code: &str) -> Result<Option<Wrong>, ToolError> {
+    let program = Program {
+        code: PYTHON.to_owned(),
+        stdin: code.as_bytes().to_vec(),
+        ..Program::default()
+    };
+    let ended = engines.python.alone(program, Limits::default()).await?;
+    serde_json::from_slice(&ended.stdout.bytes).map_err(|_| unread(&ended.stderr.bytes))
+}
+
+async fn bash(engines: &CodeEngines, code: &str) -> Result<Option<Wrong>, ToolError> {
+    let program = Program {
+        code: BASH.to_owned(),
+        arguments: vec![code.to_owned()],
+        ..Program::default()
+    };
+    let ended = engines.bash.alone(program, Limits::default()).await?;
+    if ended.exit_code == 0 {
+        return Ok(None);
+    }
+    let said = String::from_utf8_lossy(&ended.stderr.bytes);
+    match said_by_bash(&said) {
+        Some(wrong) => Ok(Some(wrong)),
+        None => Err(unread(&ended.stderr.bytes)),
+    }
+}
+
+/// What the first line says: `bash: -c: line 3: syntax error near unexpected token`.
+fn said_by_bash(said: &str) -> Option<Wrong> {
+    let (_, rest) = said.lines().next()?.split_once(" line ")?;
+    let (line, message) = rest.split_once(": ")?;
+    Some(Wrong {
+        line: line.parse().ok()?,
+        column: 1,
+        message: message.to_owned(),
+    })
+}
+
+/// The engine said something that is no answer.
+fn unread(said: &[u8]) -> ToolError {
+    let said = text::visible(String::from_utf8_lossy(said).trim());
+    let message = format!("the engine did not read the code: {said}");
+    ToolError::new(Code::ExecutionError, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Wrong, said_by_bash};
+
+    #[test]
+    fn a_line_of_bash_is_a_place_and_words() {
+        let said = "bash: -c: line 3: syntax error near unexpected token `done'\nbash: -c: line 3: `done'\n";
+        let wrong = Wrong {
+            line: 3,
+            column: 1,
+            message: "syntax error near unexpected token `done'".to_owned(),
+        };
+        assert_eq!(said_by_bash(said), Some(wrong));
+        assert_eq!(said_by_bash("bash: no such thing\n"), None);
+    }
+}
