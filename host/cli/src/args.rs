@@ -141,6 +141,7 @@ Examples:
   mimir mcp add files --sandbox none -- npx -y @modelcontextprotocol/server-filesystem .
   mimir mcp add search --url https://example.com/mcp --header 'Authorization=Bearer ${SEARCH_KEY}'
   mimir mcp test files           start it, and show what its tools say
+  mimir mcp login search         log in, where a server wants that
   mimir mcp import               take over the servers of Claude, Codex, Cursor and VS Code
   mimir mcp config claude        what makes an agent use mimir")]
     Mcp {

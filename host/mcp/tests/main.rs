@@ -12,5 +12,6 @@ mod discovery;
 mod faults;
 mod kit;
 mod lists;
+mod logins;
 mod modern;
 mod results;

@@ -50,6 +50,8 @@ pub(super) struct End {
     /// Knows the secrets: what a server says beside results goes to logs, to messages and onto the disk.
     pub(super) redactor: Redactor,
     why: Mutex<Option<ToolError>>,
+    /// Why the last request was not sent, or not answered, where a person can see to that.
+    denied: Mutex<Option<ToolError>>,
     words: Mutex<Vec<String>>,
     strange: AtomicBool,
     flood: AtomicBool,
@@ -75,6 +77,17 @@ impl End {
     pub(super) fn because(&self, error: ToolError) {
         let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         why.get_or_insert(error);
+    }
+
+    /// What the next one that asks is told. The connection goes on.
+    pub(super) fn denied(&self, error: ToolError) {
+        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        *denied = Some(error);
+    }
+
+    fn take_denied(&self) -> Option<ToolError> {
+        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        denied.take()
     }
 
     pub(super) fn because_too_long(&self, most: u64) {
@@ -211,6 +224,9 @@ impl Link {
         let hearing = Hearing(Arc::clone(&ears));
         let begun = serve_client_with_lifecycle(hearing, transport, lifecycle).await;
         let running: RunningService<RoleClient, Hearing> = begun.map_err(|error| {
+            if let Some(denied) = end.take_denied() {
+                return Unbegun::Failed(denied);
+            }
             // Some answer what they do not know with a result that is none, and some with nothing at all.
             let refused = match &error {
                 ClientInitializeError::JsonRpcError(_)
@@ -443,7 +459,8 @@ impl Link {
                 ToolError::new(Code::Timeout, message)
             }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-                self.end.error("ended before it answered")
+                let denied = self.end.take_denied();
+                denied.unwrap_or_else(|| self.end.error("ended before it answered"))
             }
             other => {
                 let words = self.end.words(&other.to_string(), WORDS_MOST);
