@@ -34,6 +34,7 @@ pub use desk::Gates;
 pub(crate) use ears::Updated;
 pub(crate) use library::Library;
 pub(crate) use lookup::Place;
+pub(crate) use oauth::provider;
 pub use oauth::{Facts, Known, Login, Logins, Pending, Plan, Unfit, secrets};
 pub use program::leave;
 pub(crate) use readers::whole;

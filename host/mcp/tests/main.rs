@@ -10,6 +10,7 @@ mod calls;
 mod clients;
 mod discovery;
 mod faults;
+mod identity;
 mod kit;
 mod lists;
 mod logins;

@@ -38,9 +38,9 @@ impl UserLogins {
             return Ok(0);
         };
         let keys: Vec<String> = secrets.read()?.logins.into_keys().collect();
-        let keys = keys.into_iter().filter(|key| {
-            key.rsplit_once('@').is_some_and(|(name, _)| name == server)
-        });
+        let keys = keys
+            .into_iter()
+            .filter(|key| key.rsplit_once('@').is_some_and(|(name, _)| name == server));
         let mut count = 0;
         for key in keys {
             self.remove(&key)?;
@@ -66,7 +66,9 @@ impl Secrets {
             );
             ToolError::new(Code::Unavailable, message)
         })?;
-        let named = values.into_iter().map(|value| (format!("{PREFIX}{key}"), value));
+        let named = values
+            .into_iter()
+            .map(|value| (format!("{PREFIX}{key}"), value));
         Ok(named.collect())
     }
 
@@ -198,7 +200,12 @@ mod tests {
         for name in [key, "login:s@0123456789abcdef", "s", "logins"] {
             assert_eq!(vault.secret(name).unwrap(), None, "{name}");
         }
-        assert!(secrets(folder.path()).list(&BTreeMap::new()).unwrap().is_empty());
+        assert!(
+            secrets(folder.path())
+                .list(&BTreeMap::new())
+                .unwrap()
+                .is_empty()
+        );
         // One that was renewed is masked at once.
         let before = logins.version();
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -214,10 +221,15 @@ mod tests {
     fn what_cannot_be_masked_stops_what_would_say_it() {
         let folder = tempfile::tempdir().unwrap();
         let logins = logins(folder.path());
-        logins.write("s@0", "{\"access\": \"hunter2-token\"}").unwrap();
+        logins
+            .write("s@0", "{\"access\": \"hunter2-token\"}")
+            .unwrap();
         let vault = UserVault::new(Some(secrets(folder.path())), BTreeMap::new());
         let error = vault.redactor().unwrap_err().to_string();
-        assert!(error.contains("mimir mcp logout s") && !error.contains("hunter2"), "{error}");
+        assert!(
+            error.contains("mimir mcp logout s") && !error.contains("hunter2"),
+            "{error}"
+        );
         logins.remove("s@0").unwrap();
         vault.redactor().unwrap();
     }

@@ -23,6 +23,7 @@ mod exchange;
 mod kept;
 mod login;
 mod metadata;
+pub(crate) mod provider;
 mod registration;
 
 pub use answer::Unfit;

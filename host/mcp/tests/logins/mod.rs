@@ -12,7 +12,8 @@ use mimir_core::Code;
 use mimir_mcp::client::Unfit;
 use serde_json::json;
 
-pub use world::Memory;
+pub use site::{Answer, Site};
+pub use world::{Memory, reach};
 use world::{SECRET, World, fields};
 
 use crate::behind::{Behind, said};

@@ -65,7 +65,11 @@ pub fn lines(block: &Value) -> Vec<String> {
         if let Some(issuer) = &oauth.issuer {
             lines.push(format!("logged in at by {issuer} alone"));
         }
-        if let Some(client) = oauth.client_id.as_ref().or(oauth.client_metadata_url.as_ref()) {
+        if let Some(client) = oauth
+            .client_id
+            .as_ref()
+            .or(oauth.client_metadata_url.as_ref())
+        {
             lines.push(format!("logged in at as the client {client}"));
         }
         let to = oauth.issuer.as_deref().unwrap_or_default();

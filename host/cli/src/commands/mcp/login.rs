@@ -228,13 +228,17 @@ async fn first(
     brought: &mut mpsc::Receiver<Brought>,
     pasted: &mut mpsc::Receiver<String>,
 ) -> Answer {
+    // Whoever sends much of it is told of once.
+    let mut told = false;
     loop {
         tokio::select! {
             Some(Brought { answer, reply }) = brought.recv() => match pending.code(&answer) {
                 Ok(code) => return (Ok(code), Some(reply)),
                 Err(Unfit::Refused(error)) => return (Err(error), Some(reply)),
                 Err(Unfit::Stray) => {
-                    warn("something else than an answer to this login came from a browser; it is not taken");
+                    if !std::mem::replace(&mut told, true) {
+                        warn("something else than an answer to this login came from a browser; it is not taken");
+                    }
                     let _ = reply.send(Page::Stray);
                 }
             },

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use mimir_core::{Code, ToolError};
 use tokio::net::TcpListener;
@@ -61,7 +61,8 @@ impl Redirect {
         let (bring, brought) = mpsc::channel(WAITING);
         let router = Router::new().fallback(move |request: Request| {
             let bring = bring.clone();
-            async move { answered(&request, &bring).await }
+            let (asked, _) = request.into_parts();
+            async move { answered(&asked.method, &asked.uri, &bring).await }
         });
         let serving = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
@@ -82,12 +83,12 @@ impl Drop for Redirect {
     }
 }
 
-async fn answered(request: &Request, bring: &mpsc::Sender<Brought>) -> Response {
-    if request.method() != Method::GET || request.uri().path() != PATH {
+async fn answered(method: &Method, uri: &Uri, bring: &mpsc::Sender<Brought>) -> Response {
+    if method != Method::GET || uri.path() != PATH {
         return StatusCode::NOT_FOUND.into_response();
     }
-    let answer = request.uri().path_and_query();
-    let answer = answer.map(ToString::to_string).unwrap_or_default();
+    let answer = uri.path_and_query().map(ToString::to_string);
+    let answer = answer.unwrap_or_default();
     let (reply, replied) = oneshot::channel();
     let page = match bring.send(Brought { answer, reply }).await {
         Ok(()) => replied.await.unwrap_or(Page::Stray),
@@ -118,7 +119,10 @@ impl Page {
         );
         let headers = [
             (CONTENT_TYPE, "text/html; charset=utf-8"),
-            (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+            (
+                CONTENT_SECURITY_POLICY,
+                "default-src 'none'; frame-ancestors 'none'",
+            ),
             (REFERRER_POLICY, "no-referrer"),
             (CACHE_CONTROL, "no-store"),
         ];

@@ -179,16 +179,8 @@ pub(super) async fn issuer(
             shown(name)
         )));
     }
-    let path = place.url().path().trim_end_matches('/');
-    let mut paths = vec![
-        format!("/.well-known/oauth-authorization-server{path}"),
-        format!("/.well-known/openid-configuration{path}"),
-    ];
-    if !path.is_empty() {
-        paths.push(format!("{path}/.well-known/openid-configuration"));
-    }
-    for path in paths {
-        let found = Endpoint::new(at(&place, &path)?, clients)?;
+    for place in places(&place)? {
+        let found = Endpoint::new(place, clients)?;
         if let Some(found) = found.document::<Described>().await? {
             return found.judged(name, server);
         }
@@ -197,6 +189,19 @@ pub(super) async fn issuer(
         "the authorization server {} does not say how it is asked",
         shown(name)
     )))
+}
+
+/// Where an authorization server may say of itself what it is, in the order of the protocol.
+pub(super) fn places(issuer: &Target) -> Result<Vec<Target>, ToolError> {
+    let path = issuer.url().path().trim_end_matches('/');
+    let mut paths = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        paths.push(format!("{path}/.well-known/openid-configuration"));
+    }
+    paths.iter().map(|path| at(issuer, path)).collect()
 }
 
 impl Described {
