@@ -12,6 +12,7 @@ mod backend;
 mod described;
 mod desk;
 mod ears;
+mod end;
 mod flags;
 mod library;
 mod lines;
