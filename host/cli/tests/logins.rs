@@ -46,22 +46,23 @@ impl Waiting {
         command.env_remove("BROWSER").stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        loop {
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut waiting = Self {
+            child,
+            stderr,
+            said: String::new(),
+            page: String::new(),
+        };
+        while waiting.page.is_empty() {
             let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended: {said}");
-            if line.starts_with("  http") && said.contains("This page logs you in") {
-                let page = line.trim().to_owned();
-                return Self {
-                    child,
-                    stderr,
-                    said,
-                    page,
-                };
+            let read = waiting.stderr.read_line(&mut line).unwrap();
+            assert!(read > 0, "it ended: {}", waiting.said);
+            if line.starts_with("  http") && waiting.said.contains("This page logs you in") {
+                waiting.page = line.trim().to_owned();
             }
-            said.push_str(&line);
+            waiting.said.push_str(&line);
         }
+        waiting
     }
 
     /// A field of the page's address.
