@@ -88,7 +88,9 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("hickory", &["mimir-net"]),
     ("rustls", &["mimir-net"]),
     ("tokio-rustls", &["mimir-net"]),
-    ("ring", &["mimir-net"]),
+    // The server verifies the tokens of an identity provider with it, and nothing else.
+    ("ring", &["mimir-net", "mimir-mcp"]),
+    ("jsonwebtoken", &["mimir-mcp"]),
     ("flate2", &["mimir-net", "mimir-plugin-web"]),
     ("brotli", &["mimir-net"]),
     ("ruzstd", &["mimir-net"]),

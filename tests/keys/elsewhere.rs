@@ -63,6 +63,36 @@ const SHOWN: &[(&str, &str, &str)] = &[
         "a_server_over_http_is_reached_and_no_other",
     ),
     (
+        "mcp.servers.*.oauth.issuer",
+        "host/mcp/tests/logins/mod.rs",
+        "an_authorization_server_that_the_settings_do_not_name_gets_nothing",
+    ),
+    (
+        "mcp.servers.*.oauth.clientId",
+        "host/mcp/tests/logins/mod.rs",
+        "the_settings_say_who_mimir_is_and_where",
+    ),
+    (
+        "mcp.servers.*.oauth.clientSecret",
+        "host/mcp/tests/logins/mod.rs",
+        "the_settings_say_who_mimir_is_and_where",
+    ),
+    (
+        "mcp.servers.*.oauth.scopes",
+        "host/mcp/tests/logins/mod.rs",
+        "the_settings_say_who_mimir_is_and_where",
+    ),
+    (
+        "mcp.servers.*.oauth.redirectPort",
+        "host/mcp/tests/logins/mod.rs",
+        "the_settings_say_who_mimir_is_and_where",
+    ),
+    (
+        "mcp.servers.*.oauth.clientMetadataUrl",
+        "host/mcp/tests/logins/mod.rs",
+        "a_document_stands_for_a_client_where_that_is_taken",
+    ),
+    (
         "mcp.servers.*.enabled",
         "host/mcp/tests/behind/life.rs",
         "one_that_is_switched_off_is_not_there",

@@ -10,6 +10,7 @@ mod audit;
 mod config;
 mod gates;
 mod mcp;
+mod serve;
 mod tools;
 mod typed;
 
@@ -17,8 +18,9 @@ pub use audit::{AuditWish, Filter};
 pub use config::ConfigWish;
 pub use gates::{AddWish, ApprovalsWish, PolicyWish, SecretsWish, TrustWish};
 pub use mcp::{Agent, McpAdd, McpWish};
+pub use serve::{HttpWish, Provider, ServeWish};
 pub use tools::ToolsWish;
-pub use typed::{Command, Globals, HttpWish, Invocation, ServeWish, UndoWish, Unread};
+pub use typed::{Command, Globals, Invocation, UndoWish, Unread};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
 #[derive(Debug, Parser)]
@@ -134,13 +136,14 @@ Examples:
   claude mcp add mimir -- mimir serve -C ~/project      Claude Code
   codex mcp add mimir -- mimir serve -C ~/project       Codex
   mimir serve --http 8808                               http://127.0.0.1:8808/mcp, /healthz, /metrics")]
-    Serve(RawServe),
+    Serve(serve::RawServe),
     /// Use other people's MCP servers, and have agents use this one
     #[command(after_help = "\
 Examples:
   mimir mcp add files --sandbox none -- npx -y @modelcontextprotocol/server-filesystem .
   mimir mcp add search --url https://example.com/mcp --header 'Authorization=Bearer ${SEARCH_KEY}'
   mimir mcp test files           start it, and show what its tools say
+  mimir mcp login search         log in, where a server wants that
   mimir mcp import               take over the servers of Claude, Codex, Cursor and VS Code
   mimir mcp config claude        what makes an agent use mimir")]
     Mcp {
@@ -274,22 +277,6 @@ struct RawChat {
     /// Another model than that of the settings
     #[arg(long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
-}
-
-#[derive(Debug, Args)]
-struct RawServe {
-    /// Listen there instead, for MCP over HTTP at /mcp: PORT (of this machine alone), or IP:PORT
-    #[arg(long, value_name = "ADDR", value_parser = typed::address)]
-    http: Option<std::net::SocketAddr>,
-    /// Ask for a bearer token on this machine's own address, too; elsewhere it is always asked for
-    #[arg(long, requires = "http")]
-    token: bool,
-    /// A name that the server is called by, beside the address
-    #[arg(long = "host", value_name = "NAME", requires = "http")]
-    hosts: Vec<String>,
-    /// A web page that may speak with it: scheme://host:port
-    #[arg(long = "origin", value_name = "URL", requires = "http")]
-    origins: Vec<String>,
 }
 
 /// What stands in for a person when the rules ask for one.

@@ -16,10 +16,12 @@ use crate::places::Places;
 use crate::private::{self, Closed, Readers};
 
 mod keyring;
+mod logins;
 mod vault;
 
 use keyring::Keyring;
 
+pub use logins::UserLogins;
 pub use vault::UserVault;
 
 /// The secrets of this user.
@@ -33,6 +35,9 @@ pub struct Secrets {
 #[serde(deny_unknown_fields)]
 struct Shelf {
     secrets: BTreeMap<String, Kept>,
+    /// Logins at servers. They have names of their own: none of them is a secret that a tool or a server can name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    logins: BTreeMap<String, Kept>,
 }
 
 /// Where one value is.
@@ -129,7 +134,11 @@ impl Secrets {
         settings: &BTreeMap<String, SecretSettings>,
     ) -> Result<Vec<(String, String)>, ToolError> {
         let mut values = Vec::new();
-        for (name, kept) in self.read()?.secrets {
+        let Shelf { secrets, logins } = self.read()?;
+        for (key, kept) in logins {
+            values.extend(self.login_values(&key, kept)?);
+        }
+        for (name, kept) in secrets {
             let value = match kept {
                 Kept::Value(value) => value,
                 Kept::Keyring => self.kept_in_keyring(&name)?,

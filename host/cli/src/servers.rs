@@ -14,7 +14,7 @@ use mimir_process::Programs;
 
 use crate::places::Places;
 use crate::private::{self, Closed, Readers};
-use crate::secrets::{Secrets, UserVault};
+use crate::secrets::{Secrets, UserLogins, UserVault};
 use crate::settings::Settings;
 use crate::workspace::Workspace;
 
@@ -50,6 +50,7 @@ impl OwnServers {
             launcher: Arc::new(Programs::new(&root, empty)),
             vault: Arc::new(vault),
             store: Arc::new(Kept { folder }),
+            logins: Arc::new(UserLogins::new(places)),
             root: Arc::from(root.as_path()),
             client: Arc::new(move |url| {
                 let settings = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -35,7 +35,7 @@ pub use embeddings::{EMBEDDINGS_VARIABLE, Embeddings, EmbeddingsSettings};
 pub use files::FileSettings;
 pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
 pub use limits::{LimitSettings, OutOfRange};
-pub use mcp::{McpServer, McpSettings, NoServer};
+pub use mcp::{McpOauth, McpServer, McpSettings, NoServer, is_scope};
 pub use model::{Api, ChosenModel, Price, ProviderSettings};
 pub use network::{FixedHosts, NetworkSettings};
 pub use rules::{MatcherSettings, RuleSettings};

@@ -16,14 +16,19 @@ use bytes::Bytes;
 use http_body::Body;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
+use mimir_core::ToolError;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use crate::server::{Server, Session};
 
 mod guard;
+mod identity;
+
+pub use identity::IdentityOptions;
 
 use guard::{Guard, Refusal};
+use identity::Identity;
 
 /// What a client gets.
 type Answer = Response<BoxBody<Bytes, Infallible>>;
@@ -45,7 +50,7 @@ const CALLS_MAX: usize = 1024;
 const SESSION_ID: &str = "mcp-session-id";
 
 /// How a server over HTTP is reached.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct HttpOptions {
     /// The names and addresses by which it may be called, without ports. Those of this machine alone count in any case.
     pub hosts: Vec<String>,
@@ -53,6 +58,8 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// What every request has to carry as its bearer token; none asks for none.
     pub token: Option<String>,
+    /// The identity provider whose tokens let people in, in place of one token.
+    pub identity: Option<IdentityOptions>,
 }
 
 /// A server over HTTP: a tower service for whatever listens. Clones are the same server.
@@ -62,6 +69,7 @@ pub struct Http(Arc<Shared>);
 struct Shared {
     server: Server,
     guard: Guard,
+    identity: Option<Identity>,
     sessions: Arc<LocalSessionManager>,
     inner: StreamableHttpService<Session, LocalSessionManager>,
     /// Whose a session is.
@@ -70,14 +78,21 @@ struct Shared {
     close: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Who speaks: whoever has the token. What they have read and what was approved for them is theirs, also where the
-/// protocol knows no sessions.
+/// Who speaks: whoever has the token, or whose token it is. What they have read and what was approved for them is
+/// theirs, also where the protocol knows no sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Principal(pub(crate) String);
+pub(crate) struct Principal {
+    /// The same for all that this one sends, and for nobody else.
+    pub(crate) id: String,
+    /// What is put on record of them, where anything is known.
+    pub(crate) user: Option<String>,
+}
 
 impl Server {
-    /// This server over HTTP.
-    pub fn http(&self, options: HttpOptions) -> Http {
+    /// This server over HTTP. Options that do not fit together are an error.
+    pub fn http(&self, mut options: HttpOptions) -> Result<Http, ToolError> {
+        let identity = options.identity.as_ref().map(Identity::new).transpose()?;
+        options.hosts.extend(identity.as_ref().map(Identity::host));
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(SESSION_IDLE);
         let sessions = Arc::new(sessions);
@@ -91,14 +106,15 @@ impl Server {
         let end = config.cancellation_token.clone();
         let server = self.clone();
         let factory = move || Ok(server.session());
-        Http(Arc::new(Shared {
+        Ok(Http(Arc::new(Shared {
             server: self.clone(),
             guard,
+            identity,
             inner: StreamableHttpService::new(factory, Arc::clone(&sessions), config),
             sessions,
             owners: Mutex::default(),
             close: Box::new(move || end.cancel()),
-        }))
+        })))
     }
 }
 
@@ -123,9 +139,20 @@ impl Http {
         if path == "/healthz" {
             return text(StatusCode::OK, "ok\n");
         }
-        let principal = match shared.guard.token(request.headers()) {
-            Ok(principal) => principal,
-            Err(refusal) => return refused(refusal),
+        let principal = match &shared.identity {
+            Some(identity) => {
+                if let Some(answer) = identity.described(&path) {
+                    return answer;
+                }
+                match identity.judge(request.headers()).await {
+                    Ok(principal) => principal,
+                    Err(denied) => return identity.refuse(denied),
+                }
+            }
+            None => match shared.guard.token(request.headers()) {
+                Ok(principal) => principal,
+                Err(refusal) => return refused(refusal),
+            },
         };
         match (path.as_str(), request.method()) {
             ("/metrics", &Method::GET) => {

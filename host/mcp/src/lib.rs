@@ -22,7 +22,7 @@ mod work;
 
 pub use ask::token;
 pub use catalogue::{TOOL_META, definition};
-pub use http::{Http, HttpOptions};
+pub use http::{Http, HttpOptions, IdentityOptions};
 pub use result::OUTCOME_META;
 pub use server::{Asking, OnRefusal, Server};
 pub use transport::ServeError;

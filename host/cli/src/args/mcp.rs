@@ -24,6 +24,24 @@ pub(super) enum RawMcp {
         #[arg(value_name = "NAME")]
         name: String,
     },
+    /// Log in at a server that wants it, in a browser: here, or on another machine whose address you paste
+    Login {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The program that is started with the page's address; $BROWSER where none is named, and none without that
+        #[arg(long, value_name = "PROGRAM")]
+        browser: Option<String>,
+        /// How long the answer is waited for, in seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        timeout: u64,
+    },
+    /// Forget the login at a server, and end it at its authorization server where that takes it
+    Logout {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
     /// Take over servers from the settings of agents on this machine, after each was shown. Where two places have one
     /// of a name, neither is taken unless it is named: then your own goes before the project's
     Import {
@@ -145,6 +163,20 @@ pub enum McpWish {
         /// Which.
         name: String,
     },
+    /// A login at one.
+    Login {
+        /// Which.
+        name: String,
+        /// What shows the page.
+        browser: Option<String>,
+        /// How long the answer is waited for.
+        timeout: std::time::Duration,
+    },
+    /// The end of one.
+    Logout {
+        /// Which.
+        name: String,
+    },
     /// Those of agents.
     Import {
         /// Of which agent; all where none is named.
@@ -167,6 +199,16 @@ impl RawMcp {
             Self::Add(server) => McpWish::Add(server.typed()),
             Self::Remove { name, user } => McpWish::Remove { name, user },
             Self::Test { name } => McpWish::Test { name },
+            Self::Login {
+                name,
+                browser,
+                timeout,
+            } => McpWish::Login {
+                name,
+                browser,
+                timeout: std::time::Duration::from_secs(timeout),
+            },
+            Self::Logout { name } => McpWish::Logout { name },
             Self::Import {
                 from,
                 names,

@@ -1,7 +1,6 @@
 //! The second step: a raw command line becomes a command that can be carried out.
 
 use std::ffi::OsString;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::exit::Failure;
 
 use super::{
     AddWish, ApprovalsWish, Approve, AuditWish, ConfigWish, Format, Lang, McpWish, PolicyWish, Raw,
-    RawCommand, RawServe, SecretsWish, ToolsWish, TrustWish,
+    RawCommand, SecretsWish, ServeWish, ToolsWish, TrustWish,
 };
 
 /// What holds for every command.
@@ -131,28 +130,6 @@ pub enum Command {
     Licences,
     /// Print a completion script.
     Completions(clap_complete::Shell),
-}
-
-/// How the tools are served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ServeWish {
-    /// To whoever started this, on stdin and stdout.
-    Stdio,
-    /// To whoever comes, over HTTP.
-    Http(HttpWish),
-}
-
-/// How the tools are served over HTTP.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpWish {
-    /// Where to listen.
-    pub address: SocketAddr,
-    /// Whether a token is asked for on this machine's own address, too.
-    pub token: bool,
-    /// Names beside the address.
-    pub hosts: Vec<String>,
-    /// Web pages that may come.
-    pub origins: Vec<String>,
 }
 
 /// What `undo` is asked for.
@@ -279,7 +256,7 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
             resume: chat.resume,
             model: chat.model,
         }),
-        Some(RawCommand::Serve(serve)) => Command::Serve(served(serve)),
+        Some(RawCommand::Serve(serve)) => Command::Serve(serve.typed()),
         Some(RawCommand::Policy { command }) => Command::Policy(command.typed()?),
         Some(RawCommand::Secrets { command }) => {
             Command::Secrets(command.map_or(SecretsWish::List, super::gates::RawSecrets::typed))
@@ -301,29 +278,6 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
         Some(RawCommand::Doctor) => Command::Doctor,
         Some(RawCommand::Licences) => Command::Licences,
         Some(RawCommand::Completions { shell }) => Command::Completions(shell),
-    })
-}
-
-fn served(raw: RawServe) -> ServeWish {
-    match raw.http {
-        None => ServeWish::Stdio,
-        Some(address) => ServeWish::Http(HttpWish {
-            address,
-            token: raw.token,
-            hosts: raw.hosts,
-            origins: raw.origins,
-        }),
-    }
-}
-
-/// `8808` and `localhost:8808` are of this machine alone; anything else is an address and a port.
-pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
-    let port = text.strip_prefix("localhost:").unwrap_or(text);
-    if let Ok(port) = port.parse::<u16>() {
-        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    }
-    text.parse().map_err(|_| {
-        "use a port, or an address and a port: 8808, 127.0.0.1:8808, [::1]:8808".to_owned()
     })
 }
 
@@ -472,21 +426,26 @@ mod tests {
     }
 
     #[test]
-    fn a_port_alone_is_of_this_machine() {
-        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
-        for same in ["80", "localhost:80", "127.0.0.1:80"] {
-            assert_eq!(address(same), Ok(local), "{same}");
+    fn what_is_for_http_goes_with_it() {
+        let command = read(&["serve"]).unwrap().command;
+        assert_eq!(command, Command::Serve(ServeWish::Stdio));
+        for alone in [
+            &["serve", "--token"][..],
+            &["serve", "--issuer", "https://a"],
+            &["serve", "--http", "80", "--scope", "a"],
+            &["serve", "--http", "80", "--token", "--issuer", "https://a"],
+            &[
+                "serve",
+                "--http",
+                "80",
+                "--issuer",
+                "https://a",
+                "--scope",
+                "a b",
+            ],
+        ] {
+            assert!(matches!(read(alone), Err(Unread::Clap(_))), "{alone:?}");
         }
-        assert!(address("[::1]:80").unwrap().ip().is_loopback());
-        for bad in ["", "x", "example.com:80", "127.0.0.1", "99999", "::1:80:x"] {
-            assert!(address(bad).is_err(), "{bad}");
-        }
-        let read = read(&["serve"]).unwrap().command;
-        assert_eq!(read, Command::Serve(ServeWish::Stdio));
-        assert!(matches!(
-            super::tests::read(&["serve", "--token"]),
-            Err(Unread::Clap(_))
-        ));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use mimir_core::config::McpServer;
 use mimir_core::text::visible;
 use mimir_core::{Code, Registry, ToolError};
-use mimir_mcp::client::Found;
+use mimir_mcp::client::{Found, Login};
 use serde_json::{Value, json};
 
 use crate::args::{Globals, McpAdd, McpWish};
@@ -17,12 +17,20 @@ mod agents;
 mod card;
 mod edit;
 mod import;
+mod login;
+mod redirect;
 
 /// Does what was asked for.
 pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<Exit, Failure> {
     match wish {
         McpWish::List => list(globals, printer),
         McpWish::Test { name } => test(globals, printer, &name).await,
+        McpWish::Login {
+            name,
+            browser,
+            timeout,
+        } => login::log_in(globals, printer, &name, browser, timeout).await,
+        McpWish::Logout { name } => login::log_out(globals, printer, &name).await,
         McpWish::Add(add) => add_one(globals, printer, &add),
         McpWish::Remove { name, user } => remove(globals, printer, &name, user),
         McpWish::Import {
@@ -58,6 +66,10 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
             .count()
     };
     let servers = &setup.settings.config.mcp.servers;
+    let logins: std::collections::BTreeMap<&String, Login> = servers
+        .keys()
+        .filter_map(|name| Some((name, setup.servers.all().login(name).ok()??)))
+        .collect();
     let rows: Vec<Value> = servers
         .iter()
         .map(|(name, server)| {
@@ -69,6 +81,7 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
                 "url": server.url,
                 "enabled": server.is_enabled(),
                 "tools": (known > 0).then_some(known),
+                "login": logins.get(name),
             })
         })
         .collect();
@@ -84,6 +97,9 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
                 (true, count) => format!("{count} tools"),
             };
             writeln!(out, "{:<16} {state:<14} {}", visible(name), styled(FAINT, way(server)))?;
+            if let Some(login) = logins.get(name) {
+                writeln!(out, "{:<16} {:<14} {}", "", "", login::line(login))?;
+            }
         }
         Ok(())
     })?;
@@ -130,11 +146,13 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
         })
         .collect();
     let (own, version) = (visible(&tried.server.0), visible(&tried.server.1));
+    let login = setup.servers.all().login(name)?;
     let value = json!({
         "server": { "name": own, "version": version },
         "tools": rows,
         "quarantined": registry.quarantined(),
         "tookMs": tried.took.as_millis(),
+        "login": login,
     });
     printer.result(&value, |out| {
         let took = tried.took.as_secs_f32();
@@ -143,6 +161,9 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
             "{} {own} {version}, ready after {took:.1} s",
             styled(STRONG, name)
         )?;
+        if let Some(login) = &login {
+            writeln!(out, "  {}", login::line(login))?;
+        }
         for tool in registry.tools() {
             writeln!(out, "  {}", styled(STRONG, tool.name()))?;
             for line in tool.definition.description.lines() {

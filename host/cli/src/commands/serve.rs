@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mimir_core::{Code, ToolError};
-use mimir_mcp::{Asking, HttpOptions, Server};
+use mimir_mcp::{Asking, HttpOptions, IdentityOptions, Server};
 use mimir_wasm::SystemClock;
 
-use crate::args::{Globals, HttpWish, ServeWish};
+use crate::args::{Globals, HttpWish, Provider, ServeWish};
 use crate::exit::{Exit, Failure};
 use crate::live::{EVERY, Keeper, Live};
 use crate::output::{BAD, aside, note, outcome, styled};
 use crate::serve::{Streams, Token, token};
+use crate::servers;
 use crate::setup::Setup;
 use crate::terminal::elsewhere;
 
@@ -66,18 +67,22 @@ const LAST_CALLS: Duration = Duration::from_secs(2);
 async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
     aside::detach();
     let setup = Setup::find(globals)?;
-    let options = options(&setup, &wish)?;
+    let mut options = options(&setup, &wish)?;
     let listener = tokio::net::TcpListener::bind(wish.address).await;
     let listener = listener.map_err(|error| {
         let why = format!("cannot listen on {}: {error}", wish.address);
         ToolError::new(Code::Unavailable, why)
     })?;
     let address = listener.local_addr().unwrap_or(wish.address);
+    let url = format!("http://{address}/mcp");
+    if let Some(provider) = wish.provider {
+        options.identity = Some(identity(&setup, provider, &url));
+    }
     let _ = setup.workspace.make_state();
     let mut live = Live::new(setup).await?;
     let (server, keeper) = served(&live);
-    let http = server.http(options);
-    note(format_args!("mimir serves MCP at http://{address}/mcp"));
+    let http = server.http(options)?;
+    note(format_args!("mimir serves MCP at {url}"));
     let exit = Mutex::new(Exit::Done);
     let (stopped, is_stopped) = tokio::sync::oneshot::channel::<()>();
     let router = axum::Router::new().fallback_service(http.clone());
@@ -103,7 +108,14 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
 fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
     let ip = wish.address.ip();
     let mut hosts = wish.hosts.clone();
-    if ip.is_unspecified() && hosts.is_empty() {
+    let provider = wish.provider.as_ref();
+    let named = provider.is_some_and(|provider| provider.resource.is_some());
+    if provider.is_some() && !ip.is_loopback() && !named {
+        return Err(Failure::usage(
+            "tokens are for the address that clients know the server by: name it with --resource",
+        ));
+    }
+    if ip.is_unspecified() && hosts.is_empty() && !named {
         return Err(Failure::usage(
             "on all addresses a server does not know what it is called: name it with --host, or listen on one address",
         ));
@@ -111,7 +123,7 @@ fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
     if !ip.is_unspecified() {
         hosts.push(ip.to_string());
     }
-    let token = match wish.token || !ip.is_loopback() {
+    let token = match provider.is_none() && (wish.token || !ip.is_loopback()) {
         true => Some(token(&setup.places)?),
         false => None,
     };
@@ -130,7 +142,21 @@ fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
         hosts,
         origins: wish.origins.clone(),
         token: token.map(|token| token.word),
+        identity: None,
     })
+}
+
+/// What the provider's tokens are held to, for a server that listens at `url`.
+fn identity(setup: &Setup, provider: Provider, url: &str) -> IdentityOptions {
+    let (settings, root) = (setup.settings.clone(), setup.workspace.root().to_owned());
+    IdentityOptions {
+        resource: provider.resource.unwrap_or_else(|| url.to_owned()),
+        issuer: provider.issuer,
+        audiences: provider.audiences,
+        scopes: provider.scopes,
+        // The person who starts this has named it; it is reached under the settings of now.
+        clients: Arc::new(move |url| servers::client(&settings, &root, url)),
+    }
 }
 
 /// A server over the tools as they are now, and what keeps it up to date.

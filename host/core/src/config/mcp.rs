@@ -7,6 +7,10 @@ use serde::Deserialize;
 
 use super::{BindMount, OutOfRange, SandboxMode, SandboxSettings};
 
+mod oauth;
+
+pub use oauth::{McpOauth, is_scope};
+
 /// The block `mcp`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
@@ -34,6 +38,8 @@ pub struct McpServer {
     pub url: Option<String>,
     /// Headers of each request to it; `${NAME}` is the secret of that name.
     pub headers: BTreeMap<String, String>,
+    /// How a login at it goes, where it wants one.
+    pub oauth: Option<McpOauth>,
     /// `false` leaves it alone.
     pub enabled: Option<bool>,
     /// Longest time of one call, in milliseconds; the limits of calls hold all the same.
@@ -124,12 +130,21 @@ impl McpServer {
             (Some(_), None) if !self.headers.is_empty() => {
                 return fault("`headers` go with a `url`; a command has `env`");
             }
+            (Some(_), None) if self.oauth.is_some() => {
+                return fault("`oauth` goes with a `url`; a command has `env`");
+            }
             (None, Some(_)) if self.has_program_keys() => {
                 return fault(
                     "`args`, `env`, `cwd`, `workspaceCode`, `sandbox`, `networkAccess` and `bindMounts` go with a `command`",
                 );
             }
             _ => {}
+        }
+        if let Some(why) = self.oauth.as_ref().and_then(McpOauth::fault) {
+            return fault(why);
+        }
+        if self.oauth.is_some() && self.has_authorization() {
+            return fault("it has `oauth` and a header `Authorization`; a server has one of them");
         }
         let word = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
         if let Some(prefix) = &self.prefix
@@ -138,6 +153,12 @@ impl McpServer {
             return fault("`prefix` has at most 40 of a-z, 0-9 and _");
         }
         Ok(())
+    }
+
+    /// Whether the settings say who sends the requests: then no login does.
+    pub fn has_authorization(&self) -> bool {
+        let mut names = self.headers.keys();
+        names.any(|name| name.eq_ignore_ascii_case("authorization"))
     }
 
     fn has_program_keys(&self) -> bool {
@@ -262,6 +283,17 @@ mod tests {
                 "`command`",
             ),
             ("a", json!({"command": "x", "prefix": "A-"}), "`prefix`"),
+            ("a", json!({"command": "x", "oauth": {}}), "`oauth`"),
+            (
+                "a",
+                json!({"url": "http://h", "oauth": {}, "headers": {"authorization": "x"}}),
+                "one of them",
+            ),
+            (
+                "a",
+                json!({"url": "http://h", "oauth": {"clientId": ""}}),
+                "clientId",
+            ),
             ("a b", json!({"command": "x"}), "the name"),
         ] {
             let block = block(json!({ name: server }));

@@ -1,12 +1,10 @@
 //! A connection to a server that runs: what is asked of it, and why it ended.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mimir_core::redact::{REACH, Redactor};
-use mimir_core::text::{self, prefix, visible};
 use mimir_core::{Code, ToolError};
 use rmcp::model::{
     CancelledNotification, CancelledNotificationParam, ClientRequest, ErrorCode,
@@ -25,8 +23,11 @@ use tokio::task::AbortHandle;
 use super::described::mask_known;
 use super::desk::Desk;
 use super::ears::{Ears, Hearing};
+use super::end::WORDS_MOST;
 use super::news::{self, About};
 use super::wanted::{Kind, Round, Wanted, watching};
+
+pub(super) use super::end::End;
 
 /// Pages of tools that are read. A server that has ever one more is not listed to its end.
 const PAGES_MOST: usize = 50;
@@ -36,116 +37,6 @@ pub(super) const ITEMS_MOST: usize = 1_000;
 
 /// Rounds of a call in which a server answers with what it wants to know.
 const ROUNDS_MOST: usize = 10;
-
-/// Lines of a server's stderr that are kept for the message that says why it ended.
-const LAST_WORDS: usize = 3;
-
-/// Characters of a server's own words in a message of ours.
-const WORDS_MOST: usize = 500;
-
-/// Why a connection ended, as far as anybody found out.
-#[derive(Default)]
-pub(super) struct End {
-    pub(super) server: String,
-    /// Knows the secrets: what a server says beside results goes to logs, to messages and onto the disk.
-    pub(super) redactor: Redactor,
-    why: Mutex<Option<ToolError>>,
-    words: Mutex<Vec<String>>,
-    strange: AtomicBool,
-    flood: AtomicBool,
-}
-
-impl End {
-    pub(super) fn new(server: &str, redactor: Redactor) -> Arc<Self> {
-        Arc::new(Self {
-            server: server.to_owned(),
-            redactor,
-            ..Self::default()
-        })
-    }
-
-    /// Words of theirs that can be shown: masked before they are cut, and not read far behind the cut.
-    pub(super) fn words(&self, theirs: &str, most: usize) -> String {
-        let mut words = visible(prefix(theirs, most + REACH));
-        self.redactor.text(&mut words);
-        prefix(&words, most).to_owned()
-    }
-
-    /// The first reason is the one.
-    pub(super) fn because(&self, error: ToolError) {
-        let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
-        why.get_or_insert(error);
-    }
-
-    pub(super) fn because_too_long(&self, most: u64) {
-        let most = text::bytes(most);
-        let server = &self.server;
-        let message =
-            format!("the server `{server}` sent a message of more than {most} and was stopped");
-        self.because(ToolError::new(Code::LimitExceeded, message));
-    }
-
-    pub(super) fn because_too_dense(&self) {
-        let server = &self.server;
-        let message =
-            format!("the server `{server}` sent a message of too many parts and was stopped");
-        self.because(ToolError::new(Code::LimitExceeded, message));
-    }
-
-    /// More notifications came than are heard. Among them may have been that its tools have changed.
-    pub(super) fn flooded(&self) {
-        if !self.flood.swap(true, Ordering::AcqRel) {
-            tracing::warn!(
-                server = self.server,
-                "the server floods mimir with notifications; most are not heard"
-            );
-        }
-    }
-
-    /// A line that is no message. One such line is told.
-    pub(super) fn strange(&self, line: &[u8], error: &serde_json::Error) {
-        if !self.strange.swap(true, Ordering::AcqRel) {
-            // What is not looked at is not made a text of, however long it is.
-            let head = &line[..line.len().min(WORDS_MOST * 4 + REACH)];
-            let line = self.words(&String::from_utf8_lossy(head), WORDS_MOST);
-            let error = self.words(&error.to_string(), WORDS_MOST);
-            tracing::warn!(server = self.server, %error, "the server writes what is no message: {line}");
-        }
-    }
-
-    /// A line of its stderr, masked.
-    pub(super) fn said(&self, line: &str) {
-        tracing::info!(server = self.server, "{line}");
-        let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        if words.len() == LAST_WORDS {
-            words.remove(0);
-        }
-        words.push(line.to_owned());
-    }
-
-    /// Why it ended, with the last words that it said; `else_` where nobody knows.
-    pub(super) fn error(&self, else_: &str) -> ToolError {
-        let why = self
-            .why
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let mut error = why.unwrap_or_else(|| {
-            ToolError::new(
-                Code::ExecutionError,
-                format!("the server `{}` {else_}", self.server),
-            )
-        });
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        if !words.is_empty() {
-            let words = words.join(" / ");
-            error
-                .message
-                .push_str(&format!("; its last words: {}", prefix(&words, WORDS_MOST)));
-        }
-        error
-    }
-}
 
 /// Something that goes on for as long as a connection: a program that runs. Dropping it ends that.
 pub(super) type Held = Box<dyn Send + Sync>;
@@ -211,6 +102,9 @@ impl Link {
         let hearing = Hearing(Arc::clone(&ears));
         let begun = serve_client_with_lifecycle(hearing, transport, lifecycle).await;
         let running: RunningService<RoleClient, Hearing> = begun.map_err(|error| {
+            if let Some(denied) = end.take_denied() {
+                return Unbegun::Failed(denied);
+            }
             // Some answer what they do not know with a result that is none, and some with nothing at all.
             let refused = match &error {
                 ClientInitializeError::JsonRpcError(_)
@@ -443,7 +337,8 @@ impl Link {
                 ToolError::new(Code::Timeout, message)
             }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-                self.end.error("ended before it answered")
+                let denied = self.end.take_denied();
+                denied.unwrap_or_else(|| self.end.error("ended before it answered"))
             }
             other => {
                 let words = self.end.words(&other.to_string(), WORDS_MOST);

@@ -18,6 +18,7 @@ use super::described::{Described, Failed, Store};
 use super::desk::Desk;
 use super::ears::{Ears, Updates};
 use super::link::{End, Era, Link, Unbegun};
+use super::oauth::{self, Bearer, Logins};
 use super::spec::{ServerSpec, Way};
 use super::wanted::Wanted;
 use super::{program, web};
@@ -36,6 +37,8 @@ pub struct Deps {
     pub store: Arc<dyn Store>,
     /// A client that reaches this URL and no other, or why it may not be reached.
     pub client: Arc<Clients>,
+    /// Keeps the logins at servers.
+    pub logins: Arc<dyn Logins>,
     /// The workspace: the root that a server is told if it is told one.
     pub root: Arc<Path>,
 }
@@ -83,6 +86,8 @@ struct State {
     link: Option<(Arc<Link>, Instant)>,
     failures: u32,
     not_before: Option<Instant>,
+    /// That somebody has to log in, as of this version of what is kept.
+    wanted: Option<(u64, ToolError)>,
     era: Option<Era>,
 }
 
@@ -105,6 +110,11 @@ impl Server {
             updates,
             watched: Lock::default(),
         })
+    }
+
+    /// What it needs from outside.
+    pub(super) fn deps(&self) -> &Deps {
+        &self.deps
     }
 
     /// The workspace.
@@ -215,6 +225,16 @@ impl Server {
                 false => state.failures = 0,
             }
         }
+        if let Some((version, error)) = &state.wanted {
+            match *version == self.deps.logins.version() {
+                true if state.not_before.is_some_and(|until| until > Instant::now()) => {
+                    return Err(error.clone());
+                }
+                true => {}
+                // Somebody may have logged in.
+                false => state.again(),
+            }
+        }
         if let Some(until) = state.not_before
             && let Some(left) = until.checked_duration_since(Instant::now())
         {
@@ -234,6 +254,7 @@ impl Server {
                 )]),
             );
         }
+        state.wanted = None;
         let begun = match timeout(self.spec.start, self.begin(&mut state)).await {
             Ok(begun) => begun,
             Err(_) => {
@@ -257,6 +278,10 @@ impl Server {
             }
             Err(error) => {
                 state.failed();
+                if oauth::is_wanted(&error) {
+                    // As it is now: what was renewed meanwhile is no login.
+                    state.wanted = Some((self.deps.logins.version(), error.clone()));
+                }
                 Err(error)
             }
         }
@@ -309,9 +334,20 @@ impl Server {
             Way::Program(launch) => {
                 program::begin(launch, era, ears, end, &**launcher, &**vault).await
             }
-            Way::Web { url, headers } => {
-                let client = (self.deps.client)(url).map_err(Unbegun::Failed)?;
-                web::begin(url, headers, era, ears, end, client, &**vault).await
+            Way::Web {
+                url,
+                headers,
+                oauth,
+            } => {
+                let (name, key) = (&self.spec.name, self.spec.key());
+                let reached = web::Reached {
+                    url,
+                    headers,
+                    client: (self.deps.client)(url).map_err(Unbegun::Failed)?,
+                    vault: &**vault,
+                    bearer: Bearer::new(name, url, headers, oauth, key, &self.deps),
+                };
+                web::begin(reached, era, ears, end).await
             }
         }
     }
@@ -356,6 +392,11 @@ impl Server {
 }
 
 impl State {
+    /// It may be tried again at once.
+    fn again(&mut self) {
+        (self.failures, self.not_before, self.wanted) = (0, None, None);
+    }
+
     fn failed(&mut self) {
         let doubled = BACKOFF.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use super::backend::{Reader, ServerTool};
 use super::described::{Described, Theirs, print};
 use super::ears::Updates;
+use super::oauth::{self, Login, Plan};
 use super::server::{Deps, Server};
 use super::spec::ServerSpec;
 
@@ -174,6 +175,27 @@ impl Servers {
                 took: begun.elapsed(),
             }
         }))
+    }
+
+    /// Finds out how a login at a server goes. None of this name is `None`.
+    pub async fn plan(&self, name: &str) -> Option<Result<Plan, ToolError>> {
+        let server = self.get(name)?;
+        Some(oauth::plan(&server.spec, server.deps()).await)
+    }
+
+    /// Ends the login at a server: whether its authorization server was told, and `None` where there is no login.
+    /// None of this name is `None`.
+    pub async fn log_out(&self, name: &str) -> Option<Result<Option<bool>, ToolError>> {
+        let server = self.get(name)?;
+        Some(oauth::forget(&server.spec, server.deps()).await)
+    }
+
+    /// The login at a server, if there is one.
+    pub fn login(&self, name: &str) -> Result<Option<Login>, ToolError> {
+        match self.get(name) {
+            Some(server) => oauth::login(&server.spec, server.deps()),
+            None => Ok(None),
+        }
     }
 
     /// Whether the server of this name runs at the moment.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mimir_core::config::{McpServer, SandboxSettings};
+use mimir_core::config::{McpOauth, McpServer, SandboxSettings};
 use mimir_core::launch::Launch;
 use mimir_core::redact::{Redactor, Vault};
 use mimir_core::text::visible;
@@ -46,6 +46,8 @@ pub enum Way {
         url: String,
         /// Headers of each request.
         headers: Vec<(String, String)>,
+        /// How a login at it goes.
+        oauth: McpOauth,
     },
 }
 
@@ -82,6 +84,7 @@ impl ServerSpec {
             (None, Some(url)) => Way::Web {
                 url: url.clone(),
                 headers: pairs(&settings.headers),
+                oauth: settings.oauth.clone().unwrap_or_default(),
             },
             (None, None) => return None,
         };
@@ -149,7 +152,7 @@ impl ServerSpec {
                 let places = (&sandbox.bind_mounts, &sandbox.image, &sandbox.socket);
                 lines.push(very(&(&launch.words, &launch.environment, places)));
             }
-            Way::Web { url, headers } => {
+            Way::Web { url, headers, .. } => {
                 lines.push(format!("reached at {url}"));
                 if !headers.is_empty() {
                     lines.push(format!("sent the headers {}", names(headers)));
@@ -196,7 +199,8 @@ pub(super) fn filled(
     each.collect()
 }
 
-fn fill(text: &str, vault: &dyn Vault) -> Result<String, ToolError> {
+/// The text with `${NAME}` replaced by the secret of that name.
+pub(super) fn fill(text: &str, vault: &dyn Vault) -> Result<String, ToolError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use mimir_core::redact::Vault;
@@ -19,20 +19,23 @@ use mimir_net::{Body, Client, Error};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpClientTransportConfig,
-    StreamableHttpError, StreamableHttpPostResponse,
+    SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
+    StreamableHttpPostResponse,
 };
+use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 use tokio::sync::watch;
 
 use super::ears::Ears;
 use super::lines::{Pace, is_dense, is_notification};
 use super::link::{End, Era, Link, Unbegun};
+use super::oauth::{Bearer, Challenge, Token};
 use super::spec::filled;
 
 /// What both forms of an answer are called.
 const EVENTS: &str = "text/event-stream";
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
+pub(super) const ANSWERS: &str = "application/json, text/event-stream";
 
 /// Headers of the protocol's own.
 const SESSION: &str = "mcp-session-id";
@@ -55,32 +58,39 @@ const LISTENING: Duration = Duration::from_secs(1);
 type Fault = StreamableHttpError<Error>;
 type Events = futures::stream::BoxStream<'static, Result<Sse, SseError>>;
 
+/// A server that is reached over HTTP.
+pub(super) struct Reached<'a> {
+    pub(super) url: &'a str,
+    /// The headers that the settings have for it.
+    pub(super) headers: &'a [(String, String)],
+    pub(super) client: Client,
+    pub(super) vault: &'a dyn Vault,
+    /// The login at it; none where the headers say who sends the requests.
+    pub(super) bearer: Option<Arc<Bearer>>,
+}
+
 /// Reaches a server and begins to speak with it.
 pub(super) async fn begin(
-    url: &str,
-    headers: &[(String, String)],
+    server: Reached<'_>,
     era: Era,
     ears: Arc<Ears>,
     end: Arc<End>,
-    client: Client,
-    vault: &dyn Vault,
 ) -> Result<Link, Unbegun> {
-    let headers = custom(
-        &end.server,
-        &filled(headers, vault).map_err(Unbegun::Failed)?,
-    );
-    let config = StreamableHttpClientTransportConfig::with_uri(url)
+    let headers = headers(&end.server, server.headers, server.vault);
+    let config = StreamableHttpClientTransportConfig::with_uri(server.url)
         .custom_headers(headers.map_err(Unbegun::Failed)?);
-    let transport =
-        StreamableHttpClientTransport::with_client(Guarded::new(client, Arc::clone(&end)), config);
+    let guarded = Guarded::new(server.client, server.bearer, Arc::clone(&end));
+    let transport = StreamableHttpClientTransport::with_client(guarded, config);
     Link::begin(transport, era, ears, end, Box::new(())).await
 }
 
-/// The headers that the settings have for a server.
-fn custom(
+/// The headers that the settings have for a server, with the secrets in them.
+pub(super) fn headers(
     server: &str,
     pairs: &[(String, String)],
+    vault: &dyn Vault,
 ) -> Result<HashMap<HeaderName, HeaderValue>, ToolError> {
+    let pairs = filled(pairs, vault)?;
     let each = pairs.iter().map(|(name, value)| {
         let fault = || {
             let name = visible(prefix(name, FAULT_SHOWN));
@@ -99,6 +109,7 @@ fn custom(
 #[derive(Clone)]
 struct Guarded {
     client: Client,
+    bearer: Option<Arc<Bearer>>,
     end: Arc<End>,
     pace: Arc<Mutex<Pace>>,
     /// Whether the session's own stream was asked for, and answered one way or the other.
@@ -106,9 +117,10 @@ struct Guarded {
 }
 
 impl Guarded {
-    fn new(client: Client, end: Arc<End>) -> Self {
+    fn new(client: Client, bearer: Option<Arc<Bearer>>, end: Arc<End>) -> Self {
         Self {
             client,
+            bearer,
             end,
             pace: Arc::default(),
             listening: Arc::default(),
@@ -127,7 +139,8 @@ impl Guarded {
     /// The events of an answer, as far as they are heard.
     fn events(&self, response: Response<Body>) -> Events {
         let (end, pace) = (Arc::clone(&self.end), Arc::clone(&self.pace));
-        let heard = move |event: Result<Sse, SseError>| {
+        let bearer = self.bearer.clone();
+        let heard = move |mut event: Result<Sse, SseError>| {
             let data = event.as_ref().ok().and_then(|event| event.data.as_deref());
             let data = data.unwrap_or_default().as_bytes();
             if is_dense(data) {
@@ -136,27 +149,119 @@ impl Guarded {
             }
             let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
             let hears = !is_notification(data) || pace.hears(&end);
+            drop(pace);
+            if let (
+                Some(bearer),
+                Ok(Sse {
+                    data: Some(data), ..
+                }),
+            ) = (&bearer, &mut event)
+                && let Ok(mut message) = serde_json::from_str(data)
+            {
+                bearer.mask(&mut message);
+                *data = message.to_string();
+            }
             hears.then_some(event)
         };
         let events = SseStream::new(response.into_body());
         Box::pin(events.filter_map(move |event| std::future::ready(heard(event))))
     }
 
+    /// Sends a request with the login at the server. One whose token is not taken is sent once more with another, if
+    /// there is another.
     async fn send(
         &self,
         method: Method,
         uri: &str,
         headers: Headers,
         body: Bytes,
+    ) -> Result<(Response<Body>, Option<Token>), Fault> {
+        let Some(bearer) = &self.bearer else {
+            let answer = self.once(method, uri, headers.0, body, None).await?;
+            return Ok((answer, None));
+        };
+        let token = bearer.token().await.map_err(|error| self.denied(error))?;
+        let first = self.once(
+            method.clone(),
+            uri,
+            headers.0.clone(),
+            body.clone(),
+            token.as_ref(),
+        );
+        let answer = first.await?;
+        if answer.status() == StatusCode::UNAUTHORIZED
+            && let Some(token) = &token
+            && let Some(other) = bearer.instead(token).await
+        {
+            drop(answer);
+            let answer = self
+                .once(method, uri, headers.0, body, Some(&other))
+                .await?;
+            return Ok((answer, Some(other)));
+        }
+        Ok((answer, token))
+    }
+
+    async fn once(
+        &self,
+        method: Method,
+        uri: &str,
+        mut headers: HeaderMap,
+        body: Bytes,
+        token: Option<&Token>,
     ) -> Result<Response<Body>, Fault> {
+        if let Some(value) = token.and_then(Token::header) {
+            headers.insert(AUTHORIZATION, value);
+        }
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = mimir_net::uri(uri).map_err(StreamableHttpError::Client)?;
-        *request.headers_mut() = headers.0;
+        *request.headers_mut() = headers;
         self.client
             .send(request)
             .await
             .map_err(StreamableHttpError::Client)
+    }
+
+    /// A request that was not sent, or not answered, for a reason that a person can see to.
+    fn denied(&self, error: ToolError) -> Fault {
+        self.end.denied(error.clone());
+        StreamableHttpError::Client(Error::Denied(error))
+    }
+
+    /// What a server says of a login in the head of an answer, if it says anything.
+    fn judged(&self, answer: &Response<Body>, token: Option<&Token>) -> Option<ToolError> {
+        let status = answer.status();
+        let challenge = || Challenge::of(answer.headers());
+        match (&self.bearer, status) {
+            (Some(bearer), StatusCode::UNAUTHORIZED) => Some(bearer.wanted(&challenge(), token)),
+            (None, StatusCode::UNAUTHORIZED) => {
+                let server = &self.end.server;
+                let message = format!(
+                    "the server `{server}` does not take the header `Authorization` of its settings"
+                );
+                let way = format!("mcp.servers.{server}.headers has the one that is sent");
+                Some(ToolError::new(Code::Unavailable, message).with_way_out([way]))
+            }
+            (Some(bearer), StatusCode::FORBIDDEN) => {
+                let challenge = challenge();
+                let few = challenge.is_insufficient();
+                few.then(|| bearer.too_little(&challenge, token))
+            }
+            _ => None,
+        }
+    }
+
+    /// A message of the server's, without what its login is made of.
+    fn masked(&self, body: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+        match &self.bearer {
+            None => serde_json::from_slice(body),
+            Some(bearer) => {
+                let mut message: Value = serde_json::from_slice(body)?;
+                bearer.mask(&mut message);
+                serde_json::from_value(message)
+            }
+        }
     }
 }
 
@@ -244,22 +349,13 @@ impl StreamableHttpClient for Guarded {
             self.listened().await;
         }
         let body = serde_json::to_vec(&message)?;
-        let headers = Headers::new(
-            "application/json, text/event-stream",
-            session.as_deref(),
-            token,
-            custom,
-        );
+        let headers = Headers::new(ANSWERS, session.as_deref(), token, custom);
         let headers = headers.with(CONTENT_TYPE, HeaderValue::from_static(JSON));
-        let response = self.send(Method::POST, &uri, headers, body.into()).await?;
+        let sent = self.send(Method::POST, &uri, headers, body.into()).await?;
+        let (response, token) = sent;
         let status = response.status();
-        if status == StatusCode::UNAUTHORIZED {
-            let asks = response.headers().get(WWW_AUTHENTICATE);
-            let asks = asks.and_then(|asks| asks.to_str().ok()).unwrap_or_default();
-            let asks = visible(prefix(asks, FAULT_SHOWN));
-            return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(
-                asks,
-            )));
+        if let Some(error) = self.judged(&response, token.as_ref()) {
+            return Err(self.denied(error));
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -269,13 +365,16 @@ impl StreamableHttpClient for Guarded {
         }
         if !status.is_success() {
             let words = text(response, FAULT_MOST).await.unwrap_or_default();
-            if let Ok(error @ ServerJsonRpcMessage::Error(_)) = serde_json::from_slice(&words) {
+            if let Ok(error @ ServerJsonRpcMessage::Error(_)) = self.masked(&words) {
                 return Ok(StreamableHttpPostResponse::Json(error, None));
             }
             if let Some(error) = unknown_era(&message, status) {
                 return Ok(StreamableHttpPostResponse::Json(error, None));
             }
-            let words = String::from_utf8_lossy(&words).into_owned();
+            let mut words = String::from_utf8_lossy(&words).into_owned();
+            if let Some(bearer) = &self.bearer {
+                bearer.mask_text(&mut words);
+            }
             let words = visible(prefix(&words, FAULT_SHOWN));
             let fault = format!("HTTP {status}: {words}");
             return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
@@ -295,7 +394,7 @@ impl StreamableHttpClient for Guarded {
                     let fault = "a message of too many parts";
                     return Err(StreamableHttpError::UnexpectedServerResponse(fault.into()));
                 }
-                let message = serde_json::from_slice(&body)?;
+                let message = self.masked(&body)?;
                 Ok(StreamableHttpPostResponse::Json(message, id))
             }
             other => {
@@ -313,7 +412,7 @@ impl StreamableHttpClient for Guarded {
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Fault> {
         let headers = Headers::new(JSON, Some(&session), token, custom);
-        let response = self
+        let (response, _) = self
             .send(Method::DELETE, &uri, headers, Bytes::new())
             .await?;
         match response.status() {
@@ -338,7 +437,7 @@ impl StreamableHttpClient for Guarded {
         }
         let response = self.send(Method::GET, &uri, headers, Bytes::new()).await;
         self.listening.send_replace(true);
-        let response = response?;
+        let (response, _) = response?;
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
             StatusCode::NOT_FOUND if session.is_some() => Err(StreamableHttpError::SessionExpired),

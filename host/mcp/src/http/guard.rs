@@ -75,7 +75,10 @@ impl Guard {
             hosts: own.chain(hosts).collect(),
             origins: options.origins.clone(),
             token: options.token.clone(),
-            principal: Principal(format!("http-{name}")),
+            principal: Principal {
+                id: format!("http-{name}"),
+                user: None,
+            },
         }
     }
 
@@ -149,6 +152,7 @@ mod tests {
             hosts: vec!["Tools.example".into()],
             origins: vec!["https://app.example:443".into()],
             token: Some("secret".into()),
+            identity: None,
         })
     }
 

@@ -171,7 +171,7 @@ impl Session {
             request_id: RequestId::new(SystemTime::now()),
             session_id: key.owner.clone(),
             conversation_id: None,
-            user: None,
+            user: Self::user(context),
         };
         let mut call = Call::new(key.tool.clone(), key.arguments.clone(), now);
         call.observer = Arc::new(ear);

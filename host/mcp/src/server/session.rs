@@ -63,11 +63,15 @@ impl Session {
     /// The session in the pipeline that a request belongs to: that of its connection, or, where the protocol knows no
     /// connections, that of whoever made it.
     pub(super) fn of(&self, request: &RequestContext<RoleServer>) -> String {
-        let parts = request.extensions.get::<::http::request::Parts>();
-        match parts.and_then(|parts| parts.extensions.get::<Principal>()) {
-            Some(principal) if is_modern(request) => principal.0.clone(),
+        match principal(request) {
+            Some(principal) if is_modern(request) => principal.id.clone(),
             _ => self.id.clone(),
         }
+    }
+
+    /// Whose request it is, where that is known.
+    pub(super) fn user(request: &RequestContext<RoleServer>) -> Option<String> {
+        principal(request)?.user.clone()
     }
 
     /// Where it is said that nobody waits for its results any more.
@@ -145,4 +149,9 @@ pub(super) fn is_modern(request: &RequestContext<RoleServer>) -> bool {
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn principal(request: &RequestContext<RoleServer>) -> Option<&Principal> {
+    let parts = request.extensions.get::<::http::request::Parts>()?;
+    parts.extensions.get::<Principal>()
 }

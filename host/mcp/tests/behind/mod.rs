@@ -398,10 +398,15 @@ impl Behind {
             store: shelf,
             root: Arc::from(std::path::Path::new("/work space")),
             client: Arc::new(|_| panic!("nothing is reached over HTTP")),
+            logins: Arc::new(crate::logins::Memory::default()),
         });
         let config: Config = serde_json::from_value(json!({"mcp": {"servers": servers}})).unwrap();
         servers_of.set(&config);
-        let servers = Arc::new(servers_of);
+        Self::over(Arc::new(servers_of))
+    }
+
+    /// These servers, and a pipeline before them that knows no secret.
+    pub fn over(servers: Arc<Servers>) -> Self {
         let patience = Duration::from_secs(60);
         Self {
             room: Room::before(Vec::new(), patience, Some(Arc::clone(&servers))),

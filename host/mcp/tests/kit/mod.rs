@@ -50,6 +50,14 @@ impl Memory {
 }
 
 impl Memory {
+    /// Whose calls there were.
+    pub fn users(&self) -> Vec<String> {
+        let events = self.0.lock().unwrap();
+        let calls = events.iter().filter(|event| event["event"] == "call");
+        let users = calls.filter_map(|event| event["user"].as_str());
+        users.map(str::to_owned).collect()
+    }
+
     /// What calls wanted in their middle, and the codes of what was refused of it.
     pub fn wishes(&self) -> Vec<(String, Value)> {
         let events = self.0.lock().unwrap();

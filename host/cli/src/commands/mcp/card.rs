@@ -61,6 +61,21 @@ pub fn lines(block: &Value) -> Vec<String> {
             lines.extend(secrets(value).map(|it| format!("your secret {it} goes to {host}")));
         }
     }
+    if let Some(oauth) = &server.oauth {
+        if let Some(issuer) = &oauth.issuer {
+            lines.push(format!("logged in at by {issuer} alone"));
+        }
+        if let Some(client) = oauth
+            .client_id
+            .as_ref()
+            .or(oauth.client_metadata_url.as_ref())
+        {
+            lines.push(format!("logged in at as the client {client}"));
+        }
+        let to = oauth.issuer.as_deref().unwrap_or_default();
+        let named = oauth.secret_name();
+        lines.extend(named.map(|it| format!("your secret {it} goes to {}", host(to))));
+    }
     if !server.is_enabled() {
         lines.push("switched off".to_owned());
     }
@@ -131,6 +146,14 @@ mod tests {
         assert!(card.contains("https://evil.example/mcp"), "{card}");
         assert!(
             card.contains("your secret GITHUB_TOKEN goes to https://evil.example"),
+            "{card}"
+        );
+        let card = lines(&json!({"url": "https://h.example/mcp", "oauth": {
+            "issuer": "https://as.example/x", "clientId": "me", "clientSecret": "${KEY}"}}));
+        let card = card.join("\n");
+        assert!(card.contains("https://as.example/x alone"), "{card}");
+        assert!(
+            card.contains("your secret KEY goes to https://as.example"),
             "{card}"
         );
         let card = lines(&json!({

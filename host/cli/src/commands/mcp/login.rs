@@ -1,0 +1,256 @@
+//! `mimir mcp login` and `mimir mcp logout`: what a person does, and nobody for them.
+//!
+//! Before the page's address a person reads which server it is and who logs them in. The answer comes from a browser of
+//! this machine, or is pasted; the first that is one is taken.
+
+use std::io::BufRead as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use mimir_core::audit::{Event, Kind};
+use mimir_core::text::visible;
+use mimir_core::{Code, ToolError};
+use mimir_mcp::client::{Facts, Known, Login, Pending, Unfit};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::redirect::{Brought, Page, Redirect};
+use super::unknown;
+use crate::args::Globals;
+use crate::commands::call::interrupted;
+use crate::exit::{Exit, Failure};
+use crate::output::{FAINT, Printer, STRONG, WARN, note, styled, warn};
+use crate::secrets::UserLogins;
+use crate::setup::Setup;
+
+/// How long a browser has to be told how it went.
+const LAST_PAGE: Duration = Duration::from_millis(200);
+
+/// Logs a person in.
+pub async fn log_in(
+    globals: &Globals,
+    printer: Printer,
+    name: &str,
+    browser: Option<String>,
+    timeout: Duration,
+) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let Some(plan) = setup.servers.all().plan(name).await else {
+        return Err(unknown_here(&setup, name));
+    };
+    let plan = plan?;
+    tell(plan.facts());
+    let mut redirect = Redirect::open(plan.port()).await?;
+    let pending = plan.begin(&redirect.uri).await?;
+    let page = visible(pending.url());
+    note("This page logs you in; open it in a browser:");
+    note("");
+    note(format_args!("  {}", styled(STRONG, &page)));
+    note("");
+    note(styled(
+        FAINT,
+        "If the browser is on another machine, its last page does not load: paste that page's address here.",
+    ));
+    show(browser.as_deref(), pending.url());
+    let mut pasted = lines();
+    let answer = tokio::select! {
+        answer = first(&pending, &mut redirect.brought, &mut pasted) => answer,
+        exit = interrupted() => return Ok(exit),
+        () = tokio::time::sleep(timeout) => {
+            let message = format!("nobody logged in within {} s", timeout.as_secs());
+            let way = format!("`mimir mcp login {}` begins anew", visible(name));
+            return Err(ToolError::new(Code::Timeout, message).with_way_out([way]).into());
+        }
+    };
+    let (answer, browser) = answer;
+    let login = match answer {
+        Ok(code) => tokio::select! {
+            login = pending.finish(&code) => login,
+            exit = interrupted() => return Ok(exit),
+        },
+        Err(error) => Err(error),
+    };
+    if let Some(reply) = browser {
+        let page = match &login {
+            Ok(_) => Page::LoggedIn,
+            Err(_) => Page::Failed,
+        };
+        if reply.send(page).is_ok() {
+            tokio::time::sleep(LAST_PAGE).await;
+        }
+    }
+    let login = login?;
+    let subject = format!("the login at the server {name}");
+    let event = Event::of(Kind::SecretSet, SystemTime::now()).with_subject(&subject);
+    setup.record(&event.with_detail(&format!("from {}", login.issuer)));
+    if printer.is_json() {
+        printer.value(&json!({ "server": name, "login": login }))?;
+    } else {
+        note(format_args!("{}: {}", visible(name), line(&login)));
+    }
+    Ok(Exit::Done)
+}
+
+/// Ends a login.
+pub async fn log_out(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, Failure> {
+    let setup = Setup::find(globals)?;
+    let ended = match setup.servers.all().log_out(name).await {
+        Some(ended) => ended?,
+        None => None,
+    };
+    // Those at other addresses, and of a server that is not in the settings any more.
+    let others = UserLogins::new(&setup.places).forget(name)?;
+    if ended.is_none() && others == 0 {
+        let message = format!("there is no login at a server `{}`", visible(name));
+        return Err(ToolError::new(Code::NotFound, message).into());
+    }
+    let told = ended == Some(true);
+    let subject = format!("the login at the server {name}");
+    setup.record(&Event::of(Kind::SecretRemoved, SystemTime::now()).with_subject(&subject));
+    if printer.is_json() {
+        printer.value(&json!({ "server": name, "revoked": told }))?;
+    } else {
+        note(format_args!("the login at {} is forgotten", visible(name)));
+        if !told {
+            note(styled(
+                FAINT,
+                "its authorization server was not told, or did not take it: what was granted there may go on until it ends by itself",
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// A login, in a line.
+pub fn line(login: &Login) -> String {
+    let issuer = visible(&login.issuer);
+    let scopes = match &login.scopes[..] {
+        [] => String::new(),
+        scopes => format!(" for {}", visible(&scopes.join(", "))),
+    };
+    match login.ended {
+        true => styled(WARN, format_args!("the login at {issuer} has ended")),
+        false => styled(FAINT, format_args!("logged in by {issuer}{scopes}")),
+    }
+}
+
+/// What a person is to know before the page.
+fn tell(facts: &Facts) {
+    let shown = |text: &str| visible(text);
+    note(format_args!(
+        "{} is the server at {}",
+        styled(STRONG, shown(&facts.server)),
+        shown(&facts.url)
+    ));
+    note(format_args!(
+        "  {} logs you in, and gets the code that comes back",
+        styled(STRONG, shown(&facts.issuer))
+    ));
+    if let Some(before) = &facts.before {
+        warn(format_args!(
+            "that is another than the last time, which was {}",
+            shown(before)
+        ));
+    }
+    for also in &facts.also {
+        note(format_args!("  it does so at {} too", shown(also)));
+    }
+    let scopes = match &facts.scopes[..] {
+        [] => "what it gives by itself".to_owned(),
+        scopes => shown(&scopes.join(", ")),
+    };
+    note(format_args!(
+        "  mimir asks for {scopes}, for {}",
+        shown(&facts.resource)
+    ));
+    let known = match facts.known {
+        Known::Settings => "mimir is there the client of the server's settings",
+        Known::Document => "mimir is there what the document of the server's settings says",
+        Known::Registered => "mimir registers itself there for this",
+    };
+    note(format_args!("  {known}"));
+}
+
+fn unknown_here(setup: &Setup, name: &str) -> Failure {
+    let error = unknown(setup, name);
+    match error.code {
+        Code::NotFound => Failure::ending(error, Exit::Usage),
+        _ => error.into(),
+    }
+}
+
+/// Starts a browser, where one was named.
+fn show(named: Option<&str>, url: &str) {
+    let named = named.map(str::to_owned);
+    let from_variable = || {
+        let all = std::env::var("BROWSER").ok()?;
+        all.split(':').next().map(str::to_owned)
+    };
+    let program = named.or_else(from_variable);
+    let Some(program) = program.filter(|program| !program.is_empty()) else {
+        return;
+    };
+    let started = Command::new(&program)
+        .arg(url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    if let Err(error) = started {
+        warn(format_args!(
+            "{} does not start: {error}",
+            visible(&program)
+        ));
+    }
+}
+
+/// What is typed or pasted, line by line. A thread of its own waits for that: nobody waits for it when the program ends.
+fn lines() -> mpsc::Receiver<String> {
+    let (send, lines) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if send.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+type Answer = (
+    Result<String, ToolError>,
+    Option<tokio::sync::oneshot::Sender<Page>>,
+);
+
+/// The first answer that is one to this login, and the browser that brought it.
+async fn first(
+    pending: &Pending,
+    brought: &mut mpsc::Receiver<Brought>,
+    pasted: &mut mpsc::Receiver<String>,
+) -> Answer {
+    // Whoever sends much of it is told of once.
+    let mut told = false;
+    loop {
+        tokio::select! {
+            Some(Brought { answer, reply }) = brought.recv() => match pending.code(&answer) {
+                Ok(code) => return (Ok(code), Some(reply)),
+                Err(Unfit::Refused(error)) => return (Err(error), Some(reply)),
+                Err(Unfit::Stray) => {
+                    if !std::mem::replace(&mut told, true) {
+                        warn("something else than an answer to this login came from a browser; it is not taken");
+                    }
+                    let _ = reply.send(Page::Stray);
+                }
+            },
+            Some(line) = pasted.recv() => match pending.code(&line) {
+                _ if line.trim().is_empty() => {}
+                Ok(code) => return (Ok(code), None),
+                Err(Unfit::Refused(error)) => return (Err(error), None),
+                Err(Unfit::Stray) => {
+                    note("that is no answer to this login; paste the whole address of the last page");
+                }
+            },
+            else => std::future::pending::<()>().await,
+        }
+    }
+}

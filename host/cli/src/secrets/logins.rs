@@ -1,0 +1,236 @@
+//! Logins at other people's servers: kept where secrets are, masked as they are, and nobody's to name. A tool that was
+//! granted a secret, and a server whose settings name one, gets none of these by any name.
+//!
+//! Never here: how a login goes.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
+
+use mimir_core::{Code, ToolError};
+use mimir_mcp::client::Logins;
+
+use super::{Kept, Secrets};
+use crate::places::Places;
+use crate::private;
+
+/// The logins of this user.
+pub struct UserLogins {
+    secrets: Option<Secrets>,
+    /// Beside which file whoever renews a login takes turns.
+    turns: Option<PathBuf>,
+}
+
+/// Before the names of logins in a keyring. No secret's name has a colon.
+const PREFIX: &str = "login:";
+
+impl UserLogins {
+    /// The logins of this user; nothing is read before it is needed.
+    pub fn new(places: &Places) -> Self {
+        Self {
+            secrets: Secrets::new(places),
+            turns: places.config.as_ref().map(|folder| folder.join("logins")),
+        }
+    }
+
+    /// Forgets all logins at servers of this name, wherever they are reached. How many there were.
+    pub fn forget(&self, server: &str) -> Result<usize, ToolError> {
+        let Some(secrets) = &self.secrets else {
+            return Ok(0);
+        };
+        let keys: Vec<String> = secrets.read()?.logins.into_keys().collect();
+        let keys = keys
+            .into_iter()
+            .filter(|key| key.rsplit_once('@').is_some_and(|(name, _)| name == server));
+        let mut count = 0;
+        for key in keys {
+            self.remove(&key)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+impl Secrets {
+    /// What of a login nobody may read. One that is damaged could not be masked.
+    pub(super) fn login_values(
+        &self,
+        key: &str,
+        kept: Kept,
+    ) -> Result<Vec<(String, String)>, ToolError> {
+        let text = self.login(key, kept)?;
+        let values = mimir_mcp::client::secrets(&text).ok_or_else(|| {
+            let name = mimir_core::text::visible(key);
+            let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
+            let message = format!(
+                "the login `{name}` is damaged, so it cannot be masked; `mimir mcp logout {server}` forgets it"
+            );
+            ToolError::new(Code::Unavailable, message)
+        })?;
+        let named = values
+            .into_iter()
+            .map(|value| (format!("{PREFIX}{key}"), value));
+        Ok(named.collect())
+    }
+
+    fn login(&self, key: &str, kept: Kept) -> Result<String, ToolError> {
+        let why = match (kept, &self.keyring) {
+            (Kept::Value(text), _) => return Ok(text),
+            (Kept::Keyring, Some(ring)) => match ring.get(&format!("{PREFIX}{key}")) {
+                Ok(text) => return Ok(text),
+                Err(error) => error.message,
+            },
+            (Kept::Keyring, None) => "there is no keyring here".to_owned(),
+        };
+        let name = mimir_core::text::visible(key);
+        let server = name.rsplit_once('@').map_or(&*name, |(server, _)| server);
+        let message = format!(
+            "the login `{name}` cannot be had from the keyring: {why}; unlock it, or `mimir mcp logout {server}`"
+        );
+        Err(ToolError::new(Code::Unavailable, message))
+    }
+}
+
+impl Logins for UserLogins {
+    fn read(&self, key: &str) -> Result<Option<String>, ToolError> {
+        let Some(secrets) = &self.secrets else {
+            return Ok(None);
+        };
+        let kept = secrets.read()?.logins.remove(key);
+        kept.map(|kept| secrets.login(key, kept)).transpose()
+    }
+
+    fn write(&self, key: &str, text: &str) -> Result<(), ToolError> {
+        let Some(secrets) = &self.secrets else {
+            return Err(ToolError::new(
+                Code::Unavailable,
+                "there is no folder for your own settings, where logins are kept; set MIMIR_CONFIG_DIR",
+            ));
+        };
+        let kept = match &secrets.keyring {
+            Some(keyring) => {
+                keyring.set(&format!("{PREFIX}{key}"), text)?;
+                Kept::Keyring
+            }
+            None => Kept::Value(text.to_owned()),
+        };
+        secrets.change(|shelf| shelf.logins.insert(key.to_owned(), kept))?;
+        Ok(())
+    }
+
+    fn remove(&self, key: &str) -> Result<(), ToolError> {
+        let Some(secrets) = &self.secrets else {
+            return Ok(());
+        };
+        if secrets.read()?.logins.is_empty() {
+            return Ok(());
+        }
+        let old = secrets.change(|shelf| shelf.logins.remove(key))?;
+        if let (Some(Kept::Keyring), Some(keyring)) = (&old, &secrets.keyring) {
+            keyring.remove(&format!("{PREFIX}{key}"))?;
+        }
+        Ok(())
+    }
+
+    fn version(&self) -> u64 {
+        let file = self.secrets.as_ref().map(Secrets::path);
+        let meta = file.and_then(|file| std::fs::metadata(file).ok());
+        let stamp = meta.map(|meta| (meta.modified().ok(), meta.len()));
+        let mut hasher = DefaultHasher::new();
+        stamp.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn turn(&self) -> Result<Box<dyn Send>, ToolError> {
+        let Some(file) = &self.turns else {
+            return Ok(Box::new(()));
+        };
+        let turn = private::turn(file).map_err(|error| {
+            let place = mimir_core::text::visible(&file.display().to_string());
+            ToolError::new(Code::Unavailable, format!("{place}: no turn: {error}"))
+        })?;
+        Ok(Box::new(turn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use mimir_core::redact::Vault as _;
+
+    use super::*;
+    use crate::secrets::UserVault;
+
+    fn secrets(folder: &Path) -> Secrets {
+        Secrets {
+            path: folder.join("secrets.json"),
+            keyring: None,
+        }
+    }
+
+    fn logins(folder: &Path) -> UserLogins {
+        UserLogins {
+            secrets: Some(secrets(folder)),
+            turns: Some(folder.join("logins")),
+        }
+    }
+
+    fn login(access: &str) -> String {
+        serde_json::json!({"server": "s", "url": "https://a/", "resource": "https://a",
+            "issuer": "https://as", "token_endpoint": "https://as/t",
+            "client": {"id": "c", "method": "none", "settings": false},
+            "access": access, "asked": [], "granted": []})
+        .to_string()
+    }
+
+    #[test]
+    fn a_login_is_masked_and_nobody_can_name_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let logins = logins(folder.path());
+        let key = "s@0123456789abcdef";
+        logins.write(key, &login("one-access-token")).unwrap();
+        let vault = UserVault::new(Some(secrets(folder.path())), BTreeMap::new());
+        let masked = |text: &str| {
+            let mut text = text.to_owned();
+            vault.redactor().unwrap().text(&mut text);
+            text
+        };
+        assert!(!masked("it is one-access-token").contains("one-access"));
+        for name in [key, "login:s@0123456789abcdef", "s", "logins"] {
+            assert_eq!(vault.secret(name).unwrap(), None, "{name}");
+        }
+        assert!(
+            secrets(folder.path())
+                .list(&BTreeMap::new())
+                .unwrap()
+                .is_empty()
+        );
+        // One that was renewed is masked at once.
+        let before = logins.version();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        logins.write(key, &login("two-access-token")).unwrap();
+        assert_ne!(logins.version(), before);
+        assert!(!masked("it is two-access-token").contains("two-access"));
+        assert_eq!(logins.forget("t").unwrap(), 0);
+        assert_eq!(logins.forget("s").unwrap(), 1);
+        assert_eq!(logins.read(key).unwrap(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_masked_stops_what_would_say_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let logins = logins(folder.path());
+        logins
+            .write("s@0", "{\"access\": \"hunter2-token\"}")
+            .unwrap();
+        let vault = UserVault::new(Some(secrets(folder.path())), BTreeMap::new());
+        let error = vault.redactor().unwrap_err().to_string();
+        assert!(
+            error.contains("mimir mcp logout s") && !error.contains("hunter2"),
+            "{error}"
+        );
+        logins.remove("s@0").unwrap();
+        vault.redactor().unwrap();
+    }
+}

@@ -1,0 +1,143 @@
+//! What a person may set about the login at a server that is reached over HTTP.
+//!
+//! Never here: how a login goes, and where its tokens are.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::network::{Scheme, Target};
+
+/// How `mimir mcp login` gets a token for a server that wants one. Most servers need nothing of it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct McpOauth {
+    /// The authorization server, by its issuer identifier: a server that sends a person to another is refused.
+    pub issuer: Option<String>,
+    /// The client that was registered there beforehand.
+    pub client_id: Option<String>,
+    /// Its secret: `${NAME}` is the secret of that name. It goes to `issuer`, which has to be named with it.
+    pub client_secret: Option<String>,
+    /// Where a document lies that describes the client, in place of a registration, where the authorization server
+    /// takes one.
+    pub client_metadata_url: Option<String>,
+    /// What is asked for, in place of what the server names for a start.
+    pub scopes: Option<Vec<String>>,
+    /// The port of 127.0.0.1 to which the browser comes back; one that is free where none is named.
+    #[schemars(range(min = 1))]
+    pub redirect_port: Option<u16>,
+}
+
+/// The most scopes, and characters of one.
+const SCOPES_MOST: usize = 100;
+const SCOPE_MOST: usize = 256;
+
+impl McpOauth {
+    /// The name of the secret that `clientSecret` stands for.
+    pub fn secret_name(&self) -> Option<&str> {
+        let name = self
+            .client_secret
+            .as_deref()?
+            .strip_prefix("${")?
+            .strip_suffix('}')?;
+        let plain = !name.is_empty() && !name.contains(['$', '{', '}']);
+        plain.then_some(name)
+    }
+
+    /// What is wrong with it, if anything is.
+    pub(super) fn fault(&self) -> Option<&'static str> {
+        let is_client = self.client_id.is_some();
+        if self.client_id.as_deref().is_some_and(str::is_empty) {
+            return Some("`oauth.clientId` is empty");
+        }
+        if self.client_secret.is_some() && !(is_client && self.issuer.is_some()) {
+            return Some(
+                "`oauth.clientSecret` goes with `oauth.clientId`, and with the `oauth.issuer` that it is sent to",
+            );
+        }
+        if self.client_secret.is_some() && self.secret_name().is_none() {
+            return Some(
+                "`oauth.clientSecret` is `${NAME}`, a secret that `mimir secrets set NAME` keeps, and no value",
+            );
+        }
+        if self.client_metadata_url.is_some() && is_client {
+            return Some("`oauth` has a `clientId` or a `clientMetadataUrl`, and not both");
+        }
+        let document = self.client_metadata_url.as_deref().map(Target::parse);
+        if let Some(document) = document
+            && !document
+                .is_ok_and(|url| url.scheme() == Scheme::Https && url.url().path().len() > 1)
+        {
+            return Some("`oauth.clientMetadataUrl` is an https URL with a path");
+        }
+        let issuer = self.issuer.as_deref().map(Target::parse);
+        if let Some(issuer) = issuer
+            && !issuer
+                .is_ok_and(|url| url.scheme() == Scheme::Https || url.host().is_this_machine())
+        {
+            return Some("`oauth.issuer` is an https URL");
+        }
+        let scopes = self.scopes.as_deref().unwrap_or_default();
+        if scopes.len() > SCOPES_MOST || !scopes.iter().all(|scope| is_scope(scope)) {
+            return Some(
+                "`oauth.scopes` are at most 100 words of printable ASCII without quotes and backslashes",
+            );
+        }
+        if self.redirect_port == Some(0) {
+            return Some("`oauth.redirectPort` is a port, from 1 on");
+        }
+        None
+    }
+}
+
+/// Whether a word is a scope; RFC 6749 section 3.3.
+pub fn is_scope(word: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+    !word.is_empty() && word.len() <= SCOPE_MOST && word.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_secret_is_named_and_goes_to_somebody_who_is_named() {
+        let fault = |value: serde_json::Value| {
+            let oauth: McpOauth = serde_json::from_value(value).unwrap();
+            oauth.fault()
+        };
+        let fine = json!({"issuer": "https://a.example", "clientId": "x", "clientSecret": "${KEY}",
+            "scopes": ["a:b"], "redirectPort": 8123});
+        assert_eq!(fault(fine), None);
+        assert_eq!(fault(json!({"issuer": "http://localhost:1"})), None);
+        assert_eq!(
+            fault(json!({"clientMetadataUrl": "https://a.example/c.json"})),
+            None
+        );
+        for (bad, words) in [
+            (json!({"clientSecret": "${KEY}"}), "goes with"),
+            (
+                json!({"clientId": "x", "clientSecret": "${KEY}"}),
+                "oauth.issuer",
+            ),
+            (
+                json!({"clientId": "x", "clientSecret": "plain", "issuer": "https://a.example"}),
+                "no value",
+            ),
+            (
+                json!({"clientId": "x", "clientMetadataUrl": "https://a/b"}),
+                "not both",
+            ),
+            (json!({"clientId": ""}), "empty"),
+            (json!({"clientMetadataUrl": "http://a/b"}), "https"),
+            (json!({"clientMetadataUrl": "https://a/"}), "path"),
+            (json!({"issuer": "http://a.example"}), "https"),
+            (json!({"scopes": ["a b"]}), "scopes"),
+            (json!({"scopes": ["a\"b"]}), "scopes"),
+            (json!({"redirectPort": 0}), "port"),
+        ] {
+            let fault = fault(bad.clone()).unwrap_or_else(|| panic!("{bad}"));
+            assert!(fault.contains(words), "{fault}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The login of a connection: what its requests carry, how that is renewed, and what is said when it does not do.
+//!
+//! Never here: a request to the server itself, and a way to begin a login.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::HeaderValue;
+use mimir_core::config::McpOauth;
+use mimir_core::network::Target;
+use mimir_core::redact::Redactor;
+use mimir_core::text::visible;
+use mimir_core::{Code, ToolError};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::challenge::Challenge;
+use super::endpoint::{Endpoint, judge};
+use super::exchange::{Asking, Ungranted};
+use super::kept::Kept;
+use super::{login, refused, way_in};
+use crate::client::described::{Store, mask_known};
+use crate::client::server::Deps;
+
+/// The login at a server, as it is now.
+pub(crate) struct Bearer {
+    server: String,
+    url: Target,
+    oauth: McpOauth,
+    /// Under which key it is noted what the server wants.
+    note: String,
+    deps: Deps,
+    now: Mutex<Loaded>,
+    /// Held by whoever renews it: the others wait for the answer.
+    turn: tokio::sync::Mutex<()>,
+    /// When it was last renewed because the server did not take it.
+    forced: Mutex<Option<Instant>>,
+}
+
+#[derive(Default)]
+struct Loaded {
+    version: Option<u64>,
+    kept: Option<Arc<Kept>>,
+    /// Every value of this connection: one that was renewed is a secret still.
+    values: Vec<String>,
+    redactor: Redactor,
+}
+
+/// A token that is sent.
+#[derive(Clone)]
+pub(crate) struct Token(Arc<Kept>);
+
+/// A server that takes no token at all has no more than one renewed in this time.
+const FORCED: Duration = Duration::from_secs(60);
+
+/// Values that are remembered as secret.
+const VALUES_MOST: usize = 64;
+
+/// By which an error says that a person has to log in.
+const KIND: &str = "login";
+
+/// The names of headers that say who sends a request.
+const AUTHORIZATION: &str = "authorization";
+
+/// Whether the settings say who sends the requests.
+pub(super) fn is_said(headers: &[(String, String)]) -> bool {
+    let mut names = headers.iter().map(|(name, _)| name);
+    names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION))
+}
+
+/// Whether an error says that a person has to log in, and nothing but that helps.
+pub(crate) fn is_wanted(error: &ToolError) -> bool {
+    let kind = error.details.as_ref().map(|details| &details["kind"]);
+    kind.is_some_and(|kind| kind == KIND)
+}
+
+/// What a server wanted of the last request that it refused, in this process or another.
+pub(super) fn noted(store: &dyn Store, key: &str) -> Option<Challenge> {
+    serde_json::from_str(&store.read(&note_key(key))?).ok()
+}
+
+/// It was seen to.
+pub(super) fn forget_note(store: &dyn Store, key: &str) {
+    store.write(&note_key(key), "");
+    // Who only looks may look again.
+    store.write(&format!("{key}-failed"), "");
+}
+
+fn note_key(key: &str) -> String {
+    format!("{key}-login")
+}
+
+impl Token {
+    /// The header that it is sent in.
+    pub(crate) fn header(&self) -> Option<HeaderValue> {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0.access)).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+}
+
+impl Bearer {
+    /// The login at the server of these settings; none where the settings say who sends the requests.
+    pub(crate) fn new(
+        server: &str,
+        url: &str,
+        headers: &[(String, String)],
+        oauth: &McpOauth,
+        note: String,
+        deps: &Deps,
+    ) -> Option<Arc<Self>> {
+        if is_said(headers) {
+            return None;
+        }
+        Some(Arc::new(Self {
+            server: server.to_owned(),
+            url: Target::parse(url).ok()?,
+            oauth: oauth.clone(),
+            note,
+            deps: deps.clone(),
+            now: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            forced: Mutex::default(),
+        }))
+    }
+
+    /// The token for a request; none where nobody has logged in.
+    pub(crate) async fn token(self: &Arc<Self>) -> Result<Option<Token>, ToolError> {
+        let Some(kept) = self.load()? else {
+            return Ok(None);
+        };
+        if !kept.is_over() {
+            return Ok(Some(Token(kept)));
+        }
+        let renewed = match kept.refresh {
+            Some(_) => self.renew(&kept).await,
+            None => Err(Ungranted::Over(refused("it cannot be renewed"))),
+        };
+        match renewed {
+            Ok(kept) => Ok(Some(Token(kept))),
+            Err(_) if !kept.has_ended() => Ok(Some(Token(kept))),
+            Err(Ungranted::Over(why)) => Err(self.over(&why.message)),
+            Err(Ungranted::Failed(why)) => {
+                let server = visible(&self.server);
+                let message = format!(
+                    "the login at the server `{server}` cannot be renewed now: {}",
+                    why.message
+                );
+                Err(ToolError::new(why.code, message))
+            }
+        }
+    }
+
+    /// Another token after the server did not take this one; none where there is none to be had.
+    pub(crate) async fn instead(self: &Arc<Self>, token: &Token) -> Option<Token> {
+        let kept = self.load().ok()??;
+        if kept.access != token.0.access {
+            return Some(Token(kept));
+        }
+        kept.refresh.as_ref()?;
+        {
+            let mut forced = self.forced.lock().unwrap_or_else(PoisonError::into_inner);
+            if forced.is_some_and(|then| then.elapsed() < FORCED) {
+                return None;
+            }
+            *forced = Some(Instant::now());
+        }
+        self.renew(&kept).await.ok().map(Token)
+    }
+
+    /// What is said when a server wants a login, or another. What it wants is noted for that.
+    pub(crate) fn wanted(&self, challenge: &Challenge, token: Option<&Token>) -> ToolError {
+        self.note(challenge);
+        match token {
+            Some(_) => self.over("the server does not take it any more"),
+            None => self.wants(format!(
+                "the server `{}` wants a login",
+                visible(&self.server)
+            )),
+        }
+    }
+
+    /// What is said when a login does not reach far enough.
+    pub(crate) fn too_little(&self, challenge: &Challenge, token: Option<&Token>) -> ToolError {
+        let server = visible(&self.server);
+        let scopes = challenge.scopes.join(", ");
+        let has = token.is_some_and(|Token(kept)| kept.has(&challenge.scopes));
+        if has {
+            // To ask once more for the same would go round in circles.
+            let message = format!(
+                "the login at the server `{server}` may not do this: it says that it needs {scopes}, which was asked for already"
+            );
+            return ToolError::new(Code::PermissionDenied, message);
+        }
+        self.note(challenge);
+        self.wants(format!(
+            "the login at the server `{server}` does not reach far enough: this needs {scopes}"
+        ))
+    }
+
+    /// Masks every value of this login in what the server sends: one that was renewed in the middle of a call is not
+    /// known to that call.
+    pub(crate) fn mask(&self, message: &mut Value) {
+        let redactor = self.redactor();
+        mask_known(&redactor, message);
+    }
+
+    /// The same for words.
+    pub(crate) fn mask_text(&self, text: &mut String) {
+        self.redactor().text(text);
+    }
+
+    fn redactor(&self) -> Redactor {
+        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        now.redactor.clone()
+    }
+
+    fn note(&self, challenge: &Challenge) {
+        if let Ok(text) = serde_json::to_string(challenge) {
+            self.deps.store.write(&note_key(&self.note), &text);
+        }
+    }
+
+    fn over(&self, why: &str) -> ToolError {
+        let server = visible(&self.server);
+        self.wants(format!("the login at the server `{server}` is over: {why}"))
+    }
+
+    fn wants(&self, message: String) -> ToolError {
+        let way = format!("{} logs you in, in a browser", way_in(&self.server));
+        ToolError::new(Code::Unavailable, message)
+            .with_details(json!({ "kind": KIND }))
+            .with_way_out([way])
+    }
+
+    /// What is kept, as it is now.
+    fn load(&self) -> Result<Option<Arc<Kept>>, ToolError> {
+        let version = self.deps.logins.version();
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.version != Some(version) {
+            let kept = Kept::read(&*self.deps.logins, &self.server, &self.url)?;
+            // One of another authorization server, or of another client, is none of these settings.
+            let kept = kept.filter(|kept| self.is_of_settings(kept));
+            now.put(version, kept.map(Arc::new));
+        }
+        Ok(now.kept.clone())
+    }
+
+    fn is_of_settings(&self, kept: &Kept) -> bool {
+        let issuer = self.oauth.issuer.as_deref();
+        let client = self.oauth.client_id.as_deref();
+        let same = |name: &str| name.trim_end_matches('/') == kept.issuer.trim_end_matches('/');
+        issuer.is_none_or(same) && client.is_none_or(|id| id == kept.client.id)
+    }
+
+    /// Renews a login. Who asked may go away: an answer that nobody has heard would be a login that is lost.
+    async fn renew(self: &Arc<Self>, stale: &Arc<Kept>) -> Result<Arc<Kept>, Ungranted> {
+        let (this, stale) = (Arc::clone(self), Arc::clone(stale));
+        let renewed = tokio::spawn(async move { this.renewed(&stale).await }).await;
+        renewed.unwrap_or_else(|error| {
+            let error = ToolError::new(Code::Internal, error.to_string());
+            Err(Ungranted::Failed(error))
+        })
+    }
+
+    async fn renewed(&self, stale: &Kept) -> Result<Arc<Kept>, Ungranted> {
+        let failed = Ungranted::Failed;
+        let _here = self.turn.lock().await;
+        // What renews a token is good for once: two processes that send it have both lost it.
+        let _everywhere = login::turn(&self.deps).await.map_err(failed)?;
+        let kept = Kept::read(&*self.deps.logins, &self.server, &self.url).map_err(failed)?;
+        let kept = kept.filter(|kept| self.is_of_settings(kept));
+        let Some(mut kept) = kept else {
+            return Err(Ungranted::Over(refused("somebody has logged out")));
+        };
+        if kept.access != stale.access && !kept.is_over() {
+            return self.take(kept);
+        }
+        let Some(refresh) = kept.refresh.clone() else {
+            return Err(Ungranted::Over(refused("it cannot be renewed")));
+        };
+        let place = judge(&kept.token_endpoint, "token endpoint", &self.url);
+        let place = place.and_then(|place| Endpoint::new(place, &*self.deps.client));
+        let place = place.map_err(failed)?;
+        let secret = kept.client.secret(&self.oauth, &*self.deps.vault);
+        let secret = secret.map_err(failed)?;
+        let asking = Asking {
+            place: &place,
+            client: &kept.client,
+            secret: secret.as_deref(),
+            resource: &kept.resource,
+        };
+        match asking.refresh(&refresh).await {
+            Ok(granted) => {
+                kept.access = granted.access;
+                kept.refresh = granted.refresh.or(Some(refresh));
+                kept.until = granted.until;
+                if let Some(scopes) = granted.scopes {
+                    kept.granted = scopes;
+                }
+                kept.write(&*self.deps.logins, &self.url).map_err(failed)?;
+                self.take(kept)
+            }
+            Err(Ungranted::Over(why)) => {
+                // It is not asked a second time.
+                kept.refresh = None;
+                kept.write(&*self.deps.logins, &self.url).map_err(failed)?;
+                Err(Ungranted::Over(why))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn take(&self, kept: Kept) -> Result<Arc<Kept>, Ungranted> {
+        let kept = Arc::new(kept);
+        let version = self.deps.logins.version();
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        now.put(version, Some(Arc::clone(&kept)));
+        Ok(kept)
+    }
+}
+
+impl Loaded {
+    fn put(&mut self, version: u64, kept: Option<Arc<Kept>>) {
+        self.version = Some(version);
+        let new = kept.iter().flat_map(|kept| kept.values());
+        let new: Vec<String> = new.filter(|value| !self.values.contains(value)).collect();
+        if !new.is_empty() {
+            self.values.extend(new);
+            let over = self.values.len().saturating_sub(VALUES_MOST);
+            self.values.drain(..over);
+            let values = self.values.iter();
+            self.redactor = Redactor::new().with_values(values.map(|value| ("LOGIN", value)));
+        }
+        self.kept = kept;
+    }
+}

@@ -1,0 +1,167 @@
+//! What a server says in `WWW-Authenticate`; RFC 6750 section 3, RFC 9728 section 5.1.
+//!
+//! Never here: what is done about it.
+
+use http::HeaderMap;
+use http::header::WWW_AUTHENTICATE;
+use mimir_core::config::is_scope;
+use serde::{Deserialize, Serialize};
+
+/// The part of a challenge for bearers that a login reads. It is kept until the next login: that may be in another
+/// process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Challenge {
+    /// Where the server describes itself.
+    pub(super) resource_metadata: Option<String>,
+    /// What a request needs.
+    pub(super) scopes: Vec<String>,
+    /// The token was good, and not for that.
+    pub(super) insufficient: bool,
+}
+
+/// Bytes of a header that are read, and scopes.
+const HEADER_MOST: usize = 4 << 10;
+const SCOPES_MOST: usize = 100;
+
+impl Challenge {
+    /// The challenge in the head of an answer; empty where there is none.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let values = headers.get_all(WWW_AUTHENTICATE).iter();
+        let mut texts = values.filter_map(|value| value.to_str().ok());
+        texts.find_map(Self::read).unwrap_or_default()
+    }
+
+    /// Whether it says that a token has too few scopes.
+    pub(crate) fn is_insufficient(&self) -> bool {
+        self.insufficient
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut rest = text.get(..HEADER_MOST).unwrap_or(text);
+        let mut found: Option<Self> = None;
+        let mut bearer = false;
+        loop {
+            rest = rest.trim_start_matches([' ', '\t', ',']);
+            let end = rest.find([' ', '\t', ',', '=']).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            let after = after.trim_start_matches([' ', '\t']);
+            if word.is_empty() && after.is_empty() {
+                return found;
+            }
+            let Some(value) = after.strip_prefix('=') else {
+                // A word by itself is the name of a scheme. The first challenge for bearers is the one.
+                bearer = word.eq_ignore_ascii_case("bearer") && found.is_none();
+                if bearer {
+                    found = Some(Self::default());
+                }
+                rest = after;
+                continue;
+            };
+            let (value, after) = value_of(value.trim_start_matches([' ', '\t']))?;
+            if let Some(found) = found.as_mut().filter(|_| bearer) {
+                found.put(word, value);
+            }
+            rest = after;
+        }
+    }
+
+    fn put(&mut self, name: &str, value: String) {
+        match name.to_ascii_lowercase().as_str() {
+            "resource_metadata" => self.resource_metadata = Some(value),
+            "scope" => self.scopes = scopes(&value),
+            "error" => self.insufficient = value == "insufficient_scope",
+            _ => {}
+        }
+    }
+}
+
+/// The scopes of a list with spaces, each once.
+pub(super) fn scopes(text: &str) -> Vec<String> {
+    let mut scopes: Vec<String> = Vec::new();
+    add(&mut scopes, text.split(' ').filter(|word| !word.is_empty()));
+    scopes
+}
+
+/// Adds scopes that are not there yet. What is none, and what is too much, is left out.
+pub(super) fn add<'a>(scopes: &mut Vec<String>, more: impl IntoIterator<Item = &'a str>) {
+    for one in more {
+        let new = is_scope(one) && !scopes.iter().any(|known| known == one);
+        if new && scopes.len() < SCOPES_MOST {
+            scopes.push(one.to_owned());
+        }
+    }
+}
+
+/// A value, in quotes or without, and what comes after it.
+fn value_of(text: &str) -> Option<(String, &str)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([' ', '\t', ',']).unwrap_or(text.len());
+        let (value, after) = text.split_at(end);
+        return Some((value.to_owned(), after));
+    };
+    let mut value = String::new();
+    let mut escaped = false;
+    for (at, letter) in quoted.char_indices() {
+        match letter {
+            _ if escaped => {
+                value.push(letter);
+                escaped = false;
+            }
+            '\\' => escaped = true,
+            '"' => return Some((value, &quoted[at + 1..])),
+            _ => value.push(letter),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[&str]) -> Challenge {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(WWW_AUTHENTICATE, value.parse().unwrap());
+        }
+        Challenge::of(&headers)
+    }
+
+    #[test]
+    fn a_challenge_is_read_in_every_spelling() {
+        let metadata = "https://a.example/.well-known/oauth-protected-resource";
+        let all = format!(
+            "Bearer error=\"insufficient_scope\", scope=\"a b a\", resource_metadata=\"{metadata}\", error_description=\"x, scope=\\\"no\\\"\""
+        );
+        let challenge = of(&[&all]);
+        assert_eq!(challenge.resource_metadata.as_deref(), Some(metadata));
+        assert_eq!(challenge.scopes, ["a", "b"]);
+        assert!(challenge.insufficient);
+        let plain = of(&["bearer scope=a , Resource_Metadata = https://a.example/x"]);
+        assert_eq!(plain.scopes, ["a"]);
+        assert_eq!(
+            plain.resource_metadata.as_deref(),
+            Some("https://a.example/x")
+        );
+        assert!(!plain.insufficient);
+    }
+
+    #[test]
+    fn what_is_for_other_schemes_or_nothing_at_all_is_not_taken() {
+        for other in [
+            "Basic realm=\"x\", scope=\"a\"",
+            "",
+            "Bearer",
+            "=",
+            "Bearer scope=\"open",
+            "Basic YWJj==, scope=a",
+        ] {
+            assert_eq!(of(&[other]), Challenge::default(), "{other}");
+        }
+        let both = of(&["Basic realm=\"x\", scope=\"no\"", "Bearer scope=\"yes\""]);
+        assert_eq!(both.scopes, ["yes"]);
+        let one = of(&["Bearer scope=\"yes\", DPoP scope=\"no\", Bearer scope=\"late\""]);
+        assert_eq!(one.scopes, ["yes"]);
+        assert_eq!(of(&["Bearer scope=\"caf\\\\e ok\""]).scopes, ["ok"]);
+    }
+}

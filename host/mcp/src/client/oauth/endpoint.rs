@@ -1,0 +1,203 @@
+//! One place that is asked for a login: whether it may be, and what it answers.
+//!
+//! Never here: what is asked.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use mimir_core::network::{Host, Reach, Scheme, Target, classify};
+use mimir_core::text::{prefix, visible};
+use mimir_core::{Code, ToolError};
+use mimir_net::{Client, Limits};
+use serde::de::DeserializeOwned;
+
+use super::refused;
+use crate::client::server::Clients;
+
+/// Bytes of what a login reads and sends, and how long one request takes.
+const BODY_MOST: u64 = 256 << 10;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Redirects of a document, all at one origin.
+const REDIRECTS: usize = 3;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
+
+/// A place that is asked for a login: one origin, within tight bounds.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    target: Target,
+    client: Client,
+}
+
+/// An answer.
+pub(super) struct Answered {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    body: Bytes,
+}
+
+/// A place that the server at `server` has named, or one of its own. It is reached over TLS, and on this machine or
+/// in a network round it only where the server itself is there: whoever names it is a stranger.
+pub(super) fn judge(url: &str, what: &str, server: &Target) -> Result<Target, ToolError> {
+    let shown = || visible(prefix(url, 200));
+    let bad = |why: &str| refused(format!("the {what} `{}` is not asked: {why}", shown()));
+    let target = Target::parse(url).map_err(|error| bad(&error.to_string()))?;
+    let (host, own) = (target.host(), server.host());
+    let here = host.is_this_machine() && own.is_this_machine();
+    if target.scheme() != Scheme::Https && !here {
+        return Err(bad("what a login sends goes over https"));
+    }
+    let inside = match host {
+        Host::Ip(address) => classify(*address).reach != Reach::Public,
+        Host::Name(_) => host.is_localhost(),
+    };
+    if inside && !here && host != own {
+        return Err(bad(
+            "it is on this machine or in a network round it, and the server is not there",
+        ));
+    }
+    Ok(target)
+}
+
+impl Endpoint {
+    /// A place that was [judged](judge).
+    pub(super) fn new(target: Target, clients: &Clients) -> Result<Self, ToolError> {
+        let limits = Limits {
+            first_byte: PATIENCE,
+            between_bytes: PATIENCE,
+            whole: PATIENCE,
+            body_bytes: BODY_MOST,
+            upload_bytes: BODY_MOST,
+            redirects: REDIRECTS,
+            ..Limits::default()
+        };
+        let client = clients(&target.to_string())?.within(limits);
+        Ok(Self { target, client })
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The document that lies here; none where there is no JSON of this form. Redirects are followed where they stay
+    /// at the origin: the client reaches no other.
+    pub(super) async fn document<T: DeserializeOwned>(&self) -> Result<Option<T>, ToolError> {
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = mimir_net::uri(&self.target.to_string()).map_err(ToolError::from)?;
+        request.headers_mut().insert(ACCEPT, JSON);
+        let fetched = self.client.fetch(request).await.map_err(ToolError::from)?;
+        let there = fetched.status == StatusCode::OK;
+        Ok(serde_json::from_slice(&fetched.body).ok().filter(|_| there))
+    }
+
+    /// Sends a form, with these credentials in the header where there are some. No redirect is followed.
+    pub(super) async fn form(
+        &self,
+        fields: &[(&str, &str)],
+        basic: Option<(&str, &str)>,
+    ) -> Result<Answered, ToolError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, FORM);
+        if let Some((id, secret)) = basic {
+            // Both as in a form, for a colon may be in either; RFC 6749 section 2.3.1.
+            let pair = format!("{}:{}", encoded(id), encoded(secret));
+            let value = format!("Basic {}", STANDARD.encode(pair));
+            let mut value = HeaderValue::from_str(&value)
+                .map_err(|error| ToolError::new(Code::Internal, error.to_string()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        self.post(headers, form(fields).into()).await
+    }
+
+    /// Sends JSON. No redirect is followed.
+    pub(super) async fn json(&self, value: &serde_json::Value) -> Result<Answered, ToolError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, JSON);
+        self.post(headers, value.to_string().into()).await
+    }
+
+    /// Sends what is ready to be sent.
+    pub(super) async fn post(
+        &self,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answered, ToolError> {
+        headers.entry(ACCEPT).or_insert(JSON);
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = mimir_net::uri(&self.target.to_string()).map_err(ToolError::from)?;
+        *request.headers_mut() = headers;
+        let answer = self.client.send(request).await.map_err(ToolError::from)?;
+        let (parts, body) = answer.into_parts();
+        let body = body.collect().await.map_err(ToolError::from)?;
+        Ok(Answered {
+            status: parts.status,
+            headers: parts.headers,
+            body: body.to_bytes(),
+        })
+    }
+}
+
+impl Answered {
+    /// The JSON of it, if it is that.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(&self.body).ok()
+    }
+}
+
+/// Pairs as a form has them.
+pub(super) fn form(fields: &[(&str, &str)]) -> String {
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    form.extend_pairs(fields);
+    form.finish()
+}
+
+fn encoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_name_no_place_inside() {
+        let judged = |url: &str, server: &str| {
+            judge(url, "token endpoint", &Target::parse(server).unwrap()).map(|_| ())
+        };
+        let far = "https://mcp.example/mcp";
+        judged("https://as.example/token", far).unwrap();
+        for inside in [
+            "http://as.example/token",
+            "https://127.0.0.1/token",
+            "https://localhost/token",
+            "http://localhost:1/token",
+            "https://10.0.0.1/token",
+            "https://[fd00::1]/token",
+            "https://169.254.169.254/latest",
+            "https://[::ffff:127.0.0.1]/token",
+            "https://0x7f.1/token",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "https://user@as.example/token",
+            "/token",
+        ] {
+            let error = judged(inside, far).unwrap_err();
+            assert_eq!(error.code, Code::PermissionDenied, "{inside}");
+        }
+        // Who is here names what is here, and who is in a network its own address there.
+        judged("http://localhost:2/token", "http://127.0.0.1:1/mcp").unwrap();
+        judged("https://10.0.0.1:2/token", "https://10.0.0.1/mcp").unwrap();
+        assert!(judged("https://10.0.0.2/token", "https://10.0.0.1/mcp").is_err());
+        assert!(judged("http://10.0.0.1/token", "http://10.0.0.1/mcp").is_err());
+        assert!(judged("https://127.0.0.1/token", "https://10.0.0.1/mcp").is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! The keys of an identity provider, found and asked for as a login asks its authorization server.
+//!
+//! Never here: what is signed with them.
+
+use mimir_core::ToolError;
+use mimir_core::network::Target;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::endpoint::{Endpoint, judge};
+use super::{metadata, refused};
+use crate::client::server::Clients;
+
+/// What a provider says of itself, as far as its keys go.
+#[derive(Deserialize)]
+struct Described {
+    issuer: String,
+    jwks_uri: String,
+}
+
+/// The document with the keys of a provider, which a person has named.
+pub(crate) async fn keys<T: DeserializeOwned>(
+    issuer: &str,
+    clients: &Clients,
+) -> Result<T, ToolError> {
+    let place = Target::parse(issuer).map_err(mimir_net::Error::from)?;
+    for at in metadata::places(&place)? {
+        let Some(found) = Endpoint::new(at, clients)?.document::<Described>().await? else {
+            continue;
+        };
+        if found.issuer != issuer {
+            return Err(refused("what lies there says that it is another"));
+        }
+        let keys = judge(&found.jwks_uri, "place of the keys", &place)?;
+        let keys = Endpoint::new(keys, clients)?.document().await?;
+        return keys.ok_or_else(|| refused("there are no keys where it says that they are"));
+    }
+    Err(refused("it does not say how it is asked"))
+}

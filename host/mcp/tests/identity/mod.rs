@@ -1,0 +1,376 @@
+//! The server behind an identity provider: whose tokens let people in, and all that lets nobody in.
+
+mod provider;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use mimir_mcp::{Http, HttpOptions, IdentityOptions};
+use serde_json::{Value, json};
+use tower_service::Service as _;
+
+use crate::kit::{Room, fake, said, tool};
+use crate::logins::reach;
+use provider::{Key, Provider, at, hmac, unsigned};
+
+/// What tokens are for.
+pub const RESOURCE: &str = "https://tools.example/team/mcp";
+
+/// What an answer comes to.
+struct Got {
+    status: u16,
+    asks: String,
+    session: Option<String>,
+    body: String,
+}
+
+impl Got {
+    async fn of<B>(answer: Response<B>) -> Self
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: std::fmt::Debug,
+    {
+        let header = |name: &str| {
+            let value = answer.headers().get(name);
+            value.map(|value| value.to_str().unwrap().to_owned())
+        };
+        let (asks, session) = (header("www-authenticate"), header("mcp-session-id"));
+        Self {
+            status: answer.status().as_u16(),
+            asks: asks.unwrap_or_default(),
+            session,
+            body: String::from_utf8(
+                answer
+                    .into_body()
+                    .collect()
+                    .await
+                    .unwrap()
+                    .to_bytes()
+                    .into(),
+            )
+            .unwrap(),
+        }
+    }
+}
+
+/// A server before which the provider of a test stands.
+struct Gate {
+    http: Http,
+    room: Room,
+}
+
+impl Gate {
+    fn before(provider: &Provider) -> Self {
+        let room = Room::new(vec![tool("go", fake(|_| async { said("done") }))]);
+        let identity = IdentityOptions {
+            issuer: provider.site.url.clone(),
+            resource: RESOURCE.to_owned(),
+            audiences: Vec::new(),
+            scopes: vec!["mimir".to_owned()],
+            clients: Arc::new(reach),
+        };
+        let options = HttpOptions {
+            identity: Some(identity),
+            ..HttpOptions::default()
+        };
+        let http = room.server.http(options).unwrap();
+        Self { http, room }
+    }
+
+    async fn send(&self, path: &str, headers: &[(&str, &str)], body: Value) -> Got {
+        let mut request = Request::builder().uri(path).header("host", "tools.example");
+        request = match body {
+            Value::Null => request.method("GET"),
+            _ => request.method("POST"),
+        };
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let body = match body {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        };
+        let request = request.body(Full::new(Bytes::from(body))).unwrap();
+        Got::of(self.http.clone().call(request).await.unwrap()).await
+    }
+
+    /// A message of a client with this token, in this session if there is one.
+    async fn post(&self, token: &str, session: Option<&str>, message: Value) -> Got {
+        let token = format!("Bearer {token}");
+        let mut headers = vec![
+            ("authorization", token.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        headers.extend(session.map(|session| ("mcp-session-id", session)));
+        self.send("/mcp", &headers, message).await
+    }
+
+    async fn hello(&self, token: &str) -> Got {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+        self.post(token, None, hello).await
+    }
+}
+
+fn list() -> Value {
+    json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}})
+}
+
+#[tokio::test]
+async fn a_token_of_each_kind_lets_its_subject_in() {
+    for key in [Key::rsa(), Key::ec(), Key::ed()] {
+        let provider = Provider::new(vec![key.jwk("k")]).await;
+        let gate = Gate::before(&provider);
+        let token = key.token("k", &provider.claims(&json!({})));
+        let got = gate.hello(&token).await;
+        assert_eq!(got.status, 200, "{} {}", key.algorithm(), got.body);
+        let session = got.session.unwrap();
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        gate.post(&token, Some(&session), ready).await;
+        let call = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "go", "arguments": {}}});
+        let got = gate.post(&token, Some(&session), call).await;
+        assert!(got.body.contains("done"), "{}", got.body);
+        assert_eq!(gate.room.audit.users(), ["alice"]);
+        // Scopes in another spelling, an audience among others, and a key without a name.
+        for over in [
+            json!({"scope": null, "scp": ["x", "mimir"]}),
+            json!({"scope": null, "scp": "mimir"}),
+            json!({"aud": ["https://other.example", RESOURCE]}),
+            json!({"exp": at(-10), "nbf": at(10)}),
+        ] {
+            let token = key.token("k", &provider.claims(&over));
+            assert_eq!(gate.hello(&token).await.status, 200, "{over}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_says_where_tokens_are_to_be_had() {
+    let provider = Provider::new(vec![Key::ec().jwk("k")]).await;
+    let gate = Gate::before(&provider);
+    let got = gate.send("/mcp", &[], list()).await;
+    assert_eq!(got.status, 401);
+    let place = "https://tools.example/.well-known/oauth-protected-resource/team/mcp";
+    assert_eq!(
+        got.asks,
+        format!("Bearer resource_metadata=\"{place}\", scope=\"mimir\"")
+    );
+    for path in ["", "/team/mcp", "/mcp"] {
+        let path = format!("/.well-known/oauth-protected-resource{path}");
+        let got = gate.send(&path, &[], Value::Null).await;
+        assert_eq!(got.status, 200, "{path}");
+        let about: Value = serde_json::from_str(&got.body).unwrap();
+        assert_eq!(about["resource"], RESOURCE);
+        assert_eq!(about["authorization_servers"], json!([provider.site.url]));
+        assert_eq!(about["scopes_supported"], json!(["mimir"]));
+    }
+    let other = "/.well-known/oauth-protected-resource/else";
+    assert_eq!(gate.send(other, &[], Value::Null).await.status, 401);
+    // Nobody was asked for keys by whoever has no token.
+    assert_eq!(provider.site.all(), "[]");
+}
+
+#[tokio::test]
+async fn what_is_not_a_token_of_the_provider_for_this_server_lets_nobody_in() {
+    let (key, other) = (Key::rsa(), Key::ec());
+    let provider = Provider::new(vec![key.jwk("k")]).await;
+    let gate = Gate::before(&provider);
+    let claims = |over: Value| provider.claims(&over);
+    let whole = key.token("k", &claims(json!({})));
+    let mut parts = whole.split('.');
+    let (head, body, signature) = (parts.next(), parts.next(), parts.next());
+    let (head, body, signature) = (head.unwrap(), body.unwrap(), signature.unwrap());
+    let none = unsigned(&json!({"alg": "none", "kid": "k"}), &claims(json!({})));
+    let crit = unsigned(
+        &json!({"alg": "RS256", "kid": "k", "crit": ["x"], "x": 1}),
+        &claims(json!({})),
+    );
+    let forged = unsigned(
+        &json!({"alg": "RS256", "kid": "k"}),
+        &claims(json!({"sub": "root"})),
+    );
+    let public = key.jwk("k").to_string();
+    for (what, token) in [
+        ("ended", key.token("k", &claims(json!({"exp": at(-60)})))),
+        ("early", key.token("k", &claims(json!({"nbf": at(60)})))),
+        ("no end", key.token("k", &claims(json!({"exp": null})))),
+        (
+            "an end that is a text",
+            key.token("k", &claims(json!({"exp": "9999999999"}))),
+        ),
+        (
+            "a beginning that is a text",
+            key.token("k", &claims(json!({"nbf": "x"}))),
+        ),
+        (
+            "other audience",
+            key.token("k", &claims(json!({"aud": "https://other.example"}))),
+        ),
+        ("no audience", key.token("k", &claims(json!({"aud": null})))),
+        (
+            "part of the audience",
+            key.token("k", &claims(json!({"aud": "https://tools.example"}))),
+        ),
+        (
+            "other issuer",
+            key.token("k", &claims(json!({"iss": "https://evil.example"}))),
+        ),
+        (
+            "two issuers",
+            key.token("k", &claims(json!({"iss": [provider.site.url, "x"]}))),
+        ),
+        ("no issuer", key.token("k", &claims(json!({"iss": null})))),
+        ("no subject", key.token("k", &claims(json!({"sub": null})))),
+        ("none", format!("{none}.")),
+        ("none with a signature", format!("{none}.{signature}")),
+        (
+            "a secret that is the public key",
+            hmac(&key.public(), "k", &claims(json!({}))),
+        ),
+        (
+            "the same as text",
+            hmac(public.as_bytes(), "k", &claims(json!({}))),
+        ),
+        ("what has to be understood", format!("{crit}.{signature}")),
+        ("another body", format!("{forged}.{signature}")),
+        ("no signature", format!("{head}.{body}.")),
+        ("two parts", format!("{head}.{body}")),
+        (
+            "another key of that name",
+            other.token("k", &claims(json!({}))),
+        ),
+        ("nonsense", "x".to_owned()),
+        ("too long", "x".repeat(20_000)),
+    ] {
+        let got = gate.hello(&token).await;
+        assert_eq!(got.status, 401, "{what}: {}", got.body);
+        assert!(
+            got.asks.contains("error=\"invalid_token\""),
+            "{what}: {}",
+            got.asks
+        );
+        assert!(got.asks.contains("resource_metadata=\""), "{what}");
+        assert!(!got.body.contains(signature), "{what}");
+    }
+    assert_eq!(gate.hello(&whole).await.status, 200);
+    let few = key.token("k", &claims(json!({"scope": "mimirs other"})));
+    let got = gate.hello(&few).await;
+    assert_eq!(got.status, 403);
+    assert!(got.asks.contains("insufficient_scope") && got.asks.contains("scope=\"mimir\""));
+    for (name, value) in [("authorization", "Basic eDp5"), ("x-token", &whole)] {
+        assert_eq!(
+            gate.send("/mcp", &[(name, value)], list()).await.status,
+            401
+        );
+    }
+    let twice = [format!("Bearer {whole}"), format!("Bearer {whole}")];
+    let twice = twice
+        .each_ref()
+        .map(|value| ("authorization", value.as_str()));
+    assert_eq!(gate.send("/mcp", &twice, list()).await.status, 401);
+    assert_eq!(gate.send("/metrics", &[], Value::Null).await.status, 401);
+    assert_eq!(gate.send("/healthz", &[], Value::Null).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_session_is_its_subjects_whatever_token_they_have() {
+    let key = Key::ed();
+    let provider = Provider::new(vec![key.jwk("k")]).await;
+    let gate = Gate::before(&provider);
+    let token = |sub: &str, more: i64| {
+        key.token("k", &provider.claims(&json!({"sub": sub, "exp": at(more)})))
+    };
+    let got = gate.hello(&token("alice", 60)).await;
+    let session = got.session.unwrap();
+    // Renewed.
+    let got = gate.post(&token("alice", 90), Some(&session), list()).await;
+    assert_eq!(got.status, 200, "{}", got.body);
+    for other in ["bob", "Alice", "alice "] {
+        let got = gate.post(&token(other, 60), Some(&session), list()).await;
+        assert_eq!(got.status, 404, "{other}");
+    }
+}
+
+#[tokio::test]
+async fn keys_are_asked_for_once_and_not_for_every_name_that_somebody_makes_up() {
+    let (key, next) = (Key::ec(), Key::ec());
+    let provider = Provider::new(vec![key.jwk("one")]).await;
+    let gate = Arc::new(Gate::before(&provider));
+    let good = key.token("one", &provider.claims(&json!({})));
+    assert_eq!(gate.hello(&good).await.status, 200);
+    let asked = || provider.site.asked("/keys").len();
+    assert_eq!(asked(), 1);
+    let made_up = (0..200).map(|at| {
+        let token = next.token(&format!("two-{at}"), &provider.claims(&json!({})));
+        let gate = Arc::clone(&gate);
+        tokio::spawn(async move { gate.hello(&token).await.status })
+    });
+    for status in made_up.collect::<Vec<_>>() {
+        assert_eq!(status.await.unwrap(), 401);
+    }
+    assert!(asked() <= 2, "{}", asked());
+    assert_eq!(gate.hello(&good).await.status, 200);
+    // Without a name, it is the only one.
+    let message = unsigned(&json!({"alg": "ES256"}), &json!({}));
+    assert_eq!(gate.hello(&format!("{message}.AA")).await.status, 401);
+}
+
+#[tokio::test]
+async fn without_keys_nobody_comes_in() {
+    let key = Key::ec();
+    let provider = Provider::new(vec![key.jwk("k")]).await;
+    *provider.keys.lock().unwrap() = None;
+    let gate = Gate::before(&provider);
+    let token = key.token("k", &provider.claims(&json!({})));
+    for _ in 0..3 {
+        let got = gate.hello(&token).await;
+        assert_eq!((got.status, got.session), (503, None), "{}", got.body);
+    }
+    // Whoever has gone away is not asked at each request.
+    assert!(provider.site.asked("/").len() <= 4);
+    // Keys that are none of these kinds, or are there for something else, sign nothing.
+    for twist in [
+        json!({"use": "enc"}),
+        json!({"alg": "ES384"}),
+        json!({"kty": "oct", "k": "AAAA"}),
+        json!({"crv": "P-384"}),
+    ] {
+        let mut jwk = key.jwk("k");
+        for (name, value) in twist.as_object().unwrap() {
+            jwk[name] = value.clone();
+        }
+        let provider = Provider::new(vec![json!({"kty": "later"}), jwk]).await;
+        let gate = Gate::before(&provider);
+        let token = key.token("k", &provider.claims(&json!({})));
+        assert_eq!(gate.hello(&token).await.status, 401, "{twist}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_is_none_is_not_taken() {
+    let room = Room::new(Vec::new());
+    for (issuer, resource) in [
+        ("http://login.example", RESOURCE),
+        ("login.example", RESOURCE),
+        ("https://login.example", "tools"),
+        ("https://login.example", "https://tools.example/#x"),
+    ] {
+        let identity = IdentityOptions {
+            issuer: issuer.to_owned(),
+            resource: resource.to_owned(),
+            audiences: Vec::new(),
+            scopes: Vec::new(),
+            clients: Arc::new(reach),
+        };
+        let options = HttpOptions {
+            identity: Some(identity),
+            ..HttpOptions::default()
+        };
+        let error = room.server.http(options).err();
+        assert!(error.is_some(), "{issuer} {resource}");
+    }
+}

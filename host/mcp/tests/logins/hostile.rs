@@ -1,0 +1,347 @@
+//! Servers and authorization servers that mean harm: what they try, and that it is refused.
+
+use mimir_core::Code;
+use serde_json::{Value, json};
+
+use super::site::{Answer, Site};
+use super::world::{World, servers};
+use super::{behind, said};
+
+/// A login that does not even begin, because of what the two say.
+async fn refused(resource: Value, issuer: Value) -> String {
+    let world = World::new().await;
+    world.set(|ways| (ways.resource, ways.issuer) = (resource, issuer));
+    let error = world.begin().await.unwrap_err();
+    assert_eq!(error.code, Code::PermissionDenied, "{error}");
+    assert!(world.issuer.asked("/register").is_empty());
+    error.message
+}
+
+#[tokio::test]
+async fn what_does_not_fit_is_refused_before_anybody_goes_anywhere() {
+    for (resource, issuer, words) in [
+        (
+            json!({"resource": "https://bank.example/mcp"}),
+            json!({}),
+            "a token for the one",
+        ),
+        (
+            json!({"resource": null}),
+            json!({}),
+            "does not say who logs people in",
+        ),
+        (
+            json!({"authorization_servers": []}),
+            json!({}),
+            "names no authorization server",
+        ),
+        (
+            json!({"authorization_servers": ["http://as.example"]}),
+            json!({}),
+            "https",
+        ),
+        (
+            json!({"authorization_servers": ["https://10.0.0.1"]}),
+            json!({}),
+            "network round it",
+        ),
+        (
+            json!({"authorization_servers": ["https://[fd00::1]"]}),
+            json!({}),
+            "network round it",
+        ),
+        (
+            json!({"authorization_servers": ["file:///etc/passwd"]}),
+            json!({}),
+            "not asked",
+        ),
+        (
+            json!({}),
+            json!({"issuer": "https://honest.example"}),
+            "nobody is sent there",
+        ),
+        (
+            json!({}),
+            json!({"code_challenge_methods_supported": null}),
+            "PKCE",
+        ),
+        (
+            json!({}),
+            json!({"code_challenge_methods_supported": ["plain"]}),
+            "PKCE",
+        ),
+        (
+            json!({}),
+            json!({"response_types_supported": ["token"]}),
+            "no codes",
+        ),
+        (
+            json!({}),
+            json!({"token_endpoint": "http://as.example/token"}),
+            "https",
+        ),
+        (
+            json!({}),
+            json!({"token_endpoint": "https://192.168.1.1/token"}),
+            "network round it",
+        ),
+        (
+            json!({}),
+            json!({"authorization_endpoint": "javascript:alert(1)"}),
+            "not asked",
+        ),
+        (
+            json!({}),
+            json!({"registration_endpoint": null}),
+            "oauth.clientId",
+        ),
+    ] {
+        let message = refused(resource, issuer).await;
+        assert!(message.contains(words), "{words}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_with_answers_of_its_own_is_not_shown() {
+    let world = World::new().await;
+    let page = format!(
+        "{}/authorize?redirect_uri=https://evil.example",
+        world.issuer.url
+    );
+    world.set(|ways| ways.issuer = json!({ "authorization_endpoint": page }));
+    let error = world.begin().await.unwrap_err();
+    assert!(error.message.contains("answers of its own"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_is_described_at_its_own_place() {
+    let world = World::new().await;
+    let evil = Site::open(|_, _| Answer::json(200, &json!({}))).await;
+    world.set(|ways| ways.described = Some(format!("{}/x", evil.url)));
+    let error = world.begin().await.unwrap_err();
+    assert!(error.message.contains("not its own place"), "{error}");
+    assert_eq!(evil.all(), "[]");
+}
+
+#[tokio::test]
+async fn documents_and_redirects_without_an_end_are_bounded() {
+    // 5 MB.
+    let world = World::new().await;
+    world.set(|ways| ways.issuer = json!({"x": "x".repeat(5 << 20)}));
+    let error = world.begin().await.unwrap_err();
+    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    // For ever, at the same origin.
+    let world = World::new().await;
+    let away = format!("{}/away", world.server.url);
+    world.set(|ways| {
+        ways.described = Some(away.clone());
+        ways.away = Some(away.clone());
+    });
+    let error = world.begin().await.unwrap_err();
+    assert!(world.server.asked("/away").len() <= 4, "{error}");
+    assert_eq!(error.code, Code::LimitExceeded, "{error}");
+    // And to another.
+    let world = World::new().await;
+    let evil = Site::open(|_, _| Answer::json(200, &json!({}))).await;
+    let token = Answer::empty(307).with("location", format!("{}/token", evil.url));
+    world.set(|ways| ways.token = Some(token));
+    assert!(world.log_in().await.is_err());
+    assert_eq!(evil.all(), "[]");
+}
+
+#[tokio::test]
+async fn no_token_goes_elsewhere_or_after_a_redirect() {
+    let world = World::new().await;
+    world.log_in().await.unwrap();
+    let behind = behind(&world).await;
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "done");
+    let evil = Site::open(|_, _| Answer::empty(401)).await;
+    let away = format!("{}/mcp", evil.url);
+    world.set(|ways| ways.away = Some(away));
+    assert!(behind.call("mcp_s_go", json!({})).await.result().is_err());
+    assert_eq!(evil.all(), "[]");
+    let sent = world.issuer.all();
+    let token = world.logins.only()["access"].as_str().unwrap().to_owned();
+    assert!(!sent.contains(&token), "{sent}");
+}
+
+#[tokio::test]
+async fn a_server_gets_no_login_of_another_by_taking_its_name() {
+    let world = World::new().await;
+    world.log_in().await.unwrap();
+    let login = world.logins.only();
+    let evil = Site::open(|own, asked| match asked.path.as_str() {
+        "/mcp" => Answer::empty(401).with(
+            "www-authenticate",
+            format!("Bearer resource_metadata=\"{own}/.well-known/oauth-protected-resource\""),
+        ),
+        _ => Answer::empty(404),
+    })
+    .await;
+    // The same name at another address, another name at the same address, and what a secret is named by.
+    let settings = json!({
+        "s": {"url": format!("{}/mcp", evil.url)},
+        "t": {"url": format!("{}/mcp", evil.url), "headers": {"X-Got": "${s}"}},
+    });
+    let others = servers(&settings, &world.logins, &world.notes);
+    for name in ["s", "t"] {
+        assert!(others.test(name).await.unwrap().is_err(), "{name}");
+        assert_eq!(others.login(name).unwrap(), None, "{name}");
+        let _ = others.log_out(name).await;
+    }
+    let sent = evil.all();
+    for value in ["access", "refresh"] {
+        let value = login[value].as_str().unwrap();
+        assert!(!sent.contains(value), "{sent}");
+    }
+    assert!(sent.contains("/mcp"), "{sent}");
+    // It says that the other is its authorization server, too: then the person is told whose token it would be.
+    let plan = others.plan("s").await.unwrap();
+    assert!(plan.is_err());
+    assert_eq!(world.logins.only(), login);
+}
+
+#[tokio::test]
+async fn a_login_that_somebody_has_moved_is_none() {
+    let world = World::new().await;
+    world.log_in().await.unwrap();
+    world
+        .logins
+        .change(|login| login["url"] = json!("https://evil.example/mcp"));
+    assert_eq!(world.servers.login("s").unwrap(), None);
+    let asked = world.server.asked("/mcp").len();
+    assert!(world.servers.test("s").await.unwrap().is_err());
+    let sent = world.server.asked("/mcp");
+    assert!(
+        sent[asked..].iter().all(|one| one.token().is_none()),
+        "{sent:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_a_server_says_back_of_a_login_is_masked() {
+    let world = World::new().await;
+    world.set(|ways| (ways.echoes, ways.lasts) = (true, Some(3600)));
+    world.log_in().await.unwrap();
+    let behind = behind(&world).await;
+    let first = world.logins.only()["access"].as_str().unwrap().to_owned();
+    // In the middle of the call it is another, which nobody knew when the call began.
+    world.logins.change(|login| login["until"] = json!(1));
+    let text = said(&behind.call("mcp_s_go", json!({})).await);
+    let second = world.logins.only()["access"].as_str().unwrap().to_owned();
+    assert_ne!(first, second);
+    assert!(text.contains("[REDACTED:"), "{text}");
+    assert!(!text.contains(&first) && !text.contains(&second), "{text}");
+    assert!(!world.notes.all().contains("access-token"));
+}
+
+#[tokio::test]
+async fn what_a_token_endpoint_says_back_is_masked() {
+    let world = World::new().await;
+    let pending = world.begin().await.unwrap();
+    let code = pending.code(&world.says_yes(pending.url())).unwrap();
+    let words = format!("no {code} \u{1b}[2J here");
+    let answer = Answer::json(
+        400,
+        &json!({"error": "invalid_grant", "error_description": words}),
+    );
+    world.set(|ways| ways.token = Some(answer));
+    let error = pending.finish(&code).await.unwrap_err();
+    assert!(error.message.contains("invalid_grant"), "{error}");
+    assert!(
+        !error.message.contains(&code) && !error.message.contains('\u{1b}'),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_token_that_is_none_is_not_kept() {
+    let good = json!({"access_token": "access-token-1", "token_type": "Bearer"});
+    for (key, value) in [
+        ("access_token", json!("short")),
+        ("access_token", json!("with\r\nInjected: header")),
+        ("access_token", json!("x".repeat(20_000))),
+        ("access_token", json!(7)),
+        ("token_type", json!("DPoP")),
+        ("refresh_token", json!("tiny")),
+    ] {
+        let world = World::new().await;
+        let mut token = good.clone();
+        token[key] = value.clone();
+        world.set(|ways| ways.token = Some(Answer::json(200, &token)));
+        let error = world.log_in().await.unwrap_err();
+        assert!(
+            error.message.contains("gives no token"),
+            "{key} {value}: {error}"
+        );
+        assert!(world.logins.all.lock().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_token_is_not_asked_for_ever() {
+    let world = World::new().await;
+    world.log_in().await.unwrap();
+    world.set(|ways| ways.deaf = true);
+    let error = world.servers.test("s").await.unwrap().unwrap_err();
+    assert_eq!(error.code, Code::Unavailable, "{error}");
+    let asked = world.server.asked("/mcp").len();
+    assert!(asked <= 4, "{asked}");
+    // A model that calls again and again asks nobody anything.
+    for _ in 0..20 {
+        assert!(world.servers.test("s").await.unwrap().is_err());
+    }
+    assert!(world.server.asked("/mcp").len() <= 2 * asked);
+    assert!(world.issuer.asked("/token").len() <= 2);
+    assert!(world.issuer.asked("/authorize").is_empty());
+}
+
+#[tokio::test]
+async fn what_is_of_one_authorization_server_does_not_go_to_the_next() {
+    let world = World::new().await;
+    world.log_in().await.unwrap();
+    let before = world.logins.only();
+    // The server has moved to another authorization server.
+    let next = World::new().await;
+    world.forget(true);
+    let (named, its) = (
+        next.issuer.url.clone(),
+        json!({"authorization_servers": [next.issuer.url]}),
+    );
+    world.set(|ways| ways.resource = its);
+    let plan = world.servers.plan("s").await.unwrap().unwrap();
+    assert_eq!(
+        plan.facts().before.as_deref(),
+        Some(world.issuer.url.as_str())
+    );
+    assert_eq!(plan.facts().issuer, named);
+    let pending = plan.begin("http://127.0.0.1:4/callback").await.unwrap();
+    let code = pending.code(&next.says_yes(pending.url())).unwrap();
+    pending.finish(&code).await.unwrap();
+    let sent = next.issuer.all();
+    for value in ["access", "refresh"] {
+        assert!(!sent.contains(before[value].as_str().unwrap()), "{sent}");
+    }
+    assert_ne!(world.logins.only()["client"]["id"], "");
+    assert_eq!(next.issuer.asked("/register").len(), 1);
+    assert_eq!(world.logins.only()["issuer"], named);
+}
+
+#[tokio::test]
+async fn headers_of_the_settings_go_before_a_login() {
+    let world = World::new().await;
+    world.log_in().await.unwrap();
+    let settings = json!({"s": {"url": format!("{}/mcp", world.server.url),
+        "headers": {"authorization": "Bearer ${KEY}"}}});
+    let others = servers(&settings, &world.logins, &world.notes);
+    let error = others.test("s").await.unwrap().unwrap_err();
+    assert!(
+        error.message.contains("`Authorization` of its settings"),
+        "{error}"
+    );
+    let error = others.plan("s").await.unwrap().err().unwrap();
+    assert_eq!(error.code, Code::InvalidInput, "{error}");
+    let sent = world.server.asked("/mcp");
+    let token = world.logins.only()["access"].as_str().unwrap().to_owned();
+    assert!(sent.iter().all(|one| one.token() != Some(&token)));
+}

@@ -1,0 +1,111 @@
+//! Tokens that end, and what renews them.
+
+use std::sync::Arc;
+
+use mimir_core::Code;
+use serde_json::json;
+
+use super::world::World;
+use super::{behind, said};
+
+#[tokio::test]
+async fn a_token_that_ends_is_renewed_once_for_all() {
+    let world = World::new().await;
+    world.set(|ways| ways.lasts = Some(3600));
+    world.log_in().await.unwrap();
+    let behind = Arc::new(behind(&world).await);
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "done");
+    let before = world.logins.only();
+    world.logins.change(|login| login["until"] = json!(1));
+    let calls = (0..8).map(|_| {
+        let behind = Arc::clone(&behind);
+        tokio::spawn(async move { said(&behind.call("mcp_s_go", json!({})).await) })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert_eq!(call.await.unwrap(), "done");
+    }
+    let renewed: Vec<_> = world.issuer.asked("/token");
+    let renewed: Vec<_> = renewed.iter().map(|one| one.form()).collect();
+    let grants: Vec<_> = renewed.iter().map(|form| &form["grant_type"]).collect();
+    assert_eq!(grants, ["authorization_code", "refresh_token"]);
+    assert_eq!(
+        renewed[1]["refresh_token"],
+        before["refresh"].as_str().unwrap()
+    );
+    assert_eq!(renewed[1]["resource"], format!("{}/mcp", world.server.url));
+    // What renews it is another each time.
+    let after = world.logins.only();
+    assert_ne!(before["refresh"], after["refresh"]);
+    assert_ne!(before["access"], after["access"]);
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_taken_is_renewed_and_one_that_cannot_be_wants_a_login() {
+    let world = World::new().await;
+    world.log_in().await.unwrap();
+    let behind = behind(&world).await;
+    world.forget(false);
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "done");
+    // Not again so soon: a server that takes none would have one renewed at each request.
+    world.forget(true);
+    for _ in 0..3 {
+        let outcome = behind.call("mcp_s_go", json!({})).await;
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::Unavailable, "{error}");
+        assert!(error.way_out[0].contains("mimir mcp login s"), "{error:?}");
+    }
+    assert_eq!(world.issuer.asked("/token").len(), 2);
+    // Whoever logs in meanwhile is heard at once.
+    world.log_in().await.unwrap();
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "done");
+}
+
+#[tokio::test]
+async fn a_login_that_is_over_is_not_asked_for_twice() {
+    let world = World::new().await;
+    world.set(|ways| ways.lasts = Some(3600));
+    world.log_in().await.unwrap();
+    let behind = behind(&world).await;
+    world.logins.change(|login| login["until"] = json!(1));
+    world.forget(true);
+    for _ in 0..3 {
+        let outcome = behind.call("mcp_s_go", json!({})).await;
+        let error = outcome.result().unwrap_err();
+        assert!(error.message.contains("is over"), "{error}");
+    }
+    assert_eq!(world.issuer.asked("/token").len(), 2);
+    assert!(world.servers.login("s").unwrap().unwrap().ended);
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_is_away_ends_no_login() {
+    let world = World::new().await;
+    world.set(|ways| ways.lasts = Some(3600));
+    world.log_in().await.unwrap();
+    let behind = behind(&world).await;
+    world.logins.change(|login| login["until"] = json!(1));
+    world.set(|ways| ways.token = Some(super::site::Answer::empty(503)));
+    let outcome = behind.call("mcp_s_go", json!({})).await;
+    let error = outcome.result().unwrap_err();
+    assert!(error.message.contains("cannot be renewed now"), "{error}");
+    world.set(|ways| ways.token = None);
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "done");
+}
+
+#[tokio::test]
+async fn a_token_without_what_renews_it_ends() {
+    let world = World::new().await;
+    world.set(|ways| (ways.lasts, ways.renews) = (Some(3600), false));
+    world.log_in().await.unwrap();
+    let behind = behind(&world).await;
+    assert_eq!(said(&behind.call("mcp_s_go", json!({})).await), "done");
+    let asked = world.server.asked("/mcp").len();
+    world.logins.change(|login| login["until"] = json!(1));
+    let outcome = behind.call("mcp_s_go", json!({})).await;
+    assert!(outcome.result().unwrap_err().message.contains("is over"));
+    assert_eq!(
+        world.server.asked("/mcp").len(),
+        asked,
+        "it is not sent any more"
+    );
+}

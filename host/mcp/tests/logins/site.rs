@@ -1,0 +1,143 @@
+//! A small web site on a port of this machine, which answers as a test says and keeps what it was sent.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub method: String,
+    pub path: String,
+    pub headers: HashMap<String, String>,
+    pub body: String,
+}
+
+impl Asked {
+    /// The fields of a form.
+    pub fn form(&self) -> HashMap<String, String> {
+        let fields = url::form_urlencoded::parse(self.body.as_bytes());
+        fields.into_owned().collect()
+    }
+
+    /// The token that it carries.
+    pub fn token(&self) -> Option<&str> {
+        self.headers.get("authorization")?.strip_prefix("Bearer ")
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn json(status: u16, body: &Value) -> Self {
+        Self {
+            status,
+            headers: vec![("content-type", "application/json".to_owned())],
+            body: body.to_string(),
+        }
+    }
+
+    pub fn empty(status: u16) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: String::new(),
+        }
+    }
+
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+}
+
+/// A site. It is there as long as the test.
+#[derive(Clone)]
+pub struct Site {
+    pub url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Site {
+    /// A site that answers like this; it is told its own address.
+    pub async fn open<F>(answer: F) -> Self
+    where
+        F: Fn(&str, &Asked) -> Answer + Send + Sync + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::<Mutex<Vec<Asked>>>::default();
+        let site = Self { url, asked };
+        let (answer, serves) = (Arc::new(answer), site.clone());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (site, answer) = (serves.clone(), Arc::clone(&answer));
+                tokio::spawn(async move { site.speak(stream, &*answer).await });
+            }
+        });
+        site
+    }
+
+    /// What it was asked, at paths that begin like this.
+    pub fn asked(&self, path: &str) -> Vec<Asked> {
+        let asked = self.asked.lock().unwrap();
+        let here = |one: &&Asked| one.path.starts_with(path);
+        asked.iter().filter(here).cloned().collect()
+    }
+
+    /// Everything it was sent, as one text.
+    pub fn all(&self) -> String {
+        format!("{:?}", self.asked.lock().unwrap())
+    }
+
+    async fn speak(&self, stream: TcpStream, answer: &(impl Fn(&str, &Asked) -> Answer + Sync)) {
+        let mut stream = BufReader::new(stream);
+        while let Some(asked) = read(&mut stream).await {
+            self.asked.lock().unwrap().push(asked.clone());
+            let answer = answer(&self.url, &asked);
+            let mut head = format!("HTTP/1.1 {} X\r\n", answer.status);
+            for (name, value) in &answer.headers {
+                head.push_str(&format!("{name}: {value}\r\n"));
+            }
+            head.push_str(&format!("content-length: {}\r\n\r\n", answer.body.len()));
+            let whole = format!("{head}{}", answer.body);
+            if stream.write_all(whole.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
+    let mut line = String::new();
+    stream.read_line(&mut line).await.ok()?;
+    let mut words = line.split(' ').map(str::to_owned);
+    let (method, path) = (words.next()?, words.next()?);
+    let mut headers = HashMap::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok()?;
+        let Some((name, value)) = line.trim().split_once(':') else {
+            break;
+        };
+        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+    }
+    let length = headers.get("content-length").map(|length| length.parse());
+    let mut body = vec![0; length.map_or(0, Result::unwrap)];
+    stream.read_exact(&mut body).await.ok()?;
+    Some(Asked {
+        method,
+        path,
+        headers,
+        body: String::from_utf8(body).unwrap(),
+    })
+}

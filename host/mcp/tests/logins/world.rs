@@ -1,0 +1,440 @@
+//! A server that wants a login, its authorization server, and the person between them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use mimir_core::config::Config;
+use mimir_core::launch::{Launch, Launched, Launcher};
+use mimir_core::network::{NetworkPolicy, Rules, Target};
+use mimir_core::redact::{Redactor, Vault, VaultError};
+use mimir_core::{BoxFuture, ToolError};
+use mimir_mcp::client::{Deps, Login, Logins, Pending, Servers};
+use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
+use serde_json::{Value, json};
+
+use super::site::{Answer, Asked, Site};
+use crate::behind::Shelf;
+
+/// What the two say, as a test wants it.
+pub struct Ways {
+    /// What is put over the metadata of the two; null takes a key out.
+    pub resource: Value,
+    pub issuer: Value,
+    /// Whether the token endpoint does as it is asked, or answers this.
+    pub token: Option<Answer>,
+    /// What a token lasts, in seconds.
+    pub lasts: Option<u64>,
+    /// Whether a token comes with what renews it.
+    pub renews: bool,
+    /// Whether the server takes no token at all.
+    pub deaf: bool,
+    /// What a call of a tool needs beside a token.
+    pub needs: Option<&'static str>,
+    /// What the server says of where it is described; nothing where this is empty.
+    pub described: Option<String>,
+    /// Whether the server says back what it was sent.
+    pub echoes: bool,
+    /// Where requests are sent instead: those for the server, or those for `/away` where it is described there.
+    pub away: Option<String>,
+}
+
+impl Default for Ways {
+    fn default() -> Self {
+        Self {
+            resource: json!({}),
+            issuer: json!({}),
+            token: None,
+            lasts: None,
+            renews: true,
+            deaf: false,
+            needs: None,
+            described: None,
+            echoes: false,
+            away: None,
+        }
+    }
+}
+
+/// What was given out.
+#[derive(Default)]
+struct Given {
+    count: usize,
+    /// Codes that are good once, with the challenge and the scopes that they were given for.
+    codes: HashMap<String, (String, String)>,
+    /// Tokens that are good, with their scopes.
+    access: HashMap<String, String>,
+    refresh: HashMap<String, String>,
+}
+
+/// A server, its authorization server, and mimir before them.
+pub struct World {
+    pub server: Site,
+    pub issuer: Site,
+    pub ways: Arc<Mutex<Ways>>,
+    pub servers: Arc<Servers>,
+    pub logins: Arc<Memory>,
+    pub notes: Arc<Shelf>,
+    given: Arc<Mutex<Given>>,
+}
+
+/// Logins, in memory.
+#[derive(Default)]
+pub struct Memory {
+    pub all: Mutex<HashMap<String, String>>,
+    version: std::sync::atomic::AtomicU64,
+    turn: Arc<Mutex<()>>,
+}
+
+impl Memory {
+    fn changed(&self) {
+        self.version
+            .fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// The only login, as it is written.
+    pub fn only(&self) -> Value {
+        let all = self.all.lock().unwrap();
+        assert_eq!(all.len(), 1, "{:?}", all.keys());
+        serde_json::from_str(all.values().next().unwrap()).unwrap()
+    }
+
+    /// Changes the only login.
+    pub fn change(&self, change: impl FnOnce(&mut Value)) {
+        let mut login = self.only();
+        change(&mut login);
+        for text in self.all.lock().unwrap().values_mut() {
+            *text = login.to_string();
+        }
+        self.changed();
+    }
+}
+
+impl Logins for Memory {
+    fn read(&self, key: &str) -> Result<Option<String>, ToolError> {
+        Ok(self.all.lock().unwrap().get(key).cloned())
+    }
+    fn write(&self, key: &str, text: &str) -> Result<(), ToolError> {
+        self.all.lock().unwrap().insert(key.into(), text.into());
+        self.changed();
+        Ok(())
+    }
+    fn remove(&self, key: &str) -> Result<(), ToolError> {
+        self.all.lock().unwrap().remove(key);
+        self.changed();
+        Ok(())
+    }
+    fn version(&self) -> u64 {
+        self.version.load(std::sync::atomic::Ordering::SeqCst)
+    }
+    fn turn(&self) -> Result<Box<dyn Send>, ToolError> {
+        drop(self.turn.lock().unwrap());
+        Ok(Box::new(()))
+    }
+}
+
+/// Knows one secret.
+struct One;
+
+pub const SECRET: &str = "s3cr3t-of-the-client";
+
+impl Vault for One {
+    fn redactor(&self) -> Result<Redactor, VaultError> {
+        Ok(Redactor::new().with_values([("KEY", SECRET)]))
+    }
+    fn secret(&self, name: &str) -> Result<Option<String>, VaultError> {
+        Ok((name == "KEY").then(|| SECRET.to_owned()))
+    }
+}
+
+struct NoPrograms;
+
+impl Launcher for NoPrograms {
+    fn launch(&self, _: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
+        panic!("no program is started")
+    }
+}
+
+/// A client that reaches the origin of this URL and no other.
+pub fn reach(url: &str) -> Result<Client, ToolError> {
+    let target = Target::parse(url).map_err(mimir_net::Error::from)?;
+    let pattern: mimir_core::network::HostPattern = target.origin().to_string().parse().unwrap();
+    let rules = Rules {
+        allowed: vec![pattern.into()],
+        ..Rules::default()
+    };
+    let guard = Arc::new(Guard::new(NetworkPolicy::new(rules)));
+    let limits = Limits::default();
+    Ok(Client::new(
+        guard,
+        Arc::new(PolicyAlone),
+        Roots::default(),
+        limits,
+        None,
+    ))
+}
+
+/// Servers with these settings, and what they have in common.
+pub fn servers(settings: &Value, logins: &Arc<Memory>, notes: &Arc<Shelf>) -> Arc<Servers> {
+    let servers = Servers::new(Deps {
+        launcher: Arc::new(NoPrograms),
+        vault: Arc::new(One),
+        store: Arc::clone(notes) as Arc<_>,
+        client: Arc::new(reach),
+        logins: Arc::clone(logins) as Arc<_>,
+        root: Arc::from(std::path::Path::new("/work")),
+    });
+    let config: Config = serde_json::from_value(json!({"mcp": {"servers": settings}})).unwrap();
+    for (name, server) in &config.mcp.servers {
+        server.check(name).unwrap();
+    }
+    servers.set(&config);
+    Arc::new(servers)
+}
+
+impl World {
+    pub async fn new() -> Self {
+        Self::with(json!({})).await
+    }
+
+    /// One server `s` with these settings of logins.
+    pub async fn with(oauth: Value) -> Self {
+        let ways = Arc::<Mutex<Ways>>::default();
+        let given = Arc::<Mutex<Given>>::default();
+        let (says, gives) = (Arc::clone(&ways), Arc::clone(&given));
+        let issuer = Site::open(move |own, asked| {
+            issues(
+                own,
+                asked,
+                &says.lock().unwrap(),
+                &mut gives.lock().unwrap(),
+            )
+        })
+        .await;
+        let (says, gives, at) = (Arc::clone(&ways), Arc::clone(&given), issuer.url.clone());
+        let server = Site::open(move |own, asked| {
+            serves(
+                own,
+                &at,
+                asked,
+                &says.lock().unwrap(),
+                &gives.lock().unwrap(),
+            )
+        })
+        .await;
+        let (logins, notes) = (Arc::default(), Arc::default());
+        let mut block = json!({"s": {"url": format!("{}/mcp", server.url)}});
+        if oauth != json!({}) {
+            let text = oauth.to_string().replace("ISSUER", &issuer.url);
+            block["s"]["oauth"] = serde_json::from_str(&text).unwrap();
+        }
+        Self {
+            servers: servers(&block, &logins, &notes),
+            server,
+            issuer,
+            ways,
+            logins,
+            notes,
+            given,
+        }
+    }
+
+    pub fn set(&self, change: impl FnOnce(&mut Ways)) {
+        change(&mut self.ways.lock().unwrap());
+    }
+
+    /// A login that has begun.
+    pub async fn begin(&self) -> Result<Pending, ToolError> {
+        let plan = self.servers.plan("s").await.unwrap()?;
+        plan.begin("http://127.0.0.1:4/callback").await
+    }
+
+    /// What the authorization server sends the person back with.
+    pub fn says_yes(&self, url: &str) -> String {
+        let fields = fields(url);
+        let mut given = self.given.lock().unwrap();
+        given.count += 1;
+        let code = format!("code-number-{}", given.count);
+        let scope = fields.get("scope").cloned().unwrap_or_default();
+        let challenge = fields["code_challenge"].clone();
+        given.codes.insert(code.clone(), (challenge, scope));
+        let iss = url::form_urlencoded::byte_serialize(self.issuer.url.as_bytes());
+        let iss: String = iss.collect();
+        format!(
+            "{}?code={code}&state={}&iss={iss}",
+            fields["redirect_uri"], fields["state"]
+        )
+    }
+
+    /// A whole login.
+    pub async fn log_in(&self) -> Result<Login, ToolError> {
+        let pending = self.begin().await?;
+        let answer = self.says_yes(pending.url());
+        let code = pending.code(&answer).unwrap();
+        pending.finish(&code).await
+    }
+
+    /// Ends every token that was given out, and what renews them where that is said.
+    pub fn forget(&self, refresh: bool) {
+        let mut given = self.given.lock().unwrap();
+        given.access.clear();
+        if refresh {
+            given.refresh.clear();
+        }
+    }
+}
+
+/// The fields of an address.
+pub fn fields(url: &str) -> HashMap<String, String> {
+    let url = url::Url::parse(url).unwrap();
+    let mut all = HashMap::new();
+    for (name, value) in url.query_pairs() {
+        assert!(
+            all.insert(name.to_string(), value.to_string()).is_none(),
+            "{name} twice: {url}"
+        );
+    }
+    all
+}
+
+fn over(mut document: Value, twist: &Value) -> Value {
+    for (key, value) in twist.as_object().unwrap() {
+        document[key] = value.clone();
+    }
+    document
+        .as_object_mut()
+        .unwrap()
+        .retain(|_, value| !value.is_null());
+    document
+}
+
+/// The authorization server.
+fn issues(own: &str, asked: &Asked, ways: &Ways, given: &mut Given) -> Answer {
+    match asked.path.as_str() {
+        "/.well-known/oauth-authorization-server" => {
+            let about = json!({
+                "issuer": own,
+                "authorization_endpoint": format!("{own}/authorize?tenant=1"),
+                "token_endpoint": format!("{own}/token"),
+                "registration_endpoint": format!("{own}/register"),
+                "revocation_endpoint": format!("{own}/revoke"),
+                "response_types_supported": ["code"],
+                "code_challenge_methods_supported": ["S256"],
+                "authorization_response_iss_parameter_supported": true,
+            });
+            Answer::json(200, &over(about, &ways.issuer))
+        }
+        "/register" => {
+            given.count += 1;
+            Answer::json(
+                201,
+                &json!({"client_id": format!("client-{}", given.count)}),
+            )
+        }
+        "/token" => match &ways.token {
+            Some(answer) => answer.clone(),
+            None => tokens(asked, ways, given),
+        },
+        "/revoke" => {
+            let token = asked.form()["token"].clone();
+            given.access.remove(&token);
+            given.refresh.remove(&token);
+            Answer::empty(200)
+        }
+        _ => Answer::empty(404),
+    }
+}
+
+fn tokens(asked: &Asked, ways: &Ways, given: &mut Given) -> Answer {
+    use base64::Engine as _;
+    use sha2::Digest as _;
+    let form = asked.form();
+    let no = || Answer::json(400, &json!({"error": "invalid_grant"}));
+    let scope = match form["grant_type"].as_str() {
+        "authorization_code" => {
+            let Some((challenge, scope)) = given.codes.remove(&form["code"]) else {
+                return no();
+            };
+            let hash = sha2::Sha256::digest(&form["code_verifier"]);
+            let hash = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(hash);
+            if hash != challenge {
+                return no();
+            }
+            scope
+        }
+        // What renews a token is good once.
+        _ => match given.refresh.remove(&form["refresh_token"]) {
+            Some(scope) => scope,
+            None => return no(),
+        },
+    };
+    given.count += 1;
+    let (access, refresh) = (
+        format!("access-token-{}", given.count),
+        format!("refresh-token-{}", given.count),
+    );
+    given.access.insert(access.clone(), scope.clone());
+    given.refresh.insert(refresh.clone(), scope.clone());
+    let all = json!({"access_token": access, "token_type": "bearer", "scope": scope,
+        "expires_in": ways.lasts, "refresh_token": ways.renews.then_some(refresh)});
+    Answer::json(200, &over(all, &json!({})))
+}
+
+/// The server.
+fn serves(own: &str, issuer: &str, asked: &Asked, ways: &Ways, given: &Given) -> Answer {
+    let described = "/.well-known/oauth-protected-resource/mcp";
+    if asked.path == described {
+        let about = json!({"resource": format!("{own}/mcp"), "authorization_servers": [issuer]});
+        return Answer::json(200, &over(about, &ways.resource));
+    }
+    let here = match &ways.described {
+        Some(_) => "/away",
+        None => "/mcp",
+    };
+    match &ways.away {
+        Some(away) if asked.path == here => {
+            return Answer::empty(307).with("location", away.clone());
+        }
+        _ if asked.path != "/mcp" => return Answer::empty(404),
+        _ => {}
+    }
+    let metadata = ways.described.clone();
+    let metadata = metadata.unwrap_or_else(|| format!("{own}{described}"));
+    let challenge = |more: &str| format!("Bearer resource_metadata=\"{metadata}\"{more}");
+    let scopes = asked.token().and_then(|token| given.access.get(token));
+    let Some(scopes) = scopes.filter(|_| !ways.deaf) else {
+        return Answer::empty(401).with("www-authenticate", challenge(""));
+    };
+    let message: Value = serde_json::from_str(&asked.body).unwrap_or_default();
+    let called = message["method"] == "tools/call";
+    if let Some(needs) = ways.needs.filter(|_| called)
+        && !scopes.split(' ').any(|scope| scope == needs)
+    {
+        let more = format!(", error=\"insufficient_scope\", scope=\"{needs}\"");
+        return Answer::empty(403).with("www-authenticate", challenge(&more));
+    }
+    let result = match message["method"].as_str() {
+        Some("initialize") => json!({"protocolVersion": message["params"]["protocolVersion"],
+            "capabilities": {"tools": {}}, "serverInfo": {"name": "web", "version": "1"}}),
+        Some("tools/list") => {
+            json!({"tools": [{"name": "go", "inputSchema": {"type": "object"}}]})
+        }
+        Some("tools/call") => {
+            let echo = format!("done by {}", asked.headers["authorization"]);
+            let words = if ways.echoes { &echo } else { "done" };
+            json!({"content": [{"type": "text", "text": words}]})
+        }
+        Some("server/discover") => return Answer::empty(400),
+        _ if asked.method == "POST" => return Answer::empty(202),
+        _ => return Answer::empty(405),
+    };
+    let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+    if !ways.echoes {
+        return Answer::json(200, &answer);
+    }
+    // By an event, too.
+    Answer {
+        status: 200,
+        headers: vec![("content-type", "text/event-stream".to_owned())],
+        body: format!("data: {answer}\n\n"),
+    }
+}
