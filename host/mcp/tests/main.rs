@@ -14,3 +14,4 @@ mod kit;
 mod lists;
 mod modern;
 mod results;
+mod web;
