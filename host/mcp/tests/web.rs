@@ -170,7 +170,8 @@ async fn a_thousand_calls_at_a_time_are_answered_and_more_are_told_to_wait() {
 
 #[tokio::test]
 async fn there_is_room_for_so_many_sessions_and_for_one_more_when_one_ends() {
-    let (_room, http) = web(vec![]);
+    let quick = tool("quick", fake(|_| async { said("done") }));
+    let (_room, http) = web(vec![quick]);
     let mut sessions = Vec::new();
     for _ in 0..256 {
         sessions.push(hello(&http).await.map_err(|answer| answer.body).unwrap());
@@ -182,7 +183,29 @@ async fn there_is_room_for_so_many_sessions_and_for_one_more_when_one_ends() {
         ("mcp-protocol-version", LEGACY),
     ];
     let listed = send(&http, Method::POST, &of, message("tools/list", json!({}))).await;
-    assert_eq!(listed.message()["result"]["tools"], json!([]));
+    assert_eq!(listed.message()["result"]["tools"][0]["name"], "quick");
+    // Who needs none finds room, and nobody gets one by saying so.
+    let done = call(&http, "quick", 1, MODERN).await.message();
+    assert_eq!(done["result"]["content"][0]["text"], "done", "{done}");
+    for (method, says, means) in [
+        ("tools/call", MODERN, LEGACY),
+        ("tools/call", MODERN, MODERN),
+        ("", MODERN, MODERN),
+        ("Initialize", "2027-01-01", "2027-01-01"),
+        ("tools/call", LEGACY, LEGACY),
+        ("tools/call", "z", LEGACY),
+    ] {
+        let params = json!({"protocolVersion": means, "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        let headers = [("mcp-method", method), ("mcp-protocol-version", says)];
+        let answer = send(&http, Method::POST, &headers, message("initialize", params)).await;
+        let no_session = !answer.headers.contains_key("mcp-session-id");
+        assert!(
+            !answer.status.is_success() && no_session,
+            "{method} {says} {means}: {}",
+            answer.body
+        );
+    }
     let ended = send(&http, Method::DELETE, &of, String::new()).await;
     assert!(ended.status.is_success(), "{}", ended.body);
     assert!(hello(&http).await.is_ok());

@@ -92,3 +92,19 @@ async fn arguments_that_do_not_fit_never_reach_it() {
     assert_eq!(outcome.result().unwrap_err().code, Code::InvalidInput);
     assert!(script.heard("tools/call").is_empty());
 }
+
+#[tokio::test]
+async fn a_thousand_calls_at_a_time_get_their_own_answers() {
+    // It says what it was told.
+    let script = Script::new(Does::Rounds(vec![json!({"content": "told"})]));
+    let behind = Behind::one(&script).open().await;
+    let calls = (0..1000).map(|n| behind.call("mcp_s_go", json!({ "n": n })));
+    let outcomes = futures::future::join_all(calls).await;
+    for (n, outcome) in outcomes.iter().enumerate() {
+        let told = said(outcome);
+        let own = format!("\"arguments\":{{\"n\":{n}}}");
+        assert!(told.contains(&own), "{n}: {told}");
+    }
+    assert_eq!(script.heard("tools/call").len(), 1000);
+    assert_eq!(script.started.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
