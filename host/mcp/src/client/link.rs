@@ -22,6 +22,7 @@ use rmcp::{Peer, RoleClient};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
+use super::attentive::Attentive;
 use super::described::mask_known;
 use super::desk::Desk;
 use super::ears::{Ears, Hearing};
@@ -209,6 +210,7 @@ impl Link {
             },
         };
         let hearing = Hearing(Arc::clone(&ears));
+        let transport = Attentive::new(transport, Arc::clone(&ears));
         let begun = serve_client_with_lifecycle(hearing, transport, lifecycle).await;
         let running: RunningService<RoleClient, Hearing> = begun.map_err(|error| {
             // Some answer what they do not know with a result that is none, and some with nothing at all.
