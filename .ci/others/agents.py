@@ -22,7 +22,6 @@ QUIET = {
     "TERM": "dumb",
 }
 
-# Under another name than the scripts that are beside it: a server of the person, with the person's approval.
 work = Workspace(settings={"toolDiscovery": "off"})
 PROMPT = "How many words has this?"
 
@@ -33,9 +32,10 @@ def config(agent):
 
 
 def follows(name, words, model, tool, **environment):
-    """Runs an agent to its end: it has called the tool, told its model what came of it, and said what the model says."""
+    """Runs an agent to its end, in the workspace as its shell would say: it has called the tool, told its model what came of it, and said what the model says."""
     ended = subprocess.run([str(word) for word in words], cwd=work.folder, stdin=subprocess.DEVNULL,
-                           capture_output=True, text=True, timeout=180, env={**os.environ, **QUIET, **environment})
+                           capture_output=True, text=True, timeout=180,
+                           env={**os.environ, **QUIET, **environment, "PWD": str(work.folder)})
     seen = (ended.returncode, ended.stdout, ended.stderr, model.names())
     expect(tool in model.names(), f"{name}'s model is offered {tool}", *seen)
     results = model.results()
@@ -105,7 +105,7 @@ def opencode():
     follows("opencode", [program, "run", PROMPT], model, "mimir_word_count")
 
 
-for agent, times in ((claude, 2), (codex, 2), (opencode, 1)):
+for agent, times in ((opencode, 1), (codex, 2), (claude, 2)):
     before = calls()
     agent()
     expect(calls() == before + times, f"{agent.__name__}'s calls are on record", work.codes("word_count"))
