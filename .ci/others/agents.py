@@ -32,7 +32,8 @@ def config(agent):
 
 
 def follows(name, words, model, tool, **environment):
-    """Runs an agent to its end, in the workspace as its shell would say: it has called the tool, told its model what came of it, and said what the model says."""
+    """Runs an agent to its end, in the workspace as its shell would say: it has called the tool, told its model what
+    came of it, and said what the model says."""
     ended = subprocess.run([str(word) for word in words], cwd=work.folder, stdin=subprocess.DEVNULL,
                            capture_output=True, text=True, timeout=180,
                            env={**os.environ, **QUIET, **environment, "PWD": str(work.folder)})
