@@ -72,6 +72,12 @@ fn main() -> ExitCode {
         memory::child(what);
         return ExitCode::SUCCESS;
     }
+    if let [flag, over] = &args[..]
+        && flag == mcp::bare::CHILD
+    {
+        mcp::bare::child(over);
+        return ExitCode::SUCCESS;
+    }
     // `cargo test` runs benches too, unoptimised: figures of that would mean nothing.
     if !args.iter().any(|arg| arg == "--bench") {
         println!("nothing is measured without `cargo bench`");

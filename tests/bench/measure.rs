@@ -151,6 +151,7 @@ impl Report {
             });
         });
         group.finish();
+        assert!(!turns.0.is_empty(), "{name}: no turn was ever whole");
         Pair {
             ours: median(&mut turns.0),
             reference: median(&mut turns.1),

@@ -8,6 +8,7 @@
 //! Never here: a way to a server's tool past [`mimir_core::Pipeline`], a program that is not started by
 //! [`mimir_core::launch::Launcher`], or a request that is not sent by [`mimir_net::Client`].
 
+mod attentive;
 mod backend;
 mod described;
 mod desk;

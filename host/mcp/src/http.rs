@@ -49,6 +49,9 @@ const CALLS_MAX: usize = 1024;
 /// What a session is called by.
 const SESSION_ID: &str = "mcp-session-id";
 
+/// The first version without sessions, from which on headers are held to what their message says.
+const MODERN: &str = "2026-07-28";
+
 /// How a server over HTTP is reached.
 #[derive(Clone, Default)]
 pub struct HttpOptions {
@@ -162,7 +165,8 @@ impl Http {
             (ENDPOINT, _) => {
                 let session = session_id(request.headers());
                 let posts = request.method() == Method::POST;
-                if let Err(refusal) = self.room(session, posts, &principal).await {
+                let begins = may_begin(request.headers());
+                if let Err(refusal) = self.room(session, posts, begins, &principal).await {
                     return refused(refusal);
                 }
                 request.extensions_mut().insert(principal.clone());
@@ -184,6 +188,7 @@ impl Http {
         &self,
         session: Option<String>,
         posts: bool,
+        begins: bool,
         principal: &Principal,
     ) -> Result<(), Refusal> {
         let shared = &self.0;
@@ -197,6 +202,9 @@ impl Http {
             } else {
                 Err(Refusal::NoSession)
             };
+        }
+        if !begins {
+            return Ok(());
         }
         let sessions = shared.sessions.sessions.read().await;
         if sessions.len() >= SESSIONS_MAX {
@@ -230,6 +238,15 @@ where
 fn session_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get(SESSION_ID)?.to_str().ok()?;
     Some(id.to_owned())
+}
+
+/// Whether a request without a session may make one. One that says that it is of the era without sessions, and which
+/// other method it has, does not: from that version on a header that its message contradicts is refused.
+fn may_begin(headers: &HeaderMap) -> bool {
+    let version = headers.get("mcp-protocol-version");
+    let modern = version.is_some_and(|version| version.as_bytes() >= MODERN.as_bytes());
+    let method = headers.get("mcp-method");
+    !modern || method.is_none_or(|method| method == "initialize")
 }
 
 fn text(status: StatusCode, text: &str) -> Answer {

@@ -16,3 +16,4 @@ mod lists;
 mod logins;
 mod modern;
 mod results;
+mod web;

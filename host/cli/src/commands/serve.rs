@@ -5,6 +5,7 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::serve::ListenerExt as _;
 use mimir_core::{Code, ToolError};
 use mimir_mcp::{Asking, HttpOptions, IdentityOptions, Server};
 use mimir_wasm::SystemClock;
@@ -86,6 +87,10 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
     let exit = Mutex::new(Exit::Done);
     let (stopped, is_stopped) = tokio::sync::oneshot::channel::<()>();
     let router = axum::Router::new().fallback_service(http.clone());
+    // An answer is several small writes, which would otherwise wait for each other's acknowledgement: 40 ms a call.
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
     let serve = axum::serve(listener, router).with_graceful_shutdown(async {
         let _ = is_stopped.await;
     });

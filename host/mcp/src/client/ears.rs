@@ -6,18 +6,18 @@
     reason = "the newest protocol has no sampling, roots and logging; servers of the older ones still do"
 )]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mimir_core::call::{LogLevel, LogLine, Progress};
+use mimir_core::call::{LogLevel, LogLine, Observer, Progress};
 use mimir_core::redact::{REACH, Redactor};
 use mimir_core::text::{prefix, visible};
 use mimir_core::wish::Want;
 use rmcp::model::{
     ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ErrorData, Implementation, ListRootsResult, LoggingLevel,
-    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
+    LoggingMessageNotificationParam, NumberOrString, ProgressNotificationParam, ProgressToken,
     ResourceUpdatedNotificationParam,
 };
 use rmcp::service::{NotificationContext, RequestContext};
@@ -36,10 +36,28 @@ const MESSAGE_MOST: usize = 500;
 const LOG_MOST: u32 = 1_000;
 const LINE_MOST: usize = 4_096;
 
+/// Progress that is kept for calls that nobody watches yet.
+const EARLY_MOST: usize = 64;
+
+/// The calls under way, and what was said of those that nobody watches yet, the newest first.
+#[derive(Default)]
+struct Watching {
+    calls: HashMap<ProgressToken, Watcher>,
+    early: VecDeque<(ProgressToken, Progress)>,
+}
+
 /// The desk of a call, and how much was told already.
 struct Watcher {
     desk: Arc<Desk>,
     told: u32,
+}
+
+impl Watcher {
+    /// Who is told of one more; nobody of too many.
+    fn hears(&mut self) -> Option<Arc<dyn Observer>> {
+        self.told += 1;
+        (self.told <= PROGRESS_MOST).then(|| Arc::clone(self.desk.observer()))
+    }
 }
 
 /// A resource of a server that is another now.
@@ -59,7 +77,7 @@ pub(super) struct Ears {
     gates: Gates,
     updates: Updates,
     redactor: Redactor,
-    watching: Mutex<HashMap<ProgressToken, Watcher>>,
+    watching: Mutex<Watching>,
     logged: Mutex<u32>,
     /// Whether its tools may be others than when it was asked last.
     stale: AtomicBool,
@@ -84,13 +102,22 @@ impl Ears {
     /// Hands the progress of a call to its desk, and what the server asks for meanwhile.
     pub(super) fn watch(&self, token: ProgressToken, desk: Arc<Desk>) {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        watching.insert(token, Watcher { desk, told: 0 });
+        let mut watcher = Watcher { desk, told: 0 };
+        // Under the lock, so that what comes now comes after.
+        while let Some(at) = watching.early.iter().rposition(|(of, _)| *of == token) {
+            if let Some((_, progress)) = watching.early.remove(at)
+                && let Some(observer) = watcher.hears()
+            {
+                observer.progress(progress);
+            }
+        }
+        watching.calls.insert(token, watcher);
     }
 
     /// The desk that what a server says without naming a call belongs to; none if it may be of one session or another.
     fn desk(&self) -> Option<Arc<Desk>> {
         let watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut desks = watching.values().map(|watcher| &watcher.desk);
+        let mut desks = watching.calls.values().map(|watcher| &watcher.desk);
         let first = desks.next()?;
         desks
             .all(|other| other.session() == first.session())
@@ -114,7 +141,7 @@ impl Ears {
     /// The call has ended: what comes later is nobody's.
     pub(super) fn forget(&self, token: &ProgressToken) {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        watching.remove(token);
+        watching.calls.remove(token);
     }
 
     /// Whether it has to be asked again what its tools are. Asked once, it is taken as done.
@@ -125,6 +152,62 @@ impl Ears {
     /// It was asked, and did not say.
     pub(super) fn still_stale(&self) {
         self.stale.store(true, Ordering::Release);
+    }
+
+    /// A server has said how far a call is.
+    pub(super) fn progress(&self, said: &ProgressNotificationParam) {
+        // What is no number of steps is none at all.
+        let steps = |number: f64| number.max(0.0) as u64;
+        let message = said.message.as_deref();
+        let progress = Progress {
+            done: steps(said.progress),
+            total: said.total.map(steps),
+            message: message.map(|words| visible(prefix(words, MESSAGE_MOST))),
+        };
+        let observer = {
+            let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+            let token = &said.progress_token;
+            match (watching.calls.get_mut(token), &token.0) {
+                (Some(watcher), _) => watcher.hears(),
+                // Its call has been sent, and whoever sent it has not come to watching yet. Our tokens are numbers.
+                (None, NumberOrString::Number(_)) => {
+                    watching.early.truncate(EARLY_MOST - 1);
+                    watching.early.push_front((token.clone(), progress));
+                    return;
+                }
+                (None, NumberOrString::String(_)) => return,
+            }
+        };
+        if let Some(observer) = observer {
+            observer.progress(progress);
+        }
+    }
+
+    /// A server has written a line of its log.
+    pub(super) fn log(&self, line: &LoggingMessageNotificationParam) {
+        {
+            let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+            if *logged >= LOG_MOST {
+                return;
+            }
+            *logged += 1;
+        }
+        let words = match line.data.as_str() {
+            Some(words) => words.to_owned(),
+            None => line.data.to_string(),
+        };
+        // Masked before it is cut.
+        let mut words = visible(prefix(&words, LINE_MOST + REACH));
+        self.redactor.text(&mut words);
+        let words = prefix(&words, LINE_MOST).to_owned();
+        tracing::info!(server = self.server, level = ?line.level, "{words}");
+        // The client hears what its own call has to do with.
+        if let Some(desk) = self.desk() {
+            desk.observer().log(LogLine {
+                level: level(line.level),
+                text: words,
+            });
+        }
     }
 
     /// A resource is another.
@@ -165,7 +248,8 @@ fn of_value<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, ErrorDat
         .map_err(|error| ErrorData::internal_error(format!("the answer is none: {error}"), None))
 }
 
-/// Hears a server for rmcp; what it hears is shared.
+/// Hears a server for rmcp; what it hears is shared. Progress and log lines are heard before, in the order in which they
+/// come.
 #[derive(Clone)]
 pub(super) struct Hearing(pub(super) Arc<Ears>);
 
@@ -213,66 +297,6 @@ impl ClientHandler for Hearing {
 
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.0.changes();
-    }
-
-    async fn on_progress(
-        &self,
-        progress: ProgressNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
-        let observer = {
-            let mut watching = self
-                .0
-                .watching
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let Some(watcher) = watching.get_mut(&progress.progress_token) else {
-                return;
-            };
-            watcher.told += 1;
-            if watcher.told > PROGRESS_MOST {
-                return;
-            }
-            Arc::clone(watcher.desk.observer())
-        };
-        // What is no number of steps is none at all.
-        let steps = |number: f64| number.max(0.0) as u64;
-        let message = progress.message.as_deref();
-        observer.progress(Progress {
-            done: steps(progress.progress),
-            total: progress.total.map(steps),
-            message: message.map(|words| visible(prefix(words, MESSAGE_MOST))),
-        });
-    }
-
-    async fn on_logging_message(
-        &self,
-        line: LoggingMessageNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
-        {
-            let mut logged = self.0.logged.lock().unwrap_or_else(PoisonError::into_inner);
-            if *logged >= LOG_MOST {
-                return;
-            }
-            *logged += 1;
-        }
-        let words = match line.data.as_str() {
-            Some(words) => words.to_owned(),
-            None => line.data.to_string(),
-        };
-        // Masked before it is cut.
-        let mut words = visible(prefix(&words, LINE_MOST + REACH));
-        self.0.redactor.text(&mut words);
-        let words = prefix(&words, LINE_MOST).to_owned();
-        tracing::info!(server = self.0.server, level = ?line.level, "{words}");
-        // The client hears what its own call has to do with.
-        if let Some(desk) = self.0.desk() {
-            desk.observer().log(LogLine {
-                level: level(line.level),
-                text: words,
-            });
-        }
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

@@ -20,6 +20,7 @@ use rmcp::{Peer, RoleClient};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
+use super::attentive::Attentive;
 use super::described::mask_known;
 use super::desk::Desk;
 use super::ears::{Ears, Hearing};
@@ -100,6 +101,7 @@ impl Link {
             },
         };
         let hearing = Hearing(Arc::clone(&ears));
+        let transport = Attentive::new(transport, Arc::clone(&ears));
         let begun = serve_client_with_lifecycle(hearing, transport, lifecycle).await;
         let running: RunningService<RoleClient, Hearing> = begun.map_err(|error| {
             if let Some(denied) = end.take_denied() {

@@ -6,9 +6,9 @@ use mimir_core::outcome::Output;
 use mimir_core::{Code, Outcome, ToolError};
 use rmcp::RoleServer;
 use rmcp::model::{
-    CompleteRequestParams, CompleteResult, ErrorCode, ErrorData, GetPromptRequestParams,
-    GetPromptResponse, GetPromptResult, JsonObject, MetaObject, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, Reference,
+    CacheScope, CompleteRequestParams, CompleteResult, ErrorCode, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, JsonObject, MetaObject,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ResultType,
 };
 use rmcp::service::RequestContext;
 use serde::de::DeserializeOwned;
@@ -19,6 +19,7 @@ use crate::result::{OUTCOME_META, facts};
 
 use super::Session;
 use super::calling::{Answers, Ended};
+use super::session::is_modern;
 
 /// Items on a page, as of tools.
 const PAGE: usize = 250;
@@ -62,6 +63,11 @@ impl Session {
                 })?;
                 read.contents.iter_mut().for_each(|one| named(one, &place));
                 read.meta = Some(meta(&outcome));
+                // A server of the older era does not say it, and rmcp takes it out again for a client of that one.
+                read.result_type = Some(ResultType::COMPLETE);
+                // Each reading is a call at the gates, by this person: nothing on the way keeps it for the next.
+                read.ttl_ms = is_modern(&context).then_some(0);
+                read.cache_scope = is_modern(&context).then_some(CacheScope::Private);
                 Ok(read.into())
             }
             Ended::Asks(asked) => Ok((*asked).into()),
@@ -89,6 +95,7 @@ impl Session {
             Ended::Outcome(outcome) => {
                 let mut got: GetPromptResult = self::read(&outcome)?;
                 got.meta = Some(meta(&outcome));
+                got.result_type = Some(ResultType::COMPLETE);
                 Ok(got.into())
             }
             Ended::Asks(asked) => Ok((*asked).into()),

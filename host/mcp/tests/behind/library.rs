@@ -252,3 +252,38 @@ async fn an_answer_that_is_none_is_an_error() {
         "{answer}"
     );
 }
+
+#[tokio::test]
+async fn what_a_server_of_the_older_era_has_is_whole_to_clients_of_both() {
+    let script = script();
+    // It says that anybody may keep it: here each reading is somebody's, and judged.
+    let kept = json!({"contents": [], "ttlMs": 60_000, "cacheScope": "public"});
+    script.also.lock().unwrap().insert("resources/read", kept);
+    let behind = on(&script, json!({})).open().await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    for (method, params) in [
+        ("resources/read", json!({"uri": "mcp://s/file:///a.txt"})),
+        ("prompts/get", json!({"name": "mcp_s_p"})),
+    ] {
+        // Who has read what a stranger wrote is asked before the next call: each of these has read nothing.
+        let (mut modern, _) = behind.room.connect();
+        let mut legacy = behind.room.client(json!({})).await;
+        let old = legacy.request(method, params.clone()).await["result"].take();
+        assert!(old.is_object() && old.get("resultType").is_none(), "{old}");
+        assert!(old.get("ttlMs").is_none(), "{old}");
+        let mut params = params;
+        params["_meta"] = meta.clone();
+        let new = modern.request(method, params).await["result"].take();
+        assert_eq!(new["resultType"], "complete", "{method}: {new}");
+        if method == "resources/read" {
+            assert_eq!(
+                (&new["ttlMs"], &new["cacheScope"]),
+                (&json!(0), &json!("private"))
+            );
+        }
+    }
+}

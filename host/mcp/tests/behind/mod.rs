@@ -43,7 +43,7 @@ pub enum Does {
     Crashes,
     /// Answers with a text of so many bytes.
     Huge(usize),
-    /// Reports progress, and answers.
+    /// Reports progress so many times, the last time right before it answers.
     Reports(usize),
     /// Asks for this with these parameters so many times, and answers with all that it was told.
     Asks(&'static str, Value, usize),
@@ -257,10 +257,10 @@ impl Script {
             Does::Reports(count) => {
                 let token = &message["params"]["_meta"]["progressToken"];
                 for at in 1..=*count {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
                     let params = json!({"progressToken": token, "progress": at, "total": count, "message": "on\u{1b}[2J it"});
                     let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
                     say(to, &note).await;
-                    tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 say(to, &answer(text("done"))).await;
             }

@@ -28,10 +28,25 @@ async fn progress_is_passed_on_to_whoever_watches() {
     let outcome = behind.room.pipeline.call(call).await;
     assert_eq!(said(&outcome), "done");
     let seen = seen.0.lock().unwrap();
-    assert!(seen.len() > 10, "{}", seen.len());
+    assert_eq!(seen.len(), 50);
     assert!(seen.iter().all(|one| one.total == Some(50)));
     let message = seen[0].message.as_deref().unwrap();
     assert!(!message.contains('\u{1b}'), "{message:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_reported_right_before_the_end_is_heard_before_it() {
+    let behind = Behind::one(&Script::new(Does::Reports(2))).open().await;
+    for _ in 0..200 {
+        let seen = Arc::new(Seen::default());
+        let mut call = call("mcp_s_go", json!({}));
+        call.observer = seen.clone();
+        let outcome = behind.room.pipeline.call(call).await;
+        assert_eq!(said(&outcome), "done");
+        let seen = seen.0.lock().unwrap();
+        let steps: Vec<_> = seen.iter().map(|one| one.done).collect();
+        assert_eq!(steps, [1, 2]);
+    }
 }
 
 #[tokio::test]
@@ -91,4 +106,20 @@ async fn arguments_that_do_not_fit_never_reach_it() {
     let outcome = behind.call("mcp_s_go", json!({"n": "x"})).await;
     assert_eq!(outcome.result().unwrap_err().code, Code::InvalidInput);
     assert!(script.heard("tools/call").is_empty());
+}
+
+#[tokio::test]
+async fn a_thousand_calls_at_a_time_get_their_own_answers() {
+    // It says what it was told.
+    let script = Script::new(Does::Rounds(vec![json!({"content": "told"})]));
+    let behind = Behind::one(&script).open().await;
+    let calls = (0..1000).map(|n| behind.call("mcp_s_go", json!({ "n": n })));
+    let outcomes = futures::future::join_all(calls).await;
+    for (n, outcome) in outcomes.iter().enumerate() {
+        let told = said(outcome);
+        let own = format!("\"arguments\":{{\"n\":{n}}}");
+        assert!(told.contains(&own), "{n}: {told}");
+    }
+    assert_eq!(script.heard("tools/call").len(), 1000);
+    assert_eq!(script.started.load(std::sync::atomic::Ordering::SeqCst), 1);
 }

@@ -1,0 +1,113 @@
+"""Codex, Claude Code and opencode with mimir as their server, as `mimir mcp config` has it, and a model of this machine
+that has a script: each calls a tool in WebAssembly, and what came of it is in the next request to the model."""
+import json, os, pathlib, subprocess
+
+from kit import MODULES, Workspace, expect, run
+from model import Model
+
+HOME = pathlib.Path.home()
+# The word that only the tool can know: how many there are.
+TEXT, COUNT = {"text": "over the hills and far away"}, 6
+QUIET = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "DO_NOT_TRACK": "1",
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    # Whatever else they want to reach does not answer.
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "NO_PROXY": "127.0.0.1,localhost",
+    "TERM": "dumb",
+}
+
+work = Workspace(settings={"toolDiscovery": "off"})
+PROMPT = "How many words has this?"
+
+
+def config(agent):
+    """The lines that the README and `mimir mcp config` give for an agent, and the command that does the same."""
+    return work.json("mcp", "config", agent)
+
+
+def follows(name, words, model, tool, **environment):
+    """Runs an agent to its end, in the workspace as its shell would say: it has called the tool, told its model what
+    came of it, and said what the model says."""
+    ended = subprocess.run([str(word) for word in words], cwd=work.folder, stdin=subprocess.DEVNULL,
+                           capture_output=True, text=True, timeout=180,
+                           env={**os.environ, **QUIET, **environment, "PWD": str(work.folder)})
+    seen = (ended.returncode, ended.stdout, ended.stderr, model.names())
+    expect(tool in model.names(), f"{name}'s model is offered {tool}", *seen)
+    results = model.results()
+    expect(results and json.dumps({"words": COUNT}, separators=(",", ":")) in results[-1].replace(" ", ""),
+           f"{name} tells its model what came of the call", results, *seen)
+    expect(ended.returncode == 0 and f'"words":{COUNT}' in ended.stdout.replace(" ", ""),
+           f"{name} says what its model says", *seen)
+
+
+def calls():
+    return work.codes("word_count").count(None)
+
+
+def claude():
+    program = MODULES / "@anthropic-ai/claude-code/bin/claude.exe"
+    own = config("claude")
+    mine = lambda model: {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "none"}
+    say = [program, "-p", PROMPT, "--allowedTools", "mcp__mimir__word_count"]
+    # By the command, for this person.
+    model = Model("word_count", TEXT)
+    words = own["command"].split()
+    expect(words[0] == "claude", "its command", words)
+    run(program, *words[1:], cwd=work.folder, env={**os.environ, **QUIET})
+    follows("Claude Code", say, model, "mcp__mimir__word_count", **mine(model))
+    run(program, "mcp", "remove", "mimir", cwd=work.folder, env={**os.environ, **QUIET})
+    # By the lines, for everybody who works here; each says once that they want it.
+    (work.folder / ".mcp.json").write_text(own["text"])
+    (work.folder / ".claude").mkdir(exist_ok=True)
+    (work.folder / ".claude/settings.local.json").write_text(json.dumps({"enabledMcpjsonServers": ["mimir"]}))
+    model = Model("word_count", TEXT)
+    follows("Claude Code", say, model, "mcp__mimir__word_count", **mine(model))
+
+
+def codex():
+    program = MODULES / ".bin/codex"
+    model = Model("word_count", TEXT)
+    place = HOME / ".codex/config.toml"
+    place.parent.mkdir()
+    provider = (f'model = "scripted"\nmodel_provider = "scripted"\n[analytics]\nenabled = false\n'
+                f'[model_providers.scripted]\nname = "scripted"\nbase_url = "{model.url}/v1"\nwire_api = "responses"\n'
+                f'env_key = "SCRIPTED_KEY"\n')
+    say = [program, "exec", "--skip-git-repo-check", PROMPT]
+    own = config("codex")
+    place.write_text(f"{provider}{own['text']}\n")
+    follows("Codex", say, model, "word_count", SCRIPTED_KEY="none")
+    model.asked.clear()
+    place.write_text(provider)
+    words = own["command"].split()
+    expect(words[0] == "codex", "its command", words)
+    run(program, *words[1:], cwd=work.folder, env={**os.environ, **QUIET})
+    follows("Codex", say, model, "word_count", SCRIPTED_KEY="none")
+
+
+def opencode():
+    program = MODULES / ".bin/opencode"
+    model = Model("word_count", TEXT)
+    # The person's model is in their own file, mimir in the project's.
+    own = HOME / ".config/opencode/opencode.json"
+    own.parent.mkdir(parents=True)
+    own.write_text(json.dumps({
+        "autoupdate": False, "share": "disabled", "model": "scripted/scripted",
+        "provider": {"scripted": {"npm": "@ai-sdk/openai-compatible", "name": "scripted",
+                                  "options": {"baseURL": f"{model.url}/v1", "apiKey": "none"},
+                                  "models": {"scripted": {"name": "scripted", "tool_call": True}}}},
+    }))
+    (work.folder / "opencode.json").write_text(config("opencode")["text"])
+    follows("opencode", [program, "run", PROMPT], model, "mimir_word_count")
+
+
+for agent, times in ((opencode, 1), (codex, 2), (claude, 2)):
+    before = calls()
+    agent()
+    expect(calls() == before + times, f"{agent.__name__}'s calls are on record", work.codes("word_count"))
+    print(f"agents: {agent.__name__}")

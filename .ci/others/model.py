@@ -1,0 +1,167 @@
+"""A model on a port of this machine that calls one tool and then says what came of it, in the protocol that it is
+asked in: Anthropic's messages, OpenAI's responses, OpenAI's chat; always as a stream, which is how agents ask.
+What it was asked is kept."""
+import json, re, threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+# What calls are known by.
+CALL, SEARCH = "call_1", "call_0"
+USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+
+
+def texts(value):
+    """All texts in a piece of content, whatever its form."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(texts(one) for one in value)
+    return texts(value.get("text") or value.get("content") or "") if isinstance(value, dict) else ""
+
+
+def results(body, id):
+    """The results of the call with this id that a request carries."""
+    found = []
+    for message in [*body.get("messages", []), *(body["input"] if isinstance(body.get("input"), list) else [])]:
+        if id in (message.get("tool_call_id"), message.get("call_id")) and message.get("type") != "function_call":
+            found.append(texts(message.get("output") or message.get("content")))
+        blocks = message.get("content")
+        for block in blocks if isinstance(blocks, list) else []:
+            if block.get("type") == "tool_result" and block.get("tool_use_id") == id:
+                found.append(texts(block.get("content")))
+    return found
+
+
+def offered(body):
+    """The tools that a request offers: (namespace, name). Codex keeps those of a server in a namespace."""
+    for tool in body.get("tools") or []:
+        if tool.get("type") == "namespace":
+            for inner in tool.get("tools", []):
+                yield tool["name"], inner["name"]
+        else:
+            yield None, tool.get("name") or tool.get("function", {}).get("name") or ""
+
+
+class Model:
+    """Calls the first tool whose name ends in `tool`, with these arguments. Where an agent keeps the definitions of
+    tools back and offers one that finds them, it asks for that of the tool first, as models do."""
+
+    def __init__(self, tool, arguments):
+        self.tool, self.arguments, self.asked = tool, json.dumps(arguments), []
+        model = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                self.reply(200, "application/json", b'{"data": [], "models": []}')
+
+            do_HEAD = do_GET
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                try:
+                    body = json.loads(body)
+                except ValueError:
+                    body = {}
+                model.asked.append((self.path, body))
+                said = model.answer(self.path.split("?")[0], body)
+                if said is None:
+                    return self.reply(404, "application/json", b"{}")
+                self.reply(200, "text/event-stream", said.encode())
+
+            def reply(self, status, kind, body):
+                self.send_response(status)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def results(self):
+        """What came of its calls, as it was told."""
+        return [result for _, body in self.asked for result in results(body, CALL)]
+
+    def names(self):
+        """The names of all tools that it was ever offered."""
+        return sorted({name for _, body in self.asked for _, name in offered(body)})
+
+    def answer(self, path, body):
+        came, tools = results(body, CALL), list(offered(body))
+        call = next(((CALL, *tool, self.arguments) for tool in tools if tool[1].endswith(self.tool)), None)
+        if not call and (None, "ToolSearch") in tools and not results(body, SEARCH):
+            if hidden := re.search(rf"mcp__\w*{self.tool}\b", json.dumps(body["messages"])):
+                call = (SEARCH, None, "ToolSearch", json.dumps({"query": f"select:{hidden[0]}", "max_results": 1}))
+        words = f"It says: {came[-1]}" if came else "There is nothing to do."
+        for end, protocol in (("/messages", anthropic), ("/responses", responses), ("/chat/completions", chat)):
+            if path.endswith(end):
+                return protocol(None if came else call, words)
+        return None
+
+
+def events(*all, named=True):
+    lines = []
+    for event in all:
+        name = f"event: {event['type']}\n" if named else ""
+        lines.append(f"{name}data: {json.dumps(event)}\n\n")
+    return "".join(lines)
+
+
+def anthropic(call, words):
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": [],
+               "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
+    if call:
+        id, _, name, arguments = call
+        block = {"type": "tool_use", "id": id, "name": name, "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": arguments}
+    else:
+        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": words}
+    return events(
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "usage": {"output_tokens": 1},
+         "delta": {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}},
+        {"type": "message_stop"})
+
+
+def responses(call, words):
+    if call:
+        id, space, name, arguments = call
+        item = {"type": "function_call", "id": "fc_1", "call_id": id, "name": name, "arguments": arguments}
+        if space:
+            item["namespace"] = space
+    else:
+        item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+                "content": [{"type": "output_text", "text": words, "annotations": []}]}
+    response = {"id": "resp_1", "object": "response", "status": "completed", "model": "scripted", "output": [item],
+                "usage": dict(USAGE, input_tokens_details={"cached_tokens": 0},
+                              output_tokens_details={"reasoning_tokens": 0})}
+    return events(
+        {"type": "response.created", "response": dict(response, status="in_progress", output=[])},
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": response})
+
+
+def chat(call, words):
+    delta = {"role": "assistant", "content": words}
+    if call:
+        id, _, name, arguments = call
+        function = {"name": name, "arguments": arguments}
+        delta = {"role": "assistant", "content": None,
+                 "tool_calls": [{"index": 0, "id": id, "type": "function", "function": function}]}
+    piece = {"id": "chat_1", "object": "chat.completion.chunk", "created": 1, "model": "scripted"}
+    ends = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if call else "stop"}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return events(
+        dict(piece, choices=[{"index": 0, "delta": delta, "finish_reason": None}]),
+        dict(piece, choices=[ends]), dict(piece, choices=[], usage=usage), named=False) + "data: [DONE]\n\n"

@@ -1,0 +1,301 @@
+//! The server over HTTP, called as the service that it is: what a client can do badly there, and for how much there is
+//! room. Sockets, names and tokens are tested where the program listens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use mimir_core::Tool;
+use mimir_mcp::{Http, HttpOptions};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tower_service::Service as _;
+
+use crate::kit::{Room, fake, said, tool};
+
+const MODERN: &str = "2026-07-28";
+const LEGACY: &str = "2025-11-25";
+
+/// What was answered, whole.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl Answer {
+    /// The message, in whatever form it came.
+    fn message(&self) -> Value {
+        let lines = self.body.lines();
+        let mut lines = lines.map(|line| line.strip_prefix("data: ").unwrap_or(line));
+        let message = lines.find_map(|line| serde_json::from_str::<Value>(line).ok());
+        message.unwrap_or_else(|| panic!("{} {}", self.status, self.body))
+    }
+}
+
+/// Sends a request and waits for all of its answer.
+async fn send(http: &Http, method: Method, headers: &[(&str, &str)], body: String) -> Answer {
+    let mut request = Request::builder()
+        .method(method)
+        .uri("/mcp")
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(Bytes::from(body))).unwrap();
+    let (parts, body) = http.clone().call(request).await.unwrap().into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    Answer {
+        status: parts.status,
+        headers: parts.headers,
+        body: String::from_utf8(body.to_vec()).unwrap(),
+    }
+}
+
+fn message(method: &str, params: Value) -> String {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
+}
+
+/// A call in the era without sessions, by a client that says that it speaks this version.
+async fn call(http: &Http, name: &str, n: u64, version: &str) -> Answer {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"name": name, "arguments": {"n": n}, "_meta": meta});
+    let headers = [
+        ("mcp-protocol-version", version),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", name),
+    ];
+    send(http, Method::POST, &headers, message("tools/call", params)).await
+}
+
+/// Shakes hands: gives the session, or the answer that is none.
+async fn hello(http: &Http) -> Result<String, Answer> {
+    let params = json!({"protocolVersion": LEGACY, "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}});
+    let answer = send(http, Method::POST, &[], message("initialize", params)).await;
+    let session = answer.headers.get("mcp-session-id").cloned();
+    match session {
+        Some(session) => Ok(session.to_str().unwrap().to_owned()),
+        None => Err(answer),
+    }
+}
+
+fn busy(answer: &Answer) {
+    assert_eq!(
+        answer.status,
+        StatusCode::SERVICE_UNAVAILABLE,
+        "{}",
+        answer.body
+    );
+    assert_eq!(answer.headers["retry-after"], "1");
+    assert!(answer.body.contains("too many"), "{}", answer.body);
+}
+
+/// A tool that says its number once it is let.
+fn waits() -> (Tool, Arc<Semaphore>) {
+    let gate = Arc::new(Semaphore::new(0));
+    let passes = Arc::clone(&gate);
+    let waits = fake(move |call| {
+        let gate = Arc::clone(&passes);
+        async move {
+            let _pass = gate.acquire().await.unwrap();
+            said(&call.arguments()["n"].to_string())
+        }
+    });
+    (tool("waits", waits), gate)
+}
+
+fn web(tools: Vec<Tool>) -> (Room, Http) {
+    let room = Room::new(tools);
+    // A call waits for its turn at a tool that has many: here all are to run at once.
+    let http = room.server.http(HttpOptions::default());
+    (room, http)
+}
+
+/// Waits until so many calls are under way.
+async fn under_way(http: &Http, calls: usize) {
+    let line = format!("mimir_calls_under_way {calls}");
+    for _ in 0..2_000 {
+        let request = Request::builder()
+            .uri("/metrics")
+            .header("host", "localhost");
+        let request = request.body(Full::new(Bytes::new())).unwrap();
+        let answer = http.clone().call(request).await.unwrap();
+        let text = answer.into_body().collect().await.unwrap().to_bytes();
+        if String::from_utf8_lossy(&text)
+            .lines()
+            .any(|other| other == line)
+        {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it is never `{line}`");
+}
+
+/// As many as there is room for.
+const CALLS: u64 = 1024;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_calls_at_a_time_are_answered_and_more_are_told_to_wait() {
+    let (one, gate) = waits();
+    let (room, http) = web(vec![one]);
+    let calls: Vec<_> = (0..CALLS)
+        .map(|n| {
+            let http = http.clone();
+            tokio::spawn(async move { call(&http, "waits", n, MODERN).await })
+        })
+        .collect();
+    under_way(&http, CALLS as usize).await;
+    busy(&call(&http, "waits", CALLS, MODERN).await);
+    gate.add_permits(8);
+    for (n, call) in (0..CALLS).zip(calls) {
+        let answer = call.await.unwrap();
+        let text = &answer.message()["result"]["content"][0]["text"];
+        assert_eq!(text, &n.to_string(), "{}", answer.body);
+    }
+    let after = call(&http, "waits", 7, MODERN).await.message();
+    assert_eq!(after["result"]["content"][0]["text"], "7");
+    let codes = room.recorded(CALLS as usize + 1).await;
+    assert!(codes.iter().all(Value::is_null), "{codes:?}");
+}
+
+#[tokio::test]
+async fn there_is_room_for_so_many_sessions_and_for_one_more_when_one_ends() {
+    let quick = tool("quick", fake(|_| async { said("done") }));
+    let (_room, http) = web(vec![quick]);
+    let mut sessions = Vec::new();
+    for _ in 0..256 {
+        sessions.push(hello(&http).await.map_err(|answer| answer.body).unwrap());
+    }
+    busy(&hello(&http).await.unwrap_err());
+    // Those that are there go on.
+    let of = [
+        ("mcp-session-id", sessions[9].as_str()),
+        ("mcp-protocol-version", LEGACY),
+    ];
+    let listed = send(&http, Method::POST, &of, message("tools/list", json!({}))).await;
+    assert_eq!(listed.message()["result"]["tools"][0]["name"], "quick");
+    // Who needs none finds room, and nobody gets one by saying so.
+    let done = call(&http, "quick", 1, MODERN).await.message();
+    assert_eq!(done["result"]["content"][0]["text"], "done", "{done}");
+    for (method, says, means) in [
+        ("tools/call", MODERN, LEGACY),
+        ("tools/call", MODERN, MODERN),
+        ("", MODERN, MODERN),
+        ("Initialize", "2027-01-01", "2027-01-01"),
+        ("tools/call", LEGACY, LEGACY),
+        ("tools/call", "z", LEGACY),
+    ] {
+        let params = json!({"protocolVersion": means, "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        let headers = [("mcp-method", method), ("mcp-protocol-version", says)];
+        let answer = send(&http, Method::POST, &headers, message("initialize", params)).await;
+        let no_session = !answer.headers.contains_key("mcp-session-id");
+        assert!(
+            !answer.status.is_success() && no_session,
+            "{method} {says} {means}: {}",
+            answer.body
+        );
+    }
+    let ended = send(&http, Method::DELETE, &of, String::new()).await;
+    assert!(ended.status.is_success(), "{}", ended.body);
+    assert!(hello(&http).await.is_ok());
+    busy(&hello(&http).await.unwrap_err());
+}
+
+#[tokio::test]
+async fn a_client_that_vanishes_takes_its_call_with_it() {
+    let (one, _gate) = waits();
+    let (room, http) = web(vec![one]);
+    let asked = {
+        let http = http.clone();
+        tokio::spawn(async move { call(&http, "waits", 1, MODERN).await })
+    };
+    under_way(&http, 1).await;
+    asked.abort();
+    assert_eq!(room.recorded(1).await, ["CANCELLED"]);
+    under_way(&http, 0).await;
+
+    // Where there is a session, a stream that breaks off may be taken up again: what ends the call is its session's end.
+    let session = hello(&http).await.map_err(|answer| answer.body).unwrap();
+    let headers = [
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", LEGACY),
+    ];
+    let params = json!({"name": "waits", "arguments": {"n": 2}});
+    let asked = send(&http, Method::POST, &headers, message("tools/call", params));
+    let asked = tokio::time::timeout(Duration::from_millis(300), asked).await;
+    assert!(asked.is_err(), "it waits");
+    under_way(&http, 1).await;
+    send(&http, Method::DELETE, &headers, String::new()).await;
+    assert_eq!(room.recorded(2).await, ["CANCELLED", "CANCELLED"]);
+}
+
+#[tokio::test]
+async fn what_is_no_request_of_this_protocol_is_refused_and_says_why() {
+    let quick = tool("quick", fake(|_| async { said("done") }));
+    let (_room, http) = web(vec![quick]);
+    let session = hello(&http).await.map_err(|answer| answer.body).unwrap();
+    let of = [
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", LEGACY),
+    ];
+    let list = message("tools/list", json!({}));
+    // Several messages at a time were taken out of the protocol.
+    for body in [format!("[{list},{list}]"), "[]".into(), "{\"id\":1".into()] {
+        let answer = send(&http, Method::POST, &of, body.clone()).await;
+        assert!(
+            answer.status.is_client_error(),
+            "{body}: {} {}",
+            answer.status,
+            answer.body
+        );
+    }
+    let unknown = [of[0], ("mcp-protocol-version", "1999-01-01")];
+    let answer = send(&http, Method::POST, &unknown, list.clone()).await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{}", answer.body);
+    // One that this server is too old for hears which it may speak.
+    let answer = call(&http, "quick", 1, "2099-01-01").await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    let error = &answer.message()["error"];
+    assert_eq!(error["code"], -32022, "{error}");
+    assert!(error["data"].to_string().contains(MODERN), "{error}");
+    // What the headers say, which others between here and the client go by, is what the message says.
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({"name": "quick", "arguments": {}, "_meta": meta});
+    let headers = [
+        ("mcp-protocol-version", MODERN),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "harmless"),
+    ];
+    let answer = send(&http, Method::POST, &headers, message("tools/call", params)).await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    assert_eq!(answer.message()["error"]["code"], -32020, "{}", answer.body);
+    for method in [Method::PUT, Method::PATCH] {
+        let answer = send(&http, method, &of, list.clone()).await;
+        assert_eq!(
+            answer.status,
+            StatusCode::METHOD_NOT_ALLOWED,
+            "{}",
+            answer.body
+        );
+    }
+    // None of it has ended anything.
+    let listed = send(&http, Method::POST, &of, list).await.message();
+    assert_eq!(listed["result"]["tools"][0]["name"], "quick", "{listed}");
+    let done = call(&http, "quick", 1, MODERN).await.message();
+    assert_eq!(done["result"]["content"][0]["text"], "done");
+}

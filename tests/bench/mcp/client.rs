@@ -1,0 +1,85 @@
+//! A client that writes and reads lines and does nothing else, over whatever pair of streams.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, DuplexStream, Lines,
+};
+use tokio::process::{Child, Command};
+
+/// A client that has shaken hands.
+pub struct Client {
+    to: Box<dyn AsyncWrite + Unpin>,
+    from: Lines<BufReader<Box<dyn AsyncRead + Unpin>>>,
+    /// The server, where it is a process: it ends with its client.
+    _server: Option<Child>,
+}
+
+impl Client {
+    /// The client of a server in this process.
+    pub async fn of(stream: DuplexStream) -> Self {
+        let (from, to) = tokio::io::split(stream);
+        Self::begun(Box::new(from), Box::new(to), None).await
+    }
+
+    /// The client of a server that this starts.
+    pub async fn start(mut command: Command) -> Self {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        let mut server = command.spawn().unwrap();
+        let (to, from) = (server.stdin.take(), server.stdout.take());
+        Self::begun(Box::new(from.unwrap()), Box::new(to.unwrap()), Some(server)).await
+    }
+
+    async fn begun(
+        from: Box<dyn AsyncRead + Unpin>,
+        to: Box<dyn AsyncWrite + Unpin>,
+        server: Option<Child>,
+    ) -> Self {
+        let mut client = Self {
+            to,
+            from: BufReader::new(from).lines(),
+            _server: server,
+        };
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"}});
+        client.request("initialize", hello).await;
+        let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        client.say(&begun).await;
+        client
+    }
+
+    async fn say(&mut self, message: &Value) {
+        let line = format!("{message}\n");
+        self.to.write_all(line.as_bytes()).await.unwrap();
+        self.to.flush().await.unwrap();
+    }
+
+    /// Sends a request and gives the line that answers it, which has to be a result.
+    pub async fn request(&mut self, method: &str, params: Value) -> String {
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        self.say(&request).await;
+        loop {
+            let line = self.from.next_line().await.unwrap().unwrap();
+            // A server may say that its list has changed.
+            if line.contains("\"result\"") {
+                return line;
+            }
+            assert!(line.contains("notifications/"), "{line}");
+        }
+    }
+
+    /// Calls `tool`, which says what it is told.
+    pub async fn echo(&mut self, tool: &str, words: &str) {
+        let params = json!({"name": tool, "arguments": {"text": words}});
+        let answer = self.request("tools/call", params).await;
+        assert!(
+            answer.contains(words) && !answer.contains("\"isError\":true"),
+            "{answer}"
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! A workspace for the program itself, with `echo` as a plugin and, behind it, rmcp alone as a server.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::bare;
+use crate::{guests, program};
+
+/// The tool of the server behind.
+pub const BEHIND: &str = "mcp_bare_echo";
+
+/// A workspace, and a home with the settings.
+pub struct Place(TempDir);
+
+impl Place {
+    /// With the plugin alone.
+    pub fn new() -> Self {
+        let place = Self(
+            tempfile::Builder::new()
+                .prefix("mimir-bench-")
+                .tempdir()
+                .unwrap(),
+        );
+        let tools = place.workspace().join(".mimir/tools");
+        std::fs::create_dir_all(&tools).unwrap();
+        std::fs::create_dir_all(place.home().join("config")).unwrap();
+        std::fs::write(tools.join("echo.wasm"), guests::ECHO.bytes()).unwrap();
+        place.set(json!({"tools": {"echo": {"approval": "allow"}}}));
+        place
+    }
+
+    /// With the server behind, whose tool a person has looked at.
+    pub fn before_a_server() -> Self {
+        let place = Self::new();
+        let server = bare::command("stdio");
+        let program = server.as_std().get_program().to_str().unwrap().to_owned();
+        let allowed = json!({"approval": "allow", "labels": {"acceptsUntrusted": true}});
+        place.set(json!({
+            "tools": {"echo": {"approval": "allow"}, BEHIND: allowed},
+            "mcp": {"servers": {"bare": {
+                "command": program, "args": [bare::CHILD, "stdio"], "sandbox": "none",
+            }}},
+        }));
+        program::printed(&mut place.mimir(&["mcp", "test", "bare"]));
+        let info = program::printed(&mut place.mimir(&["tools", "info", BEHIND, "--json"]));
+        let info: Value = serde_json::from_str(&info).unwrap();
+        let digest = info["digest"].as_str().unwrap();
+        program::printed(&mut place.mimir(&["tools", "trust", BEHIND, "--digest", digest]));
+        place
+    }
+
+    /// mimir, in this workspace.
+    pub fn mimir(&self, arguments: &[&str]) -> Command {
+        program::call(&self.workspace(), &self.home(), arguments)
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.0.path().join("workspace")
+    }
+
+    fn home(&self) -> PathBuf {
+        self.0.path().join("home")
+    }
+
+    /// The person's own settings, which need nobody's yes.
+    fn set(&self, settings: Value) {
+        let file = self.home().join("config/config.yml");
+        std::fs::write(file, settings.to_string()).unwrap();
+    }
+}
