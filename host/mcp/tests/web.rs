@@ -116,7 +116,7 @@ fn waits() -> (Tool, Arc<Semaphore>) {
 fn web(tools: Vec<Tool>) -> (Room, Http) {
     let room = Room::new(tools);
     // A call waits for its turn at a tool that has many: here all are to run at once.
-    let http = room.server.http(HttpOptions::default());
+    let http = room.server.http(HttpOptions::default()).unwrap();
     (room, http)
 }
 
