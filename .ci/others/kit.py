@@ -138,4 +138,8 @@ class Workspace:
                 yield line.split()[-1]
             finally:
                 server.terminate()
-                server.wait(20)
+                try:
+                    server.wait(20)
+                except subprocess.TimeoutExpired:
+                    server.kill()
+                    server.wait()

@@ -104,7 +104,8 @@ async def gateway():
 
         done, said = await call("trigger_long_running_operation", {"duration": 1, "steps": 4}, progress_callback=progress)
         expect("completed" in said, "it runs long", said)
-        expect(heard == [(step, 4) for step in (1, 2, 3, 4)], "its progress is passed on", heard)
+        # On a busy machine two steps can come so close that one of them is not worth telling.
+        expect(len(heard) > 1 and heard == sorted(set(heard)) and heard[-1] == (4, 4), "its progress is passed on", heard)
 
         done, said = await call("trigger_elicitation_request")
         expect("Ada" in said and len(forms) == 1 and "everything" in forms[0], "its form says whose it is", said, forms)
@@ -154,12 +155,16 @@ def filesystem():
     found = call("search_files", path=".", pattern="*.md")
     expect("notes.md" in texts(found) and "made.md" in texts(found), "it finds", found)
     away = call("read_text_file", code=1, path=str(outside))
-    expect("nobody's business" not in json.dumps(away), "it has nothing outside", away)
+    expect("nobody's business" not in json.dumps(away) and "outside allowed" in json.dumps(away), "it has nothing outside", away)
     # The server checks paths itself. The sandbox is why that does not have to be believed.
     hooks = work.folder / ".git/hooks"
     hooks.mkdir(parents=True)
+    (work.folder / "hooks").mkdir()
+    call("write_file", path="hooks/pre-commit", content="#!/bin/sh\n")
+    expect((work.folder / "hooks/pre-commit").exists(), "it writes beside that")
     hook = call("write_file", code=1, path=".git/hooks/pre-commit", content="#!/bin/sh\n")
-    expect(not (hooks / "pre-commit").exists(), "it plants no hook", hook)
+    refused = any(word in json.dumps(hook) for word in ("EROFS", "EACCES", "EPERM"))
+    expect(refused and not (hooks / "pre-commit").exists(), "it plants no hook", hook)
 
 
 everything()

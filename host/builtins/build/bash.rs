@@ -52,7 +52,8 @@ const EDITS: [Edit; 11] = [
         "bytes: text.as_bytes().to_vec().into(),\n            text: text.into(),",
     ),
     ("src/stream.rs", "value.text.clone()", 1, "value.text.to_string()"),
-    // Where no byte was replaced in decoding, the text has the length of the bytes, and starts anew where they do.
+    // Bytes that are no text are replaced, by three for each run: where the text has the length of the bytes, each run had
+    // three, and what is not inside of one starts where its bytes do.
     (
         "src/stream.rs",
         "Self::from(self.bytes[self.bytes.len().min(start)..].to_vec())",

@@ -130,7 +130,9 @@ fn build(root: &Path, out: &Path, bashkit: &Path) -> Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     // The lock names the published one, and stays as it is.
-    command.arg("--config").arg(format!("paths=[{bashkit:?}]"));
+    // A text of JSON is one of TOML.
+    let bashkit = serde_json::to_string(bashkit)?;
+    command.arg("--config").arg(format!("paths=[{bashkit}]"));
     command
         .current_dir(root)
         .args([

@@ -333,7 +333,6 @@ pub fn workspace(globals: &Globals) -> Result<Workspace, ToolError> {
     Ok(workspace)
 }
 
-/// The components in this binary.
 /// The engines of code, for what is asked of them outside of any workspace.
 pub fn engines_alone() -> Arc<CodeEngines> {
     let mut options = HostOptions::new(std::path::Path::new("."));
@@ -395,6 +394,7 @@ fn program(engine: mimir_builtins::Program, records: bool) -> ProgramParts {
     }
 }
 
+/// The components in this binary.
 fn bundled() -> Vec<Bundled> {
     let bundled = |built_in: &mimir_builtins::Builtin| Bundled {
         name: built_in.name,

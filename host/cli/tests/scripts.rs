@@ -413,7 +413,12 @@ fn the_engine_reads_python_and_bash_without_running_them() {
     for (runtime, code) in [
         ("python", "def execute(args, context):\n  return 'ok'"),
         ("python", "async def execute(args, context): return 1"),
-        ("python", "from os.path import *\nprint(1)"),
+        ("python", "from os.path import*\nprint(1)"),
+        (
+            "python",
+            "def f():\n  global execute\n  def execute(args, context): return 1\nf()",
+        ),
+        ("python", "globals()['execute'] = lambda args, context: 1"),
         ("bash", "while read -r x; do\n  echo $x\ndone < f\nexit 3"),
     ] {
         let (status, err) = check(runtime, code);
@@ -450,11 +455,13 @@ fn the_engine_reads_python_and_bash_without_running_them() {
         assert!(err.contains("INVALID_INPUT"), "{code}: {err}");
     }
     // Nothing of the code runs.
-    let (_, err) = check("bash", "exec 1>&2; echo it ran; for x in");
-    assert!(
-        !err.contains("it ran\n") && err.contains("syntax error"),
-        "{err}"
-    );
-    let (_, err) = check("python", "raise SystemExit('it ran')\ndef execute(a): 1");
-    assert!(err.is_empty() || !err.contains("it ran"), "{err}");
+    let (status, err) = check("bash", "echo it ran >&2; echo x > it-ran; exit 3");
+    assert!(status == 0 && !err.contains("it ran"), "{err}");
+    let code = "import sys\nsys.stderr.write('it ' + 'ran')\ndef execute(a): 1\nsys.exit(3)";
+    let (status, err) = check("python", code);
+    assert!(status == 0 && !err.contains("it ran"), "{err}");
+    // A word of it in a comment is no definition.
+    let (status, err) = check("python", "# import *\nprint(1)");
+    assert!(status == 2 && err.contains("no function"), "{err}");
+    assert!(!home.path().join("it-ran").exists());
 }

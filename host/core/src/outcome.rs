@@ -243,18 +243,29 @@ impl Outcome {
         &self.receipt
     }
 
-    /// About how many tokens this result is to a model.
+    /// About how many tokens this result is to a model: of what is structured and of details, where those are what it
+    /// gets to read.
     pub(crate) fn tokens(result: &Result<Output, ToolError>) -> u64 {
+        let told = |value: &Option<Value>| {
+            let text = value.as_ref().map(Value::to_string);
+            text.map_or(0, |text| tokens::about(&text))
+        };
         let output = match result {
             Ok(output) => output,
-            Err(error) => return tokens::about(&error.message),
+            Err(error) => return tokens::about(&error.message) + told(&error.details),
         };
-        let parts = output.content.iter().map(|part| match part {
-            Content::Text { text } => tokens::about(text),
+        let text = |part: &Content| match part {
+            Content::Text { text } => Some(tokens::about(text)),
+            Content::File { data, .. } => Some(std::str::from_utf8(data).map_or(0, tokens::about)),
             // What a picture takes is each provider's to say.
-            Content::Image { .. } | Content::Audio { .. } | Content::File { .. } => 0,
-        });
-        parts.sum()
+            Content::Image { .. } | Content::Audio { .. } => None,
+        };
+        let parts = output.content.iter().filter_map(text).sum();
+        let is_text = |part: &Content| matches!(part, Content::Text { .. });
+        match output.content.iter().any(is_text) {
+            true => parts,
+            false => parts + told(&output.structured),
+        }
     }
 
     /// All text parts, joined by line ends; of an error, its message.

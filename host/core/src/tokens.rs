@@ -73,27 +73,34 @@ impl Kind {
     }
 }
 
+/// Marks and signs of one kind in a ruler or a box that are a token, from as many on as no word has.
+const RULED: u64 = 16;
+const RULER: u64 = 4;
+
 /// What one punctuation mark before a word weighs: often they are one token.
 const MARKED: u64 = 550;
 
-/// About how many tokens `text` is: within some percent for prose, code and JSON, and within a third for what no
-/// tokenizer was made for.
+/// About how many tokens `text` is: within some percent for prose, code and JSON; further off for what no tokenizer was
+/// made for.
 pub fn about(text: &str) -> u64 {
     let mut weight: u64 = 0;
     let mut before = None;
-    let mut characters = text.chars().map(Kind::of).peekable();
-    while let Some(kind) = characters.next() {
+    let mut characters = text.chars().map(|c| (Kind::of(c), c)).peekable();
+    while let Some((kind, first)) = characters.next() {
         let mut run = 1;
-        while characters.next_if_eq(&kind).is_some() {
+        let mut same = true;
+        while let Some((_, other)) = characters.next_if(|(other, _)| *other == kind) {
             run += 1;
+            same &= other == first;
         }
-        let next = characters.peek().copied();
+        let next = characters.peek().map(|(next, _)| *next);
         weight += match (kind, run) {
             (Kind::Space, 1) if next.is_some_and(Kind::takes_a_blank) => 0,
             // The end of a line belongs to the punctuation before it, and a capital to its word.
             (Kind::Break, _) if before == Some(Kind::Mark) => 0,
             (Kind::Upper, 1) if next == Some(Kind::Lower) => 0,
             (Kind::Mark, 1) if matches!(next, Some(Kind::Lower | Kind::Upper)) => MARKED,
+            (Kind::Mark | Kind::Sign, RULER..) if same => run.div_ceil(RULED) * TOKEN,
             _ => kind.weight(run),
         };
         before = Some(kind);
@@ -107,7 +114,14 @@ mod tests {
 
     #[test]
     fn nothing_is_nothing_and_a_word_is_a_token() {
-        for (text, tokens) in [("", 0), ("a", 1), ("hello world", 2), ("12345", 2)] {
+        let ruler = "=".repeat(80);
+        for (text, tokens) in [
+            ("", 0),
+            ("a", 1),
+            ("hello world", 2),
+            ("12345", 2),
+            (&ruler, 5),
+        ] {
             assert_eq!(about(text), tokens, "{text}");
         }
     }

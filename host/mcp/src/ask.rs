@@ -60,13 +60,22 @@ pub(crate) fn is_answer(want: Want, answer: &Value) -> bool {
     }
 }
 
+/// Whose answer it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// That of the person whose mimir this is, who says what holds for good.
+    Own,
+    /// That of one of many people, who speaks for nobody else.
+    OneOfMany,
+}
+
 /// The form for a card; nothing if it is too long to be read there. `note` says what was wrong with the answer before.
-pub(crate) fn form(card: &Card, note: Option<&str>) -> Option<ElicitRequestParams> {
+pub(crate) fn form(card: &Card, whose: Whose, note: Option<&str>) -> Option<ElicitRequestParams> {
     let message = message(card, note);
     (message.len() <= FORM_MAX).then(|| ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,
-        requested_schema: schema(card),
+        requested_schema: schema(card, whose),
     })
 }
 
@@ -104,16 +113,16 @@ fn quote(text: &str, to: &mut Vec<String>) {
 }
 
 /// The form's fields. Nothing is filled in: an answer that nobody chose is none.
-fn schema(card: &Card) -> ElicitationSchema {
+fn schema(card: &Card, whose: Whose) -> ElicitationSchema {
     let mut answers = vec![("once", "once: yes, to this call.")];
     if card.always.is_some() {
-        answers.extend([
-            (
-                "session",
-                "session: yes, until this connection ends, to what \"always\" covers.",
-            ),
-            ("always", "always: yes, until it is revoked."),
-        ]);
+        answers.push((
+            "session",
+            "session: yes, until this connection ends, to what \"always\" covers.",
+        ));
+    }
+    if card.always.is_some() && whose == Whose::Own {
+        answers.push(("always", "always: yes, until it is revoked."));
     }
     if card.editable {
         answers.push(("edit", "edit: with the arguments below instead."));
@@ -140,7 +149,11 @@ fn schema(card: &Card) -> ElicitationSchema {
 }
 
 /// What an answer means: an answer, or what is wrong with it, so that the person is asked again.
-pub(crate) fn read(card: &Card, result: &ElicitResult) -> Result<Answer, &'static str> {
+pub(crate) fn read(
+    card: &Card,
+    whose: Whose,
+    result: &ElicitResult,
+) -> Result<Answer, &'static str> {
     match result.action {
         ElicitationAction::Accept => {}
         ElicitationAction::Decline => return Ok(Answer::No),
@@ -178,7 +191,7 @@ pub(crate) fn read(card: &Card, result: &ElicitResult) -> Result<Answer, &'stati
         }
         "once" => Answer::Once,
         "session" if card.always.is_some() => Answer::Session,
-        "always" if card.always.is_some() => Answer::Always,
+        "always" if card.always.is_some() && whose == Whose::Own => Answer::Always,
         _ => return Err("That is none of the answers."),
     };
     // Whoever writes other arguments and says yes means those: they are judged, and asked about, as such.

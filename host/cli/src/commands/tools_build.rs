@@ -46,7 +46,7 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
                 .is_some_and(|rest| rest.starts_with(" ("))
     };
     let before = match target.exists() {
-        true => names(&setup.world().await?.registry, &is_ours),
+        true => names(&setup.registry().await, &is_ours),
         false => Vec::new(),
     };
     sdk::put(&target, &content).map_err(|e| file_error("write", &target, &e))?;

@@ -107,10 +107,15 @@ impl Logins for UserLogins {
             ));
         };
         let kept = match &secrets.keyring {
-            Some(keyring) => {
-                keyring.set(&format!("{PREFIX}{key}"), text)?;
-                Kept::Keyring
-            }
+            // Some keyrings take no text as long as a token is, and one may be locked: a login that was granted is not lost
+            // by that.
+            Some(keyring) => match keyring.set(&format!("{PREFIX}{key}"), text) {
+                Ok(()) => Kept::Keyring,
+                Err(error) => {
+                    tracing::warn!(%error, "the keyring does not take the login; it is kept in a file of yours");
+                    Kept::Value(text.to_owned())
+                }
+            },
             None => Kept::Value(text.to_owned()),
         };
         secrets.change(|shelf| shelf.logins.insert(key.to_owned(), kept))?;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::Whose;
 use crate::progress::{Heard, Question};
 use crate::work::Work;
 
@@ -29,6 +30,8 @@ pub(crate) struct Parked {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Key {
     pub(crate) owner: String,
+    /// Whose answer it waits for.
+    pub(crate) whose: Whose,
     pub(crate) tool: String,
     pub(crate) arguments: Value,
 }

@@ -18,6 +18,7 @@ use mimir_core::network::Target;
 use mimir_core::text::{prefix, visible};
 use mimir_core::{Code, ToolError};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -93,6 +94,11 @@ struct Claims {
     /// How some providers write scopes.
     #[serde(default)]
     scp: Option<Scopes>,
+    /// What tokens have that are none for a server: those that tell a client who somebody is, and events.
+    nonce: Option<IgnoredAny>,
+    at_hash: Option<IgnoredAny>,
+    c_hash: Option<IgnoredAny>,
+    events: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -186,6 +192,9 @@ impl Identity {
         if header.crit.is_some_and(|crit| !crit.is_empty()) || !ALGORITHMS.contains(&header.alg) {
             return Err(NOT_SIGNED);
         }
+        if !is_for_access(header.typ.as_deref()) {
+            return Err(Denied::Invalid(NO_ACCESS));
+        }
         let key = self.keys.get(header.kid.as_deref(), header.alg).await;
         let key = key.map_err(|why| match why {
             NoKey::Unknown => {
@@ -202,6 +211,9 @@ impl Identity {
             .claims;
         if claims.iss != self.issuer {
             return Err(Denied::Invalid(ELSEWHERE));
+        }
+        if claims.is_of_another_kind() || claims.sub.is_empty() {
+            return Err(Denied::Invalid(NO_ACCESS));
         }
         let has = claims.scopes();
         if !self
@@ -271,6 +283,11 @@ impl Identity {
 }
 
 impl Claims {
+    fn is_of_another_kind(&self) -> bool {
+        let others = [&self.nonce, &self.at_hash, &self.c_hash, &self.events];
+        others.into_iter().any(Option::is_some)
+    }
+
     fn scopes(&self) -> Vec<&str> {
         let listed = match &self.scp {
             None => Vec::new(),
@@ -285,7 +302,17 @@ impl Claims {
 }
 
 const NOT_SIGNED: Denied = Denied::Invalid("it is not signed with RS256, ES256 or EdDSA");
+const NO_ACCESS: &str =
+    "it is none for access: a token that tells a client who somebody is, or another kind";
 const ELSEWHERE: &str = "it comes from somebody else, or is for somebody else";
+
+/// Whether the head of a token says that it is one for access, or says nothing; RFC 9068 section 2.1.
+fn is_for_access(kind: Option<&str>) -> bool {
+    let Some(kind) = kind else { return true };
+    let kind = kind.to_ascii_lowercase();
+    let bare = kind.strip_prefix("application/").unwrap_or(&kind);
+    matches!(bare, "jwt" | "at+jwt")
+}
 
 /// What is said of a token that does not hold. Nothing of it is repeated.
 fn why(kind: &ErrorKind) -> &'static str {

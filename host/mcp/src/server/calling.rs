@@ -105,6 +105,7 @@ impl Session {
     ) -> Result<Ended, ErrorData> {
         let key = Key {
             owner: self.of(context),
+            whose: Self::whose(context),
             tool: tool.to_owned(),
             arguments,
         };

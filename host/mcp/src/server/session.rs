@@ -10,6 +10,7 @@ use rmcp::service::{Peer, RequestContext};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::ask::Whose;
 use crate::http::Principal;
 use crate::logs::Least;
 
@@ -72,6 +73,14 @@ impl Session {
     /// Whose request it is, where that is known.
     pub(super) fn user(request: &RequestContext<RoleServer>) -> Option<String> {
         principal(request)?.user.clone()
+    }
+
+    /// Whose answers it brings: behind an identity provider, those of one of many people.
+    pub(super) fn whose(request: &RequestContext<RoleServer>) -> Whose {
+        match Self::user(request) {
+            Some(_) => Whose::OneOfMany,
+            None => Whose::Own,
+        }
     }
 
     /// Where it is said that nobody waits for its results any more.

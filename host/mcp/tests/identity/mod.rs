@@ -11,6 +11,7 @@ use mimir_mcp::{Http, HttpOptions, IdentityOptions};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
+use crate::asking::careful;
 use crate::kit::{Room, fake, said, tool};
 use crate::logins::reach;
 use provider::{Key, Provider, at, hmac, unsigned};
@@ -63,7 +64,8 @@ struct Gate {
 
 impl Gate {
     fn before(provider: &Provider) -> Self {
-        let room = Room::new(vec![tool("go", fake(|_| async { said("done") }))]);
+        let (careful, _) = careful();
+        let room = Room::new(vec![tool("go", fake(|_| async { said("done") })), careful]);
         let identity = IdentityOptions {
             issuer: provider.site.url.clone(),
             resource: RESOURCE.to_owned(),
@@ -225,6 +227,23 @@ async fn what_is_not_a_token_of_the_provider_for_this_server_lets_nobody_in() {
         ),
         ("no issuer", key.token("k", &claims(json!({"iss": null})))),
         ("no subject", key.token("k", &claims(json!({"sub": null})))),
+        ("nobody", key.token("k", &claims(json!({"sub": ""})))),
+        (
+            "what tells a client who somebody is",
+            key.token("k", &claims(json!({"nonce": "n"}))),
+        ),
+        (
+            "the same by its hash",
+            key.token("k", &claims(json!({"at_hash": "h"}))),
+        ),
+        (
+            "an event",
+            key.token("k", &claims(json!({"events": {"x": {}}}))),
+        ),
+        (
+            "another kind",
+            key.token_as("logout+jwt", "k", &claims(json!({}))),
+        ),
         ("none", format!("{none}.")),
         ("none with a signature", format!("{none}.{signature}")),
         (
@@ -296,6 +315,50 @@ async fn a_session_is_its_subjects_whatever_token_they_have() {
 }
 
 #[tokio::test]
+async fn one_of_many_people_answers_for_nobody_else() {
+    let key = Key::ec();
+    let provider = Provider::new(vec![key.jwk("k")]).await;
+    let gate = Gate::before(&provider);
+    let token = format!("Bearer {}", key.token("k", &provider.claims(&json!({}))));
+    let call = async |more: Value| {
+        let mut params = json!({"name": "careful", "arguments": {"n": 1}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+        }});
+        for (name, value) in more.as_object().unwrap() {
+            params[name] = value.clone();
+        }
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let headers = [
+            ("authorization", token.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "careful"),
+        ];
+        let body = gate.send("/mcp", &headers, message).await.body;
+        let json = body
+            .lines()
+            .map(|line| line.strip_prefix("data: ").unwrap_or(line));
+        let found = json.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let found = found.filter(|message| message["id"] == 1).last();
+        found.unwrap_or_else(|| panic!("{body}"))["result"].take()
+    };
+    let asked = call(json!({})).await;
+    let form = &asked["inputRequests"]["approval"]["params"]["requestedSchema"];
+    let answers = json!(["once", "session", "edit", "no"]);
+    assert_eq!(form["properties"]["answer"]["enum"], answers, "{asked}");
+    let always = json!({"action": "accept", "content": {"answer": "always"}});
+    let said = call(
+        json!({"requestState": asked["requestState"], "inputResponses": {"approval": always}}),
+    );
+    let said = said.await;
+    assert_eq!(said["resultType"], "input_required", "{said}");
+}
+
+#[tokio::test]
 async fn keys_are_asked_for_once_and_not_for_every_name_that_somebody_makes_up() {
     let (key, next) = (Key::ec(), Key::ec());
     let provider = Provider::new(vec![key.jwk("one")]).await;
@@ -317,6 +380,24 @@ async fn keys_are_asked_for_once_and_not_for_every_name_that_somebody_makes_up()
     // Without a name, it is the only one.
     let message = unsigned(&json!({"alg": "ES256"}), &json!({}));
     assert_eq!(gate.hello(&format!("{message}.AA")).await.status, 401);
+}
+
+#[tokio::test]
+async fn who_goes_away_takes_no_keys_along() {
+    let key = Key::ec();
+    let provider = Provider::new(vec![key.jwk("k")]).await;
+    let gate = Arc::new(Gate::before(&provider));
+    let stranger = Key::ec().token("x", &provider.claims(&json!({})));
+    let first = {
+        let gate = Arc::clone(&gate);
+        tokio::spawn(async move { gate.hello(&stranger).await.status })
+    };
+    while provider.site.asked("/").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    first.abort();
+    let token = key.token("k", &provider.claims(&json!({})));
+    assert_eq!(gate.hello(&token).await.status, 200);
 }
 
 #[tokio::test]

@@ -103,7 +103,12 @@ impl Key {
 
     /// A token of these claims, signed with it.
     pub fn token(&self, kid: &str, claims: &Value) -> String {
-        let header = json!({"alg": self.algorithm(), "typ": "at+jwt", "kid": kid});
+        self.token_as("at+jwt", kid, claims)
+    }
+
+    /// One of this kind.
+    pub fn token_as(&self, kind: &str, kid: &str, claims: &Value) -> String {
+        let header = json!({"alg": self.algorithm(), "typ": kind, "kid": kid});
         let message = unsigned(&header, claims);
         format!("{message}.{}", encode(self.sign(message.as_bytes())))
     }

@@ -9,7 +9,7 @@ use http::HeaderValue;
 use mimir_core::config::McpOauth;
 use mimir_core::network::Target;
 use mimir_core::redact::Redactor;
-use mimir_core::text::visible;
+use mimir_core::text::{prefix, visible};
 use mimir_core::{Code, ToolError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -33,8 +33,8 @@ pub(crate) struct Bearer {
     now: Mutex<Loaded>,
     /// Held by whoever renews it: the others wait for the answer.
     turn: tokio::sync::Mutex<()>,
-    /// When it was last renewed because the server did not take it.
-    forced: Mutex<Option<Instant>>,
+    /// When it was last renewed because the server did not take it. Held by whoever does: the others wait for it.
+    forced: tokio::sync::Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -52,6 +52,10 @@ pub(crate) struct Token(Arc<Kept>);
 
 /// A server that takes no token at all has no more than one renewed in this time.
 const FORCED: Duration = Duration::from_secs(60);
+
+/// Scopes of a server that are told, and characters of each.
+const SCOPES_SHOWN: usize = 10;
+const SCOPE_SHOWN: usize = 80;
 
 /// Values that are remembered as secret.
 const VALUES_MOST: usize = 64;
@@ -90,6 +94,20 @@ fn note_key(key: &str) -> String {
     format!("{key}-login")
 }
 
+/// Scopes in a message of ours: some of them, for they are a stranger's words.
+fn shown(scopes: &[String]) -> String {
+    let some: Vec<String> = scopes
+        .iter()
+        .take(SCOPES_SHOWN)
+        .map(|scope| format!("`{}`", visible(prefix(scope, SCOPE_SHOWN))))
+        .collect();
+    let more = scopes.len().saturating_sub(SCOPES_SHOWN);
+    match more {
+        0 => some.join(", "),
+        more => format!("{} and {more} more", some.join(", ")),
+    }
+}
+
 impl Token {
     /// The header that it is sent in.
     pub(crate) fn header(&self) -> Option<HeaderValue> {
@@ -120,7 +138,7 @@ impl Bearer {
             deps: deps.clone(),
             now: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
-            forced: Mutex::default(),
+            forced: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -146,30 +164,33 @@ impl Bearer {
                     "the login at the server `{server}` cannot be renewed now: {}",
                     why.message
                 );
-                Err(ToolError::new(why.code, message))
+                let way = format!(
+                    "try again; if it stays so, {} logs you in anew",
+                    way_in(&self.server)
+                );
+                Err(ToolError::new(why.code, message).with_way_out([way]))
             }
         }
     }
 
     /// Another token after the server did not take this one; none where there is none to be had.
     pub(crate) async fn instead(self: &Arc<Self>, token: &Token) -> Option<Token> {
+        let mut forced = self.forced.lock().await;
         let kept = self.load().ok()??;
         if kept.access != token.0.access {
             return Some(Token(kept));
         }
         kept.refresh.as_ref()?;
-        {
-            let mut forced = self.forced.lock().unwrap_or_else(PoisonError::into_inner);
-            if forced.is_some_and(|then| then.elapsed() < FORCED) {
-                return None;
-            }
-            *forced = Some(Instant::now());
+        if forced.is_some_and(|then| then.elapsed() < FORCED) {
+            return None;
         }
+        *forced = Some(Instant::now());
         self.renew(&kept).await.ok().map(Token)
     }
 
     /// What is said when a server wants a login, or another. What it wants is noted for that.
     pub(crate) fn wanted(&self, challenge: &Challenge, token: Option<&Token>) -> ToolError {
+        let challenge = &self.clean(challenge);
         self.note(challenge);
         match token {
             Some(_) => self.over("the server does not take it any more"),
@@ -182,8 +203,15 @@ impl Bearer {
 
     /// What is said when a login does not reach far enough.
     pub(crate) fn too_little(&self, challenge: &Challenge, token: Option<&Token>) -> ToolError {
+        let challenge = &self.clean(challenge);
         let server = visible(&self.server);
-        let scopes = challenge.scopes.join(", ");
+        let scopes = shown(&challenge.scopes);
+        if challenge.scopes.is_empty() {
+            let message = format!(
+                "the login at the server `{server}` may not do this, and the server does not say what it lacks"
+            );
+            return ToolError::new(Code::PermissionDenied, message);
+        }
         let has = token.is_some_and(|Token(kept)| kept.has(&challenge.scopes));
         if has {
             // To ask once more for the same would go round in circles.
@@ -208,6 +236,20 @@ impl Bearer {
     /// The same for words.
     pub(crate) fn mask_text(&self, text: &mut String) {
         self.redactor().text(text);
+    }
+
+    /// A challenge as it can be told and kept: a server may put into it what is a secret of this login.
+    fn clean(&self, challenge: &Challenge) -> Challenge {
+        let redactor = self.redactor();
+        let is_clean = |text: &String| {
+            let mut masked = text.clone();
+            redactor.text(&mut masked);
+            masked == *text
+        };
+        let mut clean = challenge.clone();
+        clean.scopes.retain(is_clean);
+        clean.resource_metadata = clean.resource_metadata.filter(is_clean);
+        clean
     }
 
     fn redactor(&self) -> Redactor {
@@ -298,7 +340,11 @@ impl Bearer {
                 if let Some(scopes) = granted.scopes {
                     kept.granted = scopes;
                 }
-                kept.write(&*self.deps.logins, &self.url).map_err(failed)?;
+                // What renewed it is spent: what cannot be kept is used as long as this runs.
+                if let Err(error) = kept.write(&*self.deps.logins, &self.url) {
+                    let server = visible(&self.server);
+                    tracing::warn!(%error, "the renewed login at the server `{server}` cannot be kept");
+                }
                 self.take(kept)
             }
             Err(Ungranted::Over(why)) => {

@@ -8,12 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::network::{Host, Reach, Scheme, Target, classify};
 use mimir_core::text::{prefix, visible};
 use mimir_core::{Code, ToolError};
-use mimir_net::{Client, Limits};
+use mimir_net::{Body, Client, Limits};
 use serde::de::DeserializeOwned;
 
 use super::refused;
@@ -127,22 +127,39 @@ impl Endpoint {
     /// Sends what is ready to be sent.
     pub(super) async fn post(
         &self,
-        mut headers: HeaderMap,
+        headers: HeaderMap,
         body: Bytes,
     ) -> Result<Answered, ToolError> {
-        headers.entry(ACCEPT).or_insert(JSON);
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = mimir_net::uri(&self.target.to_string()).map_err(ToolError::from)?;
-        *request.headers_mut() = headers;
-        let answer = self.client.send(request).await.map_err(ToolError::from)?;
-        let (parts, body) = answer.into_parts();
+        let (parts, body) = self.sent(headers, body).await?.into_parts();
         let body = body.collect().await.map_err(ToolError::from)?;
         Ok(Answered {
             status: parts.status,
             headers: parts.headers,
             body: body.to_bytes(),
         })
+    }
+
+    /// The same, for the head of the answer alone: what comes behind it may be long, or never end.
+    pub(super) async fn head_of(
+        &self,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answered, ToolError> {
+        let (parts, _) = self.sent(headers, body).await?.into_parts();
+        Ok(Answered {
+            status: parts.status,
+            headers: parts.headers,
+            body: Bytes::new(),
+        })
+    }
+
+    async fn sent(&self, mut headers: HeaderMap, body: Bytes) -> Result<Response<Body>, ToolError> {
+        headers.entry(ACCEPT).or_insert(JSON);
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = mimir_net::uri(&self.target.to_string()).map_err(ToolError::from)?;
+        *request.headers_mut() = headers;
+        self.client.send(request).await.map_err(ToolError::from)
     }
 }
 

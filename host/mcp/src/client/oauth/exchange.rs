@@ -6,6 +6,7 @@ use http::StatusCode;
 use mimir_core::redact::LONG_MIN;
 use mimir_core::{Code, ToolError};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::endpoint::{Answered, Endpoint};
 use super::registration::{Client, Method};
@@ -23,9 +24,9 @@ pub(super) struct Granted {
 
 /// Why there is no token.
 pub(super) enum Ungranted {
-    /// The authorization server says no, and will say so again.
+    /// The authorization server says that what was granted is over.
     Over(ToolError),
-    /// It could not be asked, or does not know right now.
+    /// It could not be asked, or says something else: what is kept may be good for the next time.
     Failed(ToolError),
 }
 
@@ -43,7 +44,8 @@ struct Response {
     access_token: String,
     token_type: String,
     refresh_token: Option<String>,
-    expires_in: Option<u64>,
+    /// Seconds, which some write as a text or with a point.
+    expires_in: Option<Value>,
     scope: Option<String>,
 }
 
@@ -53,6 +55,9 @@ struct Refusal {
     error: String,
     error_description: Option<String>,
 }
+
+/// How an authorization server says that a code or a refresh token is good for nothing; RFC 6749 section 5.2.
+const SPENT: &str = "invalid_grant";
 
 /// Bytes of a token. A longer one fits in no header of most servers.
 const TOKEN_MOST: usize = 16 << 10;
@@ -128,30 +133,48 @@ impl Asking<'_> {
             return Err(ungranted(answer, &hidden));
         }
         let given: Option<Response> = answer.read();
-        let over = |why: &str| {
-            Ungranted::Over(refused(format!(
+        let none = |why: &str| {
+            Ungranted::Failed(refused(format!(
                 "the authorization server gives no token: {why}"
             )))
         };
         let Some(given) = given else {
-            return Err(over("its answer is none of a token endpoint"));
+            // Some refuse with a status that says yes.
+            return Err(match answer.read::<Refusal>() {
+                Some(_) => ungranted(answer, &hidden),
+                None => none("its answer is none of a token endpoint"),
+            });
         };
         if !given.token_type.eq_ignore_ascii_case("bearer") {
-            return Err(over("it is one of another kind than `Bearer`"));
+            return Err(none("it is one of another kind than `Bearer`"));
         }
         let refresh = given.refresh_token.filter(|token| !token.is_empty());
         let mut tokens = std::iter::once(&given.access_token).chain(&refresh);
         if let Some(why) = tokens.find_map(|token| unfit(token)) {
-            return Err(over(why));
+            return Err(none(why));
         }
         Ok(Granted {
             access: given.access_token,
             refresh,
             until: given
                 .expires_in
+                .as_ref()
+                .and_then(whole)
                 .map(|seconds_left| seconds().saturating_add(seconds_left)),
             scopes: given.scope.as_deref().map(challenge::scopes),
         })
+    }
+}
+
+/// A number of seconds.
+fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => text.trim().parse().ok(),
+        Value::Number(number) => number.as_u64().or_else(|| {
+            let seconds = number.as_f64().filter(|seconds| *seconds >= 0.0)?;
+            Some(seconds as u64)
+        }),
+        _ => None,
     }
 }
 
@@ -186,14 +209,12 @@ fn ungranted(answer: &Answered, hidden: &[&str]) -> Ungranted {
         "the authorization server gives no token (HTTP {}): {why}",
         status.as_u16()
     );
-    // Whether the same would be granted later.
-    let later = status.is_server_error()
-        || matches!(
-            status,
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT
-        );
-    match later {
-        true => Ungranted::Failed(ToolError::new(Code::Network, message)),
-        false => Ungranted::Over(refused(message)),
+    // Everything else, a proxy's page or a secret that is mistyped, says nothing of what was granted.
+    match refusal.is_some_and(|refusal| refusal.error == SPENT) {
+        true => Ungranted::Over(refused(message)),
+        false if status.is_server_error() => {
+            Ungranted::Failed(ToolError::new(Code::Network, message))
+        }
+        false => Ungranted::Failed(refused(message)),
     }
 }

@@ -219,7 +219,7 @@ impl Place {
         sent.insert(ACCEPT, HeaderValue::from_static(web::ANSWERS));
         let probe = Bytes::from_static(PROBE.as_bytes());
         let place = Endpoint::new(self.url.clone(), &*self.deps.client)?;
-        let answer = place.post(sent, probe).await?;
+        let answer = place.head_of(sent, probe).await?;
         let now = match answer.status {
             StatusCode::UNAUTHORIZED => Challenge::of(&answer.headers),
             _ => Challenge::default(),
@@ -417,10 +417,11 @@ pub(crate) async fn forget(spec: &ServerSpec, deps: &Deps) -> Result<Option<bool
     let kept = Kept::read(&*deps.logins, &spec.name, &url)?;
     deps.logins.remove(&super::key(&spec.name, &url))?;
     drop(turn);
+    // With what a server has found missing, which may be what no login can have.
+    bearer::forget_note(&*deps.store, &spec.key());
     let Some(kept) = kept else {
         return Ok(None);
     };
-    bearer::forget_note(&*deps.store, &spec.key());
     let told = revoke(&kept, oauth, &url, deps).await;
     Ok(Some(told.unwrap_or(false)))
 }

@@ -90,15 +90,18 @@ pub(super) async fn resource(
         }
         None => well_known(server, "oauth-protected-resource")?,
     };
+    // What fails at one place may lie at the next.
+    let mut last = refused(
+        "the server does not say who logs people in there (it has no metadata of a protected resource)",
+    );
     for place in places {
-        let place = Endpoint::new(place, clients)?;
-        if let Some(found) = place.document::<Protected>().await? {
-            return found.judged(server, wanted);
+        match Endpoint::new(place, clients)?.document::<Protected>().await {
+            Ok(Some(found)) => return found.judged(server, wanted),
+            Ok(None) => {}
+            Err(error) => last = error,
         }
     }
-    Err(refused(
-        "the server does not say who logs people in there (it has no metadata of a protected resource)",
-    ))
+    Err(last)
 }
 
 impl Protected {
@@ -148,7 +151,7 @@ fn covers(resource: &str, server: &Target) -> bool {
         part.strip_prefix(whole)
             .is_some_and(|rest| whole.ends_with('/') || rest.starts_with('/'))
     };
-    whole == part || below()
+    whole.trim_end_matches('/') == part.trim_end_matches('/') || below()
 }
 
 /// Where a document about a place lies: with its path, and at the root.
@@ -179,16 +182,18 @@ pub(super) async fn issuer(
             shown(name)
         )));
     }
-    for place in places(&place)? {
-        let found = Endpoint::new(place, clients)?;
-        if let Some(found) = found.document::<Described>().await? {
-            return found.judged(name, server);
-        }
-    }
-    Err(refused(format!(
+    let mut last = refused(format!(
         "the authorization server {} does not say how it is asked",
         shown(name)
-    )))
+    ));
+    for place in places(&place)? {
+        match Endpoint::new(place, clients)?.document::<Described>().await {
+            Ok(Some(found)) => return found.judged(name, server),
+            Ok(None) => {}
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 /// Where an authorization server may say of itself what it is, in the order of the protocol.
@@ -279,6 +284,7 @@ mod tests {
             "https://h.example",
             "https://h.example/",
             "https://h.example/public",
+            "https://h.example/public/mcp/",
             "https://H.example:443/public/",
         ] {
             assert!(covers(good, &server), "{good}");

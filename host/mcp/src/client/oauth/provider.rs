@@ -4,6 +4,7 @@
 
 use mimir_core::ToolError;
 use mimir_core::network::Target;
+use mimir_core::text::{prefix, visible};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -24,16 +25,25 @@ pub(crate) async fn keys<T: DeserializeOwned>(
     clients: &Clients,
 ) -> Result<T, ToolError> {
     let place = Target::parse(issuer).map_err(mimir_net::Error::from)?;
+    let mut last = refused("it does not say how it is asked");
     for at in metadata::places(&place)? {
-        let Some(found) = Endpoint::new(at, clients)?.document::<Described>().await? else {
-            continue;
+        let found = match Endpoint::new(at, clients)?.document::<Described>().await {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            Err(error) => {
+                last = error;
+                continue;
+            }
         };
         if found.issuer != issuer {
-            return Err(refused("what lies there says that it is another"));
+            let spelt = visible(prefix(&found.issuer, 200));
+            return Err(refused(format!(
+                "what lies there says that it is `{spelt}`, which has to be the spelling of `--issuer`"
+            )));
         }
         let keys = judge(&found.jwks_uri, "place of the keys", &place)?;
         let keys = Endpoint::new(keys, clients)?.document().await?;
         return keys.ok_or_else(|| refused("there are no keys where it says that they are"));
     }
-    Err(refused("it does not say how it is asked"))
+    Err(last)
 }

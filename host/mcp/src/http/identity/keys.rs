@@ -11,6 +11,7 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use mimir_core::ToolError;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::client::{Clients, provider};
@@ -25,20 +26,26 @@ const PACE: Duration = Duration::from_secs(10);
 /// Keys of a provider. None has more.
 const KEYS_MOST: usize = 64;
 
+/// How long a request waits for keys that are asked for. Who asks goes on.
+const WAIT: Duration = Duration::from_secs(10);
+
 /// Keeps the keys of a provider.
-pub(super) struct Keys {
+pub(super) struct Keys(Arc<Shelf>);
+
+struct Shelf {
     issuer: String,
     clients: Arc<Clients>,
     now: Mutex<Known>,
-    /// Held by whoever asks.
-    asking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Known {
     keys: Arc<Vec<Jwk>>,
     since: Option<Instant>,
+    /// When the last question had its answer, or none.
     asked: Option<Instant>,
+    /// The question that is under way: it is over when the other end is gone.
+    asking: Option<watch::Receiver<()>>,
 }
 
 /// Why there is no key.
@@ -57,12 +64,11 @@ struct Document {
 
 impl Keys {
     pub(super) fn new(issuer: String, clients: Arc<Clients>) -> Self {
-        Self {
+        Self(Arc::new(Shelf {
             issuer,
             clients,
             now: Mutex::default(),
-            asking: tokio::sync::Mutex::default(),
-        }
+        }))
     }
 
     /// The key of this name that signs in this way; the only one that does where no name is given.
@@ -71,29 +77,28 @@ impl Keys {
         kid: Option<&str>,
         algorithm: Algorithm,
     ) -> Result<DecodingKey, NoKey> {
-        // Those with a key that is known do not wait for those without.
-        if let Some(key) = self.known(FRESH, kid, algorithm) {
+        let shelf = &self.0;
+        if let Some(key) = shelf.known(FRESH, kid, algorithm) {
             return key;
         }
-        let _asking = self.asking.lock().await;
-        if let Some(key) = self.known(FRESH, kid, algorithm) {
+        let asking = shelf.ask();
+        // Those with a key that is good do not wait, neither for others' keys nor for a provider that hangs.
+        if let Some(key) = shelf.known(GOOD, kid, algorithm) {
             return key;
         }
-        if self.may_ask() {
-            match self.ask().await {
-                Ok(keys) => self.put(keys),
-                Err(error) => {
-                    tracing::warn!(issuer = self.issuer, %error, "the keys of the identity provider cannot be had");
-                }
-            }
+        if let Some(mut asking) = asking {
+            // It is over when it ends, and who waits too long does without.
+            let _ = tokio::time::timeout(WAIT, asking.changed()).await;
         }
-        match self.known(GOOD, kid, algorithm) {
+        match shelf.known(GOOD, kid, algorithm) {
             Some(key) => key,
-            None if self.are_there(GOOD) => Err(NoKey::Unknown),
+            None if shelf.are_there(GOOD) => Err(NoKey::Unknown),
             None => Err(NoKey::Later),
         }
     }
+}
 
+impl Shelf {
     /// A key that is there, and is not older than this.
     fn known(
         &self,
@@ -123,23 +128,42 @@ impl Keys {
         now.since.is_some_and(|since| since.elapsed() < age)
     }
 
-    /// Whether it is time to ask again. If so, it was asked.
-    fn may_ask(&self) -> bool {
+    /// The question that is under way, or begins now; none where it is too early for another. It goes on when whoever
+    /// has asked goes away: else somebody without a token could keep the keys from ever being there.
+    fn ask(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.asked.is_some_and(|asked| asked.elapsed() < PACE) {
-            return false;
+        if let Some(asking) = now.asking.as_ref().filter(|one| one.has_changed().is_ok()) {
+            return Some(asking.clone());
         }
-        now.asked = Some(Instant::now());
-        true
+        if now.asked.is_some_and(|asked| asked.elapsed() < PACE) {
+            return None;
+        }
+        let (over, asking) = watch::channel(());
+        now.asking = Some(asking.clone());
+        let shelf = Arc::clone(self);
+        tokio::spawn(async move {
+            let keys = shelf.fetch().await;
+            shelf.put(keys);
+            drop(over);
+        });
+        Some(asking)
     }
 
-    fn put(&self, keys: Vec<Jwk>) {
+    fn put(&self, keys: Result<Vec<Jwk>, ToolError>) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        now.keys = Arc::new(keys);
-        now.since = Some(Instant::now());
+        now.asked = Some(Instant::now());
+        match keys {
+            Ok(keys) => {
+                now.keys = Arc::new(keys);
+                now.since = now.asked;
+            }
+            Err(error) => {
+                tracing::warn!(issuer = self.issuer, %error, "the keys of the identity provider cannot be had");
+            }
+        }
     }
 
-    async fn ask(&self) -> Result<Vec<Jwk>, ToolError> {
+    async fn fetch(&self) -> Result<Vec<Jwk>, ToolError> {
         let document: Document = provider::keys(&self.issuer, &*self.clients).await?;
         let keys = document.keys.into_iter().take(KEYS_MOST);
         // One of a kind that is not known here says nothing against the others.

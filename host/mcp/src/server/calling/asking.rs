@@ -12,7 +12,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
 use tokio::sync::mpsc::Receiver;
 
-use crate::ask::{self, Key, Parked};
+use crate::ask::{self, Key, Parked, Whose};
 use crate::metrics::Metrics;
 use crate::progress::{Asked, Question};
 use crate::server::Session;
@@ -38,7 +38,10 @@ pub(super) async fn ask(
     }
     while let Some(question) = questions.recv().await {
         match question {
-            Question::Card(asked) => elicit(asked, &context.peer, metrics).await,
+            Question::Card(asked) => {
+                let whose = Session::whose(context);
+                elicit(asked, whose, &context.peer, metrics).await;
+            }
             Question::Wishes(wanted) => wishing::pass(wanted, &context.peer).await,
         }
     }
@@ -46,10 +49,10 @@ pub(super) async fn ask(
 }
 
 /// Asks by a request of our own.
-async fn elicit(mut question: Asked, peer: &Peer<RoleServer>, metrics: &Metrics) {
+async fn elicit(mut question: Asked, whose: Whose, peer: &Peer<RoleServer>, metrics: &Metrics) {
     let mut note = None;
     for _ in 0..TRIES {
-        let Some(form) = ask::form(&question.card, note) else {
+        let Some(form) = ask::form(&question.card, whose, note) else {
             return too_long(question);
         };
         let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
@@ -70,7 +73,7 @@ async fn elicit(mut question: Asked, peer: &Peer<RoleServer>, metrics: &Metrics)
             Ok(Err(error)) => return nobody(question, format!("The client did not ask: {error}.")),
             Ok(Ok(_)) | Err(_) => return nobody(question, "The client did not ask.".to_owned()),
         };
-        match ask::read(&question.card, &result) {
+        match ask::read(&question.card, whose, &result) {
             Ok(answer) => {
                 metrics.answered(&answer);
                 return give(question, answer);
@@ -114,7 +117,7 @@ impl Session {
                 let answer = responses.remove(APPROVAL);
                 let answer =
                     answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer).ok());
-                match answer.map(|answer| ask::read(&asked.card, &answer)) {
+                match answer.map(|answer| ask::read(&asked.card, key.whose, &answer)) {
                     Some(Ok(answer)) => {
                         self.server.0.metrics.answered(&answer);
                         give(asked, answer);
@@ -153,7 +156,7 @@ impl Session {
             })
         };
         let requests = match &parked.question {
-            Question::Card(asked) => ask::form(&asked.card, note).map(|form| {
+            Question::Card(asked) => ask::form(&asked.card, parked.key.whose, note).map(|form| {
                 let request = InputRequest::Elicitation(ElicitRequest::new(form));
                 BTreeMap::from([(APPROVAL.to_owned(), request)])
             }),
