@@ -343,8 +343,8 @@ async fn one_of_many_people_answers_for_nobody_else() {
             .lines()
             .map(|line| line.strip_prefix("data: ").unwrap_or(line));
         let found = json.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let found = found.filter(|message| message["id"] == 1).last();
-        found.unwrap_or_else(|| panic!("{body}"))["result"].take()
+        let mut found = found.filter(|message| message["id"] == 1);
+        found.next_back().unwrap_or_else(|| panic!("{body}"))["result"].take()
     };
     let asked = call(json!({})).await;
     let form = &asked["inputRequests"]["approval"]["params"]["requestedSchema"];
