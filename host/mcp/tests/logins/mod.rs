@@ -202,7 +202,7 @@ async fn a_server_that_finds_too_little_is_asked_for_more_and_not_for_ever() {
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, Code::Unavailable);
-    assert!(error.message.contains("this needs write"), "{error}");
+    assert!(error.message.contains("this needs `write`"), "{error}");
     assert!(error.way_out[0].contains("mimir mcp login s"), "{error:?}");
     let pending = world.begin().await.unwrap();
     assert_eq!(fields(pending.url())["scope"], "read write");
