@@ -37,6 +37,7 @@ pub const JAVASCRIPT: Engine = Engine {
         include_str!("../javascript/prelude/others.js"),
         include_str!("../javascript/prelude/abort.js"),
         include_str!("../javascript/prelude/url.js"),
+        include_str!("../javascript/prelude/program.js"),
         include_str!("../javascript/prelude/globals.js"),
     ),
 };

@@ -254,7 +254,7 @@ fn check_value(value: &str) -> Result<(), ToolError> {
 mod tests {
     use super::*;
 
-    fn secrets(folder: &Path) -> Secrets {
+    pub(super) fn secrets(folder: &Path) -> Secrets {
         Secrets {
             path: folder.join("secrets.json"),
             keyring: None,

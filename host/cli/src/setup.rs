@@ -1,7 +1,7 @@
 //! The one place where the front-end meets the backends: workspace, settings, tools and rules become a
 //! pipeline.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -75,10 +75,7 @@ impl Setup {
 
     /// A host for the workspace. It makes no engine before something runs.
     pub fn host(&self) -> Arc<WasmHost> {
-        let mut options = HostOptions::new(self.workspace.root());
-        options.cache_dir = self.places.cache.clone();
-        options.on_compile = terminal::show_compiling();
-        WasmHost::new(options)
+        host(self.workspace.root(), self.places.cache.clone())
     }
 
     /// The built-in components and the ones in `.mimir/tools`.
@@ -295,8 +292,7 @@ fn apart(workspace: &Workspace, places: &Places) -> Result<(), ToolError> {
     for place in own.into_iter().flatten().chain(&places.team) {
         let there = place.ancestors().find_map(|path| path.canonicalize().ok());
         if there.is_some_and(|there| there.starts_with(&root)) {
-            let shown =
-                |path: &std::path::Path| mimir_core::text::visible(&path.display().to_string());
+            let shown = |path: &Path| mimir_core::text::visible(&path.display().to_string());
             return Err(ToolError::new(
                 Code::InvalidPath,
                 format!(
@@ -335,10 +331,15 @@ pub fn workspace(globals: &Globals) -> Result<Workspace, ToolError> {
 
 /// The engines of code, for what is asked of them outside of any workspace.
 pub fn engines_alone() -> Arc<CodeEngines> {
-    let mut options = HostOptions::new(std::path::Path::new("."));
-    options.cache_dir = places().cache;
+    CodeEngines::new(host(Path::new("."), places().cache), engines())
+}
+
+/// A host that shows on the terminal when it compiles.
+fn host(root: &Path, cache: Option<PathBuf>) -> Arc<WasmHost> {
+    let mut options = HostOptions::new(root);
+    options.cache_dir = cache;
     options.on_compile = terminal::show_compiling();
-    CodeEngines::new(WasmHost::new(options), engines())
+    WasmHost::new(options)
 }
 
 /// The engines that ship with the binary.

@@ -16,16 +16,13 @@ const CALL: &str = "mimir_call_tool";
 const FOUND_MOST: usize = 20;
 const WORDS_MOST: usize = 200;
 
-/// Bytes of a definition that are about a token.
-const TOKEN: usize = 4;
-
 /// About how many tokens it takes to read these.
 pub(crate) fn tokens(tools: &[Tool]) -> u64 {
-    let bytes = tools.iter().map(|tool| {
+    let each = tools.iter().map(|tool| {
         let text = serde_json::to_string(tool);
-        text.map_or(0, |text| text.len())
+        text.map_or(0, |text| mimir_core::tokens::about(&text))
     });
-    (bytes.sum::<usize>() / TOKEN) as u64
+    each.sum()
 }
 
 /// The three.

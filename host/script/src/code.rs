@@ -20,9 +20,16 @@ use serde_json::{Value, json};
 use crate::compile::{self, Compiled, Fault};
 use crate::trace;
 
-/// What stands before the code of a JavaScript program, and after it.
-const BEFORE: &str = include_str!("code/program.js");
-const AFTER: &str = "\n    })(module.exports);\n  } catch (error) { if (!(error instanceof Exit)) throw error; }\n}\n";
+/// What stands before the code of a JavaScript program, and after it. What the program finds around it is in the prelude
+/// of the engine.
+const BEFORE: &str = "\
+export async function execute(given, context) {
+  const { console, process, require, module, hasLeft } = context.main;
+  try {
+    await (async (exports) => {
+";
+const AFTER: &str =
+    "\n    })(module.exports);\n  } catch (error) { if (!hasLeft(error)) throw error; }\n}\n";
 
 /// How messages call the code.
 const PLACE: &str = "main.js";

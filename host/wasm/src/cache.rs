@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+mod code;
+mod private;
+
 /// The first bytes of every entry; the last one is the version of this format.
 const MAGIC: &[u8; 8] = b"mimir\0c\x02";
 
@@ -98,7 +101,7 @@ impl Cache {
                 continue;
             };
             for file in files.flatten() {
-                entries += 1;
+                entries += u64::from(kind != Kind::Seal);
                 bytes += file.metadata().map_or(0, |meta| meta.len());
             }
         }
@@ -149,6 +152,8 @@ impl Cache {
 pub(crate) enum Kind {
     /// Machine code.
     Compiled,
+    /// What is known of a file of machine code.
+    Seal,
     /// What one component says of itself.
     Description,
     /// What is in one folder of tools.
@@ -156,11 +161,12 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 3] = [Kind::Compiled, Kind::Description, Kind::Folder];
+    const ALL: [Kind; 4] = [Kind::Compiled, Kind::Seal, Kind::Description, Kind::Folder];
 
     fn folder(self) -> &'static str {
         match self {
             Kind::Compiled => "compiled",
+            Kind::Seal => "seals",
             Kind::Description => "descriptions",
             Kind::Folder => "folders",
         }
@@ -198,6 +204,20 @@ fn read(top: &Path, folder: &Path, key: &str) -> io::Result<Option<Bytes>> {
 }
 
 fn write(top: &Path, folder: &Path, key: &str, content: &[u8]) -> io::Result<()> {
+    write_to(top, folder, key, |file| {
+        file.write_all(MAGIC)?;
+        file.write_all(&seal(key, content))?;
+        file.write_all(content)
+    })
+}
+
+/// Writes a file that is there as a whole or not at all.
+fn write_to(
+    top: &Path,
+    folder: &Path,
+    key: &str,
+    fill: impl FnOnce(&mut fs::File) -> io::Result<()>,
+) -> io::Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     private::make_folder(top)?;
     private::make_folder(folder)?;
@@ -205,9 +225,7 @@ fn write(top: &Path, folder: &Path, key: &str, content: &[u8]) -> io::Result<()>
     let temporary = folder.join(format!(".{}-{count}", std::process::id()));
     let written = (|| {
         let mut file = private::create(&temporary)?;
-        file.write_all(MAGIC)?;
-        file.write_all(&seal(key, content))?;
-        file.write_all(content)?;
+        fill(&mut file)?;
         drop(file);
         fs::rename(&temporary, folder.join(key))
     })();
@@ -216,121 +234,6 @@ fn write(top: &Path, folder: &Path, key: &str, content: &[u8]) -> io::Result<()>
         fs::remove_file(&temporary).ok();
     }
     written
-}
-
-/// What "this user alone" means on the platform.
-#[cfg(unix)]
-mod private {
-    use std::fs::{DirBuilder, File, OpenOptions};
-    use std::io;
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-    use std::path::Path;
-
-    /// Write permission of the group and of others.
-    const WRITABLE_BY_OTHERS: u32 = 0o022;
-
-    fn refuse(why: &str) -> io::Error {
-        io::Error::new(io::ErrorKind::PermissionDenied, why.to_owned())
-    }
-
-    pub fn check_writable(folder: &Path) -> io::Result<()> {
-        if !folder.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        Ok(rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)?)
-    }
-
-    pub fn check_folder(folder: &Path) -> io::Result<()> {
-        let meta = folder.symlink_metadata()?;
-        if !meta.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        if meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(refuse("the cache folder belongs to somebody else"));
-        }
-        if meta.mode() & 0o077 != 0 {
-            return Err(refuse(
-                "the cache folder is open to others; `chmod 700` makes it private",
-            ));
-        }
-        Ok(())
-    }
-
-    pub fn check_file(file: &File) -> io::Result<()> {
-        let meta = file.metadata()?;
-        if !meta.is_file()
-            || meta.uid() != rustix::process::geteuid().as_raw()
-            || meta.mode() & WRITABLE_BY_OTHERS != 0
-        {
-            return Err(refuse("it could have been written by somebody else"));
-        }
-        Ok(())
-    }
-
-    pub fn open(path: &Path) -> io::Result<File> {
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        OpenOptions::new()
-            .read(true)
-            .custom_flags(flags.bits() as i32)
-            .open(path)
-    }
-
-    pub fn create(path: &Path) -> io::Result<File> {
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-    }
-
-    pub fn make_folder(folder: &Path) -> io::Result<()> {
-        if !folder.is_dir() {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(folder)?;
-        }
-        check_folder(folder)
-    }
-}
-
-/// On other platforms the user's cache folder is private to the user by the system's own defaults.
-#[cfg(not(unix))]
-mod private {
-    use std::fs::File;
-    use std::io;
-    use std::path::Path;
-
-    pub fn check_folder(_: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    pub fn check_writable(folder: &Path) -> io::Result<()> {
-        let meta = std::fs::metadata(folder)?;
-        if !meta.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        if meta.permissions().readonly() {
-            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
-        }
-        Ok(())
-    }
-
-    pub fn check_file(_: &File) -> io::Result<()> {
-        Ok(())
-    }
-
-    pub fn open(path: &Path) -> io::Result<File> {
-        File::open(path)
-    }
-
-    pub fn create(path: &Path) -> io::Result<File> {
-        File::options().write(true).create_new(true).open(path)
-    }
-
-    pub fn make_folder(folder: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(folder)
-    }
 }
 
 #[cfg(test)]

@@ -8,12 +8,13 @@ use wasmtime::component::Component;
 
 use mimir_core::Code;
 
-use crate::cache::{Cache, Kind};
+use crate::cache::Cache;
 use crate::digest::Hash;
 use crate::error::HostError;
 
 mod bounds;
 mod images;
+mod load;
 mod works;
 
 pub(crate) use images::imaged;
@@ -58,8 +59,11 @@ fn key(engine: &Engine, digest: &Hash) -> String {
 
 /// The compiled component, from the cache if a trustworthy entry is there.
 pub(crate) fn cached(engine: &Engine, cache: &Cache, digest: &Hash) -> Option<Component> {
-    let code = cache.get(Kind::Compiled, &key(engine, digest))?;
-    load(engine, &code)
+    let key = key(engine, digest);
+    let mapped = cache.unchanged(&key);
+    let mapped = mapped.and_then(|file| load::mapped(engine, &file));
+    let loaded = mapped.or_else(|| load::copied(engine, &cache.code(&key)?));
+    loaded.map(imaged)
 }
 
 /// Compiles the component and keeps its code.
@@ -89,7 +93,7 @@ pub(crate) fn compile(
     });
     let component = compiled.map_err(|error| uncompiled(name, &error))?;
     match component.serialize() {
-        Ok(code) => cache.put(Kind::Compiled, &key(engine, digest), &code),
+        Ok(code) => cache.keep_code(&key(engine, digest), &code),
         Err(error) => tracing::warn!(%error, name, "compiled code cannot be kept"),
     }
     Ok(imaged(component))
@@ -110,21 +114,4 @@ fn uncompiled(name: &str, error: &wasmtime::Error) -> HostError {
         format!("{name} cannot be compiled: {reason}"),
         Code::InvalidInput,
     )
-}
-
-#[expect(
-    unsafe_code,
-    reason = "running cached machine code is what a code cache is for"
-)]
-fn load(engine: &Engine, code: &[u8]) -> Option<Component> {
-    // SAFETY: deserializing is sound for what `Component::serialize` wrote. `Cache::get` gives only
-    // entries that lie outside of the workspace, in a folder and a file which nobody but this user can write, and whose
-    // content still has the hash that it had when `compile` put it there under this key. wasmtime
-    // itself refuses code of another version or of other settings. A program that runs as this user
-    // could write here, but it could as well change mimir itself.
-    let loaded = unsafe { Component::deserialize(engine, code) };
-    loaded
-        .inspect_err(|error| tracing::warn!(%error, "cached code is not used"))
-        .ok()
-        .map(imaged)
 }

@@ -127,7 +127,10 @@ export function start(code, input) {
       throw new TypeError("the code exports no function `execute`");
     }
     const outer = around(context);
-    if (given.program) program = Object.assign(outer, { exitCode: 0, leave });
+    if (given.program) {
+      program = Object.assign(outer, { exitCode: 0, leave });
+      program.main = surroundings(args, program);
+    }
     const done = Promise.resolve(exported.execute(args, outer));
     (program === undefined ? done.then(returned) : done).catch(failed);
   } catch (error) {

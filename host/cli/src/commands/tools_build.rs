@@ -18,10 +18,10 @@ use crate::setup::Setup;
 mod typescript;
 
 #[derive(Serialize)]
-struct Built<'a> {
+struct Built {
     file: String,
     bytes: u64,
-    tools: Vec<&'a str>,
+    tools: Vec<String>,
 }
 
 /// Compiles the plugin in `dir` and puts it into `.mimir/tools`.
@@ -46,20 +46,15 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
                 .is_some_and(|rest| rest.starts_with(" ("))
     };
     let before = match target.exists() {
-        true => names(&setup.registry().await, &is_ours),
+        true => names(&ours(&setup.registry().await, &is_ours)),
         false => Vec::new(),
     };
     sdk::put(&target, &content).map_err(|e| file_error("write", &target, &e))?;
 
     let world = setup.world().await?;
-    let tools: Vec<&Tool> = world
-        .registry
-        .tools()
-        .iter()
-        .map(AsRef::as_ref)
-        .filter(|tool| is_ours(&tool.origin.location))
-        .collect();
-    let stays = |name: &String| tools.iter().any(|tool| tool.name().as_str() == name);
+    let tools = ours(&world.registry, &is_ours);
+    let now = names(&tools);
+    let stays = |name: &String| now.contains(name);
     if !before.is_empty() && !before.iter().any(stays) {
         let gone = before.join(", ");
         note(format_args!(
@@ -68,7 +63,7 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
     }
     let built = Built {
         bytes: content.len() as u64,
-        tools: tools.iter().map(|tool| tool.name().as_str()).collect(),
+        tools: now,
         file: file.clone(),
     };
     printer.result(&built, |out| {
@@ -106,11 +101,17 @@ pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit
     })
 }
 
-/// The names of the tools that a file has.
-fn names(registry: &Registry, is_ours: &dyn Fn(&str) -> bool) -> Vec<String> {
-    let tools = registry.tools().iter();
-    let own = tools.filter(|tool| is_ours(&tool.origin.location));
-    own.map(|tool| tool.name().to_string()).collect()
+/// The tools that a file has.
+fn ours<'a>(registry: &'a Registry, is_ours: &dyn Fn(&str) -> bool) -> Vec<&'a Tool> {
+    let tools = registry.tools().iter().map(AsRef::as_ref);
+    tools
+        .filter(|tool: &&Tool| is_ours(&tool.origin.location))
+        .collect()
+}
+
+fn names(tools: &[&Tool]) -> Vec<String> {
+    let names = tools.iter().map(|tool| tool.name().to_string());
+    names.collect()
 }
 
 /// What the component is called, and its bytes.

@@ -166,13 +166,7 @@ mod tests {
 
     use super::*;
     use crate::secrets::UserVault;
-
-    fn secrets(folder: &Path) -> Secrets {
-        Secrets {
-            path: folder.join("secrets.json"),
-            keyring: None,
-        }
-    }
+    use crate::secrets::tests::secrets;
 
     fn logins(folder: &Path) -> UserLogins {
         UserLogins {

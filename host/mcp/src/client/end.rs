@@ -22,8 +22,6 @@ pub(super) struct End {
     /// Knows the secrets: what a server says beside results goes to logs, to messages and onto the disk.
     pub(super) redactor: Redactor,
     why: Mutex<Option<ToolError>>,
-    /// Why the last request was not sent, or not answered, where a person can see to that.
-    denied: Mutex<Option<ToolError>>,
     words: Mutex<Vec<String>>,
     strange: AtomicBool,
     pub(super) flood: AtomicBool,
@@ -49,18 +47,6 @@ impl End {
     pub(super) fn because(&self, error: ToolError) {
         let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
         why.get_or_insert(error);
-    }
-
-    /// What the next one that asks is told. The connection goes on.
-    pub(super) fn denied(&self, error: ToolError) {
-        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
-        *denied = Some(error);
-    }
-
-    /// Takes that away again.
-    pub(super) fn take_denied(&self) -> Option<ToolError> {
-        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
-        denied.take()
     }
 
     pub(super) fn because_too_long(&self, most: u64) {

@@ -27,6 +27,7 @@ use super::ears::{Ears, Hearing};
 use super::end::WORDS_MOST;
 use super::news::{self, About};
 use super::wanted::{Kind, Round, Wanted, watching};
+use super::web;
 
 pub(super) use super::end::End;
 
@@ -104,8 +105,10 @@ impl Link {
         let transport = Attentive::new(transport, Arc::clone(&ears));
         let begun = serve_client_with_lifecycle(hearing, transport, lifecycle).await;
         let running: RunningService<RoleClient, Hearing> = begun.map_err(|error| {
-            if let Some(denied) = end.take_denied() {
-                return Unbegun::Failed(denied);
+            if let ClientInitializeError::TransportError { error, .. } = &error
+                && let Some(denied) = web::why_denied(error)
+            {
+                return Unbegun::Failed(denied.clone());
             }
             // Some answer what they do not know with a result that is none, and some with nothing at all.
             let refused = match &error {
@@ -312,6 +315,10 @@ impl Link {
             .unwrap_or_default()
     }
 
+    fn ended(&self) -> ToolError {
+        self.end.error("ended before it answered")
+    }
+
     fn fault(&self, error: ServiceError) -> ToolError {
         let server = &self.end.server;
         match error {
@@ -338,10 +345,11 @@ impl Link {
                 let message = format!("the server `{server}` did not answer within {millis} ms");
                 ToolError::new(Code::Timeout, message)
             }
-            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-                let denied = self.end.take_denied();
-                denied.unwrap_or_else(|| self.end.error("ended before it answered"))
-            }
+            ServiceError::TransportSend(error) => match web::why_denied(&error) {
+                Some(denied) => denied.clone(),
+                None => self.ended(),
+            },
+            ServiceError::TransportClosed => self.ended(),
             other => {
                 let words = self.end.words(&other.to_string(), WORDS_MOST);
                 let message = format!("the server `{server}` broke the protocol: {words}");

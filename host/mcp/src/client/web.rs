@@ -17,11 +17,11 @@ use mimir_core::text::{prefix, visible};
 use mimir_core::{Code, ToolError};
 use mimir_net::{Body, Client, Error};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
-use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
     StreamableHttpPostResponse,
 };
+use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 use tokio::sync::watch;
@@ -155,8 +155,10 @@ impl Guarded {
                 Ok(Sse {
                     data: Some(data), ..
                 }),
-            ) = (&bearer, &mut event)
-                && let Ok(mut message) = serde_json::from_str(data)
+            ) = (
+                bearer.as_ref().filter(|bearer| bearer.has_values()),
+                &mut event,
+            ) && let Ok(mut message) = serde_json::from_str(data)
             {
                 bearer.mask(&mut message);
                 *data = message.to_string();
@@ -180,7 +182,7 @@ impl Guarded {
             let answer = self.once(method, uri, headers.0, body, None).await?;
             return Ok((answer, None));
         };
-        let token = bearer.token().await.map_err(|error| self.denied(error))?;
+        let token = bearer.token().await.map_err(denied)?;
         let first = self.once(
             method.clone(),
             uri,
@@ -223,12 +225,6 @@ impl Guarded {
             .map_err(StreamableHttpError::Client)
     }
 
-    /// A request that was not sent, or not answered, for a reason that a person can see to.
-    fn denied(&self, error: ToolError) -> Fault {
-        self.end.denied(error.clone());
-        StreamableHttpError::Client(Error::Denied(error))
-    }
-
     /// What a server says of a login in the head of an answer, if it says anything.
     fn judged(&self, answer: &Response<Body>, token: Option<&Token>) -> Option<ToolError> {
         let status = answer.status();
@@ -254,7 +250,7 @@ impl Guarded {
 
     /// A message of the server's, without what its login is made of.
     fn masked(&self, body: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
-        match &self.bearer {
+        match self.bearer.as_ref().filter(|bearer| bearer.has_values()) {
             None => serde_json::from_slice(body),
             Some(bearer) => {
                 let mut message: Value = serde_json::from_slice(body)?;
@@ -262,6 +258,19 @@ impl Guarded {
                 serde_json::from_value(message)
             }
         }
+    }
+}
+
+/// A request that was not sent, or not answered, for a reason that a person can see to.
+fn denied(error: ToolError) -> Fault {
+    StreamableHttpError::Client(Error::Denied(error))
+}
+
+/// That reason, if it is why a message could not be sent.
+pub(super) fn why_denied(error: &DynamicTransportError) -> Option<&ToolError> {
+    match error.error.downcast_ref()? {
+        Fault::Client(Error::Denied(error)) => Some(error),
+        _ => None,
     }
 }
 
@@ -355,7 +364,7 @@ impl StreamableHttpClient for Guarded {
         let (response, token) = sent;
         let status = response.status();
         if let Some(error) = self.judged(&response, token.as_ref()) {
-            return Err(self.denied(error));
+            return Err(denied(error));
         }
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);

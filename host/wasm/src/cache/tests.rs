@@ -107,3 +107,81 @@ fn a_folder_inside_that_is_open_to_others_is_told() {
         "{why}"
     );
 }
+
+fn code(folder: &Path) -> (Cache, PathBuf) {
+    let cache = cache(folder);
+    cache.keep_code("key", b"machine code");
+    (cache, entry(folder))
+}
+
+#[test]
+fn code_is_read_and_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, path) = code(dir.path());
+    assert_eq!(cache.code("key").as_deref(), Some(&b"machine code"[..]));
+    assert_eq!(cache.code("other"), None);
+    assert!(matches!(cache.state(), CacheState::Good { entries: 1, .. }));
+    for bad in [&b"Machine code"[..], b"machine cod", b"machine code ", b""] {
+        fs::write(&path, bad).unwrap();
+        assert_eq!(cache.code("key"), None, "{bad:?}");
+    }
+    fs::write(&path, b"machine code").unwrap();
+    assert!(cache.code("key").is_some());
+    let other = path.with_file_name("other");
+    fs::rename(&path, &other).unwrap();
+    let seals = dir.path().join("cache/seals");
+    fs::rename(seals.join("key"), seals.join("other")).unwrap();
+    assert_eq!(cache.code("other"), None, "it was kept under another name");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_is_known_by_its_stamp_until_anything_of_it_changes() {
+    use std::time::Duration;
+
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, path) = code(dir.path());
+    // A change right behind the other could have the same time.
+    assert!(cache.code("key").is_some());
+    assert_eq!(cache.unchanged("key"), None, "it is too new");
+    std::thread::sleep(Duration::from_millis(2_100));
+    assert_eq!(cache.unchanged("key"), None, "nobody has compared it since");
+    assert!(cache.code("key").is_some());
+    assert_eq!(cache.unchanged("key").as_deref(), Some(&*path));
+
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    let change = |content: &[u8]| {
+        let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all(content).unwrap();
+        file.set_modified(modified).unwrap();
+    };
+    change(b"Machine");
+    assert_eq!(cache.unchanged("key"), None, "by whatever means");
+    assert_eq!(cache.code("key"), None);
+    change(b"machine");
+    assert_eq!(cache.unchanged("key"), None);
+    assert!(cache.code("key").is_some());
+}
+
+#[cfg(unix)]
+#[test]
+fn code_that_others_could_have_written_is_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, path) = code(dir.path());
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    assert!(cache.code("key").is_some() && cache.unchanged("key").is_some());
+    let top = dir.path().join("cache");
+    for place in [&path, &top, &top.join("compiled"), &top.join("seals")] {
+        let before = fs::metadata(place).unwrap().permissions();
+        fs::set_permissions(place, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(cache.unchanged("key"), None, "{}", place.display());
+        assert_eq!(cache.code("key"), None, "{}", place.display());
+        fs::set_permissions(place, before).unwrap();
+    }
+    let aside = dir.path().join("aside");
+    fs::rename(&path, &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &path).unwrap();
+    assert_eq!((cache.unchanged("key"), cache.code("key")), (None, None));
+}

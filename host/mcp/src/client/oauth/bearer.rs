@@ -226,6 +226,12 @@ impl Bearer {
         ))
     }
 
+    /// Whether there is anything to mask: there is nothing before somebody has logged in.
+    pub(crate) fn has_values(&self) -> bool {
+        let now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        !now.values.is_empty()
+    }
+
     /// Masks every value of this login in what the server sends: one that was renewed in the middle of a call is not
     /// known to that call.
     pub(crate) fn mask(&self, message: &mut Value) {

@@ -39,7 +39,6 @@ pub(super) struct Endpoint {
 /// An answer.
 pub(super) struct Answered {
     pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
     body: Bytes,
 }
 
@@ -134,26 +133,16 @@ impl Endpoint {
         let body = body.collect().await.map_err(ToolError::from)?;
         Ok(Answered {
             status: parts.status,
-            headers: parts.headers,
             body: body.to_bytes(),
         })
     }
 
-    /// The same, for the head of the answer alone: what comes behind it may be long, or never end.
-    pub(super) async fn head_of(
+    /// The same, for who reads no more than the head of the answer: what comes behind it may be long, or never end.
+    pub(super) async fn sent(
         &self,
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Answered, ToolError> {
-        let (parts, _) = self.sent(headers, body).await?.into_parts();
-        Ok(Answered {
-            status: parts.status,
-            headers: parts.headers,
-            body: Bytes::new(),
-        })
-    }
-
-    async fn sent(&self, mut headers: HeaderMap, body: Bytes) -> Result<Response<Body>, ToolError> {
+    ) -> Result<Response<Body>, ToolError> {
         headers.entry(ACCEPT).or_insert(JSON);
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -161,6 +150,23 @@ impl Endpoint {
         *request.headers_mut() = headers;
         self.client.send(request).await.map_err(ToolError::from)
     }
+}
+
+/// The first document of this form that lies at one of these places; none where there is none. What fails at one place
+/// may lie at the next, and is told where it does not.
+pub(super) async fn first<T: DeserializeOwned>(
+    places: Vec<Target>,
+    clients: &Clients,
+) -> Result<Option<T>, ToolError> {
+    let mut failed = None;
+    for place in places {
+        match Endpoint::new(place, clients)?.document().await {
+            Ok(None) => {}
+            Ok(found) => return Ok(found),
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.map_or(Ok(None), Err)
 }
 
 impl Answered {

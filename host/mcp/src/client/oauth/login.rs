@@ -219,9 +219,9 @@ impl Place {
         sent.insert(ACCEPT, HeaderValue::from_static(web::ANSWERS));
         let probe = Bytes::from_static(PROBE.as_bytes());
         let place = Endpoint::new(self.url.clone(), &*self.deps.client)?;
-        let answer = place.head_of(sent, probe).await?;
-        let now = match answer.status {
-            StatusCode::UNAUTHORIZED => Challenge::of(&answer.headers),
+        let answer = place.sent(sent, probe).await?;
+        let now = match answer.status() {
+            StatusCode::UNAUTHORIZED => Challenge::of(answer.headers()),
             _ => Challenge::default(),
         };
         let kept = bearer::noted(&*self.deps.store, &self.key);

@@ -9,7 +9,7 @@ use mimir_core::text::{prefix, visible};
 use serde::Deserialize;
 
 use super::challenge::{self, Challenge};
-use super::endpoint::{Endpoint, judge};
+use super::endpoint::{self, judge};
 use super::refused;
 use crate::client::server::Clients;
 
@@ -90,18 +90,13 @@ pub(super) async fn resource(
         }
         None => well_known(server, "oauth-protected-resource")?,
     };
-    // What fails at one place may lie at the next.
-    let mut last = refused(
-        "the server does not say who logs people in there (it has no metadata of a protected resource)",
-    );
-    for place in places {
-        match Endpoint::new(place, clients)?.document::<Protected>().await {
-            Ok(Some(found)) => return found.judged(server, wanted),
-            Ok(None) => {}
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+    let found: Option<Protected> = endpoint::first(places, clients).await?;
+    let found = found.ok_or_else(|| {
+        refused(
+            "the server does not say who logs people in there (it has no metadata of a protected resource)",
+        )
+    });
+    found?.judged(server, wanted)
 }
 
 impl Protected {
@@ -182,18 +177,14 @@ pub(super) async fn issuer(
             shown(name)
         )));
     }
-    let mut last = refused(format!(
-        "the authorization server {} does not say how it is asked",
-        shown(name)
-    ));
-    for place in places(&place)? {
-        match Endpoint::new(place, clients)?.document::<Described>().await {
-            Ok(Some(found)) => return found.judged(name, server),
-            Ok(None) => {}
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+    let found: Option<Described> = endpoint::first(places(&place)?, clients).await?;
+    let found = found.ok_or_else(|| {
+        refused(format!(
+            "the authorization server {} does not say how it is asked",
+            shown(name)
+        ))
+    });
+    found?.judged(name, server)
 }
 
 /// Where an authorization server may say of itself what it is, in the order of the protocol.
@@ -268,7 +259,8 @@ fn is_same(one: &str, other: &str) -> bool {
     one == other || bare(one).as_deref() == Some(other) || bare(other).as_deref() == Some(one)
 }
 
-fn shown(name: &str) -> String {
+/// A stranger's name for a place, as it can be shown.
+pub(super) fn shown(name: &str) -> String {
     format!("`{}`", visible(prefix(name, 200)))
 }
 

@@ -4,11 +4,10 @@
 
 use mimir_core::ToolError;
 use mimir_core::network::Target;
-use mimir_core::text::{prefix, visible};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::endpoint::{Endpoint, judge};
+use super::endpoint::{self, Endpoint, judge};
 use super::{metadata, refused};
 use crate::client::server::Clients;
 
@@ -25,25 +24,15 @@ pub(crate) async fn keys<T: DeserializeOwned>(
     clients: &Clients,
 ) -> Result<T, ToolError> {
     let place = Target::parse(issuer).map_err(mimir_net::Error::from)?;
-    let mut last = refused("it does not say how it is asked");
-    for at in metadata::places(&place)? {
-        let found = match Endpoint::new(at, clients)?.document::<Described>().await {
-            Ok(Some(found)) => found,
-            Ok(None) => continue,
-            Err(error) => {
-                last = error;
-                continue;
-            }
-        };
-        if found.issuer != issuer {
-            let spelt = visible(prefix(&found.issuer, 200));
-            return Err(refused(format!(
-                "what lies there says that it is `{spelt}`, which has to be the spelling of `--issuer`"
-            )));
-        }
-        let keys = judge(&found.jwks_uri, "place of the keys", &place)?;
-        let keys = Endpoint::new(keys, clients)?.document().await?;
-        return keys.ok_or_else(|| refused("there are no keys where it says that they are"));
+    let found: Option<Described> = endpoint::first(metadata::places(&place)?, clients).await?;
+    let found = found.ok_or_else(|| refused("it does not say how it is asked"))?;
+    if found.issuer != issuer {
+        let spelt = metadata::shown(&found.issuer);
+        return Err(refused(format!(
+            "what lies there says that it is {spelt}, which has to be the spelling of `--issuer`"
+        )));
     }
-    Err(last)
+    let keys = judge(&found.jwks_uri, "place of the keys", &place)?;
+    let keys = Endpoint::new(keys, clients)?.document().await?;
+    keys.ok_or_else(|| refused("there are no keys where it says that they are"))
 }

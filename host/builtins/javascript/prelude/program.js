@@ -1,4 +1,5 @@
-export async function execute(given, context) {
+// What a program finds around it that is run as a whole: the console, and as much of Node's modules as there is here.
+function surroundings(given, context) {
   const { logger, platform } = context;
   class Exit extends Error {}
   const put = (stream, text) => (stream === "stdout" ? logger.info : logger.error)(text);
@@ -144,6 +145,6 @@ export async function execute(given, context) {
     if (path === 0 || path === "/dev/stdin") return stdin;
     throw new Error("files are read with `await require(\"fs/promises\").readFile(path)` here");
   };
-  const module = { exports: {} };
-  try {
-    await (async (exports) => {
+  return { console, process, require, module: { exports: {} }, hasLeft: (error) => error instanceof Exit };
+}
+
