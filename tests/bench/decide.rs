@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mimir_core::Decision;
 use serde_json::{Value, json};
 
 use crate::guests;
@@ -42,7 +43,8 @@ pub fn bench(report: &mut Report) {
     let arguments = json!({"text": "src/host/core/policy.rs"});
     let ask = |subject: &Subject, times: u64| {
         timed(&runtime, times, async || {
-            assert!(subject.is_allowed("echo", arguments.clone()).await);
+            let decided = subject.decided("echo", arguments.clone()).await;
+            assert_eq!(decided, Decision::Allow);
         })
     };
     let pace = Pace {

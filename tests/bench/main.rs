@@ -9,6 +9,7 @@ mod agent;
 mod bare;
 mod calls;
 mod code;
+mod commands;
 mod compile;
 mod container;
 mod decide;
@@ -60,6 +61,7 @@ const AREAS: &[Area] = &[
     ("compile", compile::bench),
     ("memory", memory::bench),
     ("net", net::bench),
+    ("commands", commands::bench),
     ("container", container::bench),
     ("agent", agent::bench),
 ];

@@ -6,7 +6,6 @@ use std::time::SystemTime;
 
 use mimir_core::approval::NoLedger;
 use mimir_core::audit::{FileAudit, Log, verify};
-use mimir_core::command::NoRunner;
 use mimir_core::config::Config;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::redact::Redactor;
@@ -15,6 +14,7 @@ use mimir_core::{
     Registry, RequestId,
 };
 use mimir_kit::{builtins, engines};
+use mimir_process::Commands;
 use mimir_script::Scripts;
 use mimir_wasm::{Bundled, HostOptions, SystemClock, Toolbox, WasmHost};
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ impl Subject {
                 config.audit,
             )),
             clock: Arc::new(SystemClock),
-            runner: Arc::new(NoRunner),
+            runner: Arc::new(Commands::new(workspace, config.sandbox.clone())),
             model: Arc::new(mimir_core::model::NoModel),
         };
         Self {
@@ -109,11 +109,11 @@ impl Subject {
         }
     }
 
-    /// Whether the rules allow a call, without making it.
-    pub async fn is_allowed(&self, tool: &str, arguments: Value) -> bool {
+    /// What is decided about a call, without making it.
+    pub async fn decided(&self, tool: &str, arguments: Value) -> Decision {
         let call = Call::new(tool, arguments, context());
         let explanation = self.pipeline.explain(call).await.unwrap();
-        explanation.evaluation.decision() == Decision::Allow
+        explanation.evaluation.decision()
     }
 
     /// A call that has to succeed.
