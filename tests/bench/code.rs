@@ -11,7 +11,7 @@ use crate::subject::Subject;
 const ALLOWED: [(&str, f64, &str); 3] = [
     ("python", 3e-3, "print(1)"),
     ("bash", 1e-3, "echo 1"),
-    ("javascript", 0.5e-3, "console.log(1)"),
+    ("javascript", 1e-3, "console.log(1)"),
 ];
 
 const TRIVIAL: &str = "\

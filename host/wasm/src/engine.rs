@@ -32,8 +32,8 @@ const MEMORIES_PER_COMPONENT: u32 = 8;
 const TABLES_PER_COMPONENT: u32 = 32;
 
 /// Bytes that stay mapped in a slot between calls. Without them every call ends in a `madvise` that
-/// stops the other cores: two workers do less than one.
-const MEMORY_RESIDENT: usize = 2 << 20;
+/// stops the other cores: two workers do less than one. The memory is as much as the least program in Python changes.
+const MEMORY_RESIDENT: usize = 4 << 20;
 const TABLE_RESIDENT: usize = 1 << 20;
 const STACK_RESIDENT: usize = 1 << 20;
 

@@ -77,6 +77,18 @@ pub(super) struct RawServer {
     /// A header of each request; ${NAME} is the secret of that name
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
     headers: Vec<(String, String)>,
+    /// The authorization server that logs people in at it, and no other
+    #[arg(long, value_name = "URL", requires = "url")]
+    issuer: Option<String>,
+    /// The client that was registered there for `mimir mcp login`
+    #[arg(long, value_name = "ID", requires = "url")]
+    client_id: Option<String>,
+    /// Its secret, as ${NAME}: the secret of that name
+    #[arg(long, value_name = "${NAME}", requires = "client_id")]
+    client_secret: Option<String>,
+    /// What a login asks for, in place of what the server names
+    #[arg(long = "scope", value_name = "SCOPE", requires = "url")]
+    scopes: Vec<String>,
     /// A variable of the program; ${NAME} is the secret of that name
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     env: Vec<(String, String)>,
@@ -254,6 +266,23 @@ impl RawServer {
             if let Some(value) = value {
                 block.insert(key.into(), value.into());
             }
+        }
+        let mut oauth = serde_json::Map::new();
+        let login = [
+            ("issuer", self.issuer),
+            ("clientId", self.client_id),
+            ("clientSecret", self.client_secret),
+        ];
+        for (key, value) in login {
+            if let Some(value) = value {
+                oauth.insert(key.into(), value.into());
+            }
+        }
+        if !self.scopes.is_empty() {
+            oauth.insert("scopes".into(), self.scopes.into());
+        }
+        if !oauth.is_empty() {
+            block.insert("oauth".into(), oauth.into());
         }
         if let Some(sandbox) = self.sandbox {
             let mode = match sandbox {

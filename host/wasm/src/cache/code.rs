@@ -123,9 +123,8 @@ fn stamped(file: &File) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     use std::time::{Duration, SystemTime};
 
-    /// Clocks of file systems go in steps: two changes within one of them have the same time. Of files that are kept on
-    /// another machine they may be seconds.
-    const STEP: Duration = Duration::from_secs(2);
+    /// Clocks of file systems go in steps, of ten milliseconds at most: two changes within one have the same time.
+    const STEP: Duration = Duration::from_millis(200);
 
     let meta = file.metadata().ok()?;
     let (seconds, nanos) = (meta.ctime(), meta.ctime_nsec());

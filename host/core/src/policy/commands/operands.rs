@@ -1,5 +1,8 @@
 //! Which words of a command are paths: known of the programs in the tables, and of others told by how a word looks.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use crate::command::Word;
 
 /// What the operands of a program are.
@@ -40,17 +43,20 @@ fn operands(program: &str) -> Operands {
         .strip_prefix("/usr/bin/")
         .or(program.strip_prefix("/bin/"))
         .unwrap_or(program);
-    let among = |list: &str| list.split_whitespace().any(|name| name == program);
-    match program {
-        "" => Operands::Other,
-        "find" => Operands::Find,
-        _ if among(TEXT) => Operands::Text,
-        _ if among(READ) => Operands::Read,
-        _ if among(WRITE) => Operands::Write,
-        _ if among(COPY) => Operands::Copy,
-        _ if among(SCRIPT) => Operands::Script,
-        _ => Operands::Other,
-    }
+    static KNOWN: LazyLock<HashMap<&str, Operands>> = LazyLock::new(|| {
+        let kinds = [
+            ("find", Operands::Find),
+            (TEXT, Operands::Text),
+            (READ, Operands::Read),
+            (WRITE, Operands::Write),
+            (COPY, Operands::Copy),
+            (SCRIPT, Operands::Script),
+        ];
+        let each = kinds.into_iter();
+        each.flat_map(|(names, kind)| names.split_whitespace().map(move |name| (name, kind)))
+            .collect()
+    });
+    KNOWN.get(program).copied().unwrap_or(Operands::Other)
 }
 
 /// The path in what git calls a path of a revision, `HEAD~2:src/a`; no address, which has slashes or an `@` before.
