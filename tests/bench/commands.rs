@@ -1,6 +1,6 @@
 //! Commands: judging a script of them, and starting one in the sandbox of this machine.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mimir_core::Decision;
@@ -19,6 +19,11 @@ const JUDGED: f64 = 1e-3;
 /// What a start in the sandbox may take of one without.
 const STARTED: f64 = 5.0;
 
+/// The argument with which this program starts itself to start others, and the two ways.
+pub const CHILD: &str = "--commands";
+const BOXED: &str = "boxed";
+const PLAIN: &str = "plain";
+
 /// Ten lines as people write them.
 const LINES: &str = r#"set -euo pipefail
 cd src
@@ -33,13 +38,15 @@ RUST_BACKTRACE=1 cargo test --workspace > test.log
 "#;
 
 pub fn bench(report: &mut Report) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
+    judge(report, &runtime());
+    start(report);
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .unwrap();
-    judge(report, &runtime);
-    start(report, &runtime);
+        .unwrap()
 }
 
 fn judge(report: &mut Report, runtime: &Runtime) {
@@ -80,36 +87,29 @@ fn judge(report: &mut Report, runtime: &Runtime) {
     });
 }
 
-fn start(report: &mut Report, runtime: &Runtime) {
+/// In a process of its own: to fork one costs the more the more memory it has, and this one has all that was measured
+/// before.
+fn start(report: &mut Report) {
     let name = "`true` in the sandbox `process`";
-    let sandbox = ProcessSandbox::new();
-    if let Err(fault) = sandbox.available() {
+    if let Err(fault) = ProcessSandbox::new().available() {
         return report.skip(name, &fault.to_string());
     }
-    let folder = tempfile::tempdir().unwrap();
-    let program = Program::Vector(vec!["true".to_owned()]);
-    let spec = Spec::new(program, folder.path().canonicalize().unwrap());
+    let took = |way: &str, times: u64| {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let said = child.args([CHILD, way, &times.to_string()]).output();
+        let said = String::from_utf8(said.unwrap().stdout).unwrap();
+        Duration::from_nanos(said.trim().parse().unwrap())
+    };
     let pace = Pace {
-        turn: 1,
-        samples: 40,
-        time: Duration::from_secs(2),
+        turn: 20,
+        samples: 20,
+        time: Duration::from_secs(3),
     };
     let pair = report.pair(
         "sandbox",
         pace,
-        |times| {
-            timed(runtime, times, async || {
-                let mut child = sandbox.start(&spec).await.unwrap();
-                child.handle.wait().await.unwrap();
-            })
-        },
-        |times| {
-            timed(runtime, times, async || {
-                let mut plain = tokio::process::Command::new("true");
-                let plain = plain.stdin(Stdio::null()).output().await.unwrap();
-                assert!(plain.status.success());
-            })
-        },
+        |times| took(BOXED, times),
+        |times| took(PLAIN, times),
     );
     report.row(Row {
         name: name.to_owned(),
@@ -118,4 +118,31 @@ fn start(report: &mut Report, runtime: &Runtime) {
         ratio: pair.ratio(),
         budget: Budget::AtMost(STARTED),
     });
+}
+
+/// What that process does: it starts `true` so often, in the sandbox or plainly, and says how many nanoseconds that took.
+pub fn child(way: &str, times: &str) {
+    let times = times.parse().unwrap();
+    let runtime = runtime();
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::Vector(vec!["true".to_owned()]);
+    let spec = Spec::new(program, folder.path().canonicalize().unwrap());
+    let took = match way {
+        BOXED => {
+            let sandbox = ProcessSandbox::new();
+            let once = async || {
+                let mut child = sandbox.start(&spec).await.unwrap();
+                child.handle.wait().await.unwrap();
+            };
+            // What is found out once is no part of a start.
+            timed(&runtime, 2, once);
+            timed(&runtime, times, once)
+        }
+        _ => timed(&runtime, times, async || {
+            let mut plain = tokio::process::Command::new("true");
+            let plain = plain.stdin(Stdio::null()).output().await.unwrap();
+            assert!(plain.status.success());
+        }),
+    };
+    println!("{}", took.as_nanos());
 }

@@ -80,6 +80,12 @@ fn main() -> ExitCode {
         mcp::bare::child(over);
         return ExitCode::SUCCESS;
     }
+    if let [flag, way, times] = &args[..]
+        && flag == commands::CHILD
+    {
+        commands::child(way, times);
+        return ExitCode::SUCCESS;
+    }
     // `cargo test` runs benches too, unoptimised: figures of that would mean nothing.
     if !args.iter().any(|arg| arg == "--bench") {
         println!("nothing is measured without `cargo bench`");

@@ -270,13 +270,14 @@ impl Evaluation {
         self.code.iter()
     }
 
-    /// Says of each `allow` from the one numbered `from` that it does not count, and why.
-    pub(crate) fn withhold(&mut self, from: usize, why: &str) {
+    /// Says of each `allow` from the one numbered `from` that it does not count, and why. `waits` says whether it does once
+    /// a person has accepted its file.
+    pub(crate) fn withhold(&mut self, from: usize, why: &str, waits: bool) {
         let both = self.reasons.iter_mut().zip(&mut self.bases);
         for (reason, basis) in both.skip(from) {
             if reason.decision == Decision::Allow {
                 reason.text = format!("{} ({why})", reason.text);
-                basis.withheld = true;
+                basis.withheld = waits;
             }
         }
     }

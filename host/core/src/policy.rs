@@ -369,10 +369,12 @@ impl Policy {
     /// What a team says is the team's layer, whatever kind of rule it is; what does not count yet says so.
     fn sign(&self, from: usize, evaluation: &mut Evaluation) {
         if self.unaccepted {
-            evaluation.withhold(from, "it does not count: nobody has accepted the file");
+            let why = "it does not count: nobody has accepted the file";
+            evaluation.withhold(from, why, true);
         }
         if self.narrows {
-            evaluation.withhold(from, "a worker may do nothing that its caller may not");
+            let why = "a worker may do nothing that its caller may not";
+            evaluation.withhold(from, why, false);
         }
         if self.strange || self.unaccepted {
             evaluation.estrange(from);

@@ -16,7 +16,7 @@ use crate::config::{
     RuleSettings, ToolSettings,
 };
 use crate::decision::Decision;
-use crate::names::did_you_mean;
+use crate::names::{did_you_mean, snake};
 use crate::needs::Access;
 use crate::pipeline::World;
 use crate::policy::{Policy, WorkerCommands};
@@ -41,7 +41,8 @@ pub struct WorkerSettings {
     /// What it is for, in a line for the model that calls it.
     #[serde(default)]
     pub description: Option<String>,
-    /// What its model is told.
+    /// What its model is told, beside what all are told.
+    #[serde(default)]
     pub instructions: String,
     /// PROVIDER/MODEL, in place of the caller's.
     #[serde(default)]
@@ -103,9 +104,6 @@ impl Worker {
                 "name",
                 format!("the file is that of `{name}`; leave `name` out"),
             );
-        }
-        if settings.instructions.trim().is_empty() {
-            return wrong("instructions", "there are no instructions".to_owned());
         }
         if let Err(why) = settings.budget.agent().check("budget") {
             return wrong("budget", why);
@@ -283,20 +281,17 @@ impl Worker {
         let tools = world.registry.tools();
         if let Some(custom) = &self.settings.toolsets.custom {
             let own = tools.iter().filter(|tool| of_module(tool, &custom.module));
-            let own: Vec<&str> = own.map(|tool| tool.name().as_str()).collect();
+            let own: Vec<&Tool> = own.map(AsRef::as_ref).collect();
             if own.is_empty() {
                 missing.push(format!(
-                    "{}: there are no tools in `{}`; it names a file of .mimir/tools",
+                    "{}: there are no tools in `{}`; it names a file of .mimir/tools, which `mimir tools build` makes of a module in TypeScript",
                     self.at("toolsets.custom.module"),
                     crate::text::visible(&custom.module)
                 ));
             } else {
-                for name in custom
-                    .tools
-                    .iter()
-                    .filter(|name| !own.contains(&name.as_str()))
-                {
-                    let near = did_you_mean(name, own.iter().copied());
+                let is_there = |name: &str| own.iter().any(|tool| is_called(tool, name));
+                for name in custom.tools.iter().filter(|name| !is_there(name)) {
+                    let near = did_you_mean(name, own.iter().map(|tool| tool.name().as_str()));
                     missing.push(format!(
                         "{}: `{}` has no tool `{}`.{near}",
                         self.at("toolsets.custom.tools"),
@@ -354,7 +349,7 @@ impl Worker {
             },
             Source::Custom => {
                 let custom = sets.custom.as_ref()?;
-                let named = custom.tools.iter().any(|name| tool.answers_to(name));
+                let named = custom.tools.iter().any(|name| is_called(tool, name));
                 if !named || !of_module(tool, &custom.module) {
                     return None;
                 }
@@ -400,7 +395,7 @@ fn is_code(tool: &Tool) -> bool {
 
 /// What is said of a tool by name, or else of all of them where the tool has no word of its own; asking, where nothing is.
 fn approval(tool: &Tool, set: &ApprovalDefaults) -> ApprovalSetting {
-    let named = set.tools.iter().find(|(name, _)| tool.answers_to(name));
+    let named = set.tools.iter().find(|(name, _)| is_called(tool, name));
     match named {
         Some((_, decision)) => ApprovalSetting::Word(*decision),
         None if tool.definition.silent || set.default.is_some() => {
@@ -410,7 +405,14 @@ fn approval(tool: &Tool, set: &ApprovalDefaults) -> ApprovalSetting {
     }
 }
 
-/// Whether a tool is in a file of `.mimir/tools` that is named with its ending or without, and with folders or without.
+/// Whether a worker's file means this tool: by its name, or by that of the function in a module that it was made of.
+fn is_called(tool: &Tool, name: &str) -> bool {
+    let exported = || tool.source == Source::Custom && snake(name) == tool.name().as_str();
+    tool.answers_to(name) || exported()
+}
+
+/// Whether a tool is in a file of `.mimir/tools` that is named with its ending or without, and with folders or without;
+/// or is a plugin and the module that it was built from is named.
 fn of_module(tool: &Tool, module: &str) -> bool {
     let file = |path: &str| {
         path.rsplit(['/', '\\'])
@@ -419,8 +421,16 @@ fn of_module(tool: &Tool, module: &str) -> bool {
             .to_owned()
     };
     let (own, named) = (file(&tool.origin.location), file(module));
-    let stem = own.rsplit_once('.').map(|(stem, _)| stem);
-    tool.source == Source::Custom && (own == named || stem == Some(&named))
+    let Some((stem, ending)) = own.rsplit_once('.') else {
+        return false;
+    };
+    let of_source = || {
+        let (named, written) = named.rsplit_once('.')?;
+        let is_module = matches!(written, "ts" | "mts" | "cts" | "js" | "mjs" | "cjs");
+        Some(ending == "wasm" && is_module && named == stem)
+    };
+    let is_it = own == named || stem == named || of_source() == Some(true);
+    tool.source == Source::Custom && is_it
 }
 
 fn of_server(tool: &Tool, server: &str) -> bool {

@@ -91,7 +91,9 @@ fn way(rule: &Rule, tool: &Tool, path: &str) -> String {
         }
         paths::Layer::Secrets => format!("`tools.{name}.reveal: [{path}]` {HERE}"),
         paths::Layer::Denied => {
-            format!("take `{rule}` out of `files.deny`, or of `tools.{name}.deny`")
+            format!(
+                "take `{rule}` out of `files.deny`, of `tools.{name}.deny`, or of a worker's `toolsets.filesystem.deny`"
+            )
         }
     }
 }

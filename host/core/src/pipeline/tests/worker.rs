@@ -61,6 +61,7 @@ fn tools() -> Vec<Tool> {
         silent,
         of_file("factorial", "math.yml"),
         of_file("other", "other.wasm"),
+        of_file("two_words", "tools.wasm"),
         of_server,
     ]
 }
@@ -92,6 +93,15 @@ async fn it_has_the_tools_of_its_toolsets_and_no_others() {
         (
             json!({"custom": {"module": "math", "tools": ["fibonacci", "other"]}}),
             &["fibonacci"],
+        ),
+        // A plugin, by the module that it was built from and the name that the module exports.
+        (
+            json!({"custom": {"module": "./tools.ts", "tools": ["twoWords"]}}),
+            &["two_words"],
+        ),
+        (
+            json!({"custom": {"module": "./tools.yml", "tools": ["twoWords"]}}),
+            &[],
         ),
         (
             json!({"mcp": {"hub": {"tools": ["issues"]}}}),
@@ -235,6 +245,27 @@ async fn each_simple_command_is_judged_by_the_rules_of_the_shell() {
     assert_eq!(code(&outcome), Some(Code::PolicyDenied));
 }
 
+#[tokio::test]
+async fn no_way_out_is_told_that_is_none() {
+    let mut all = tools();
+    for tool in &mut all {
+        tool.definition.approval = Decision::Ask;
+    }
+    let bench = bench(all, json!({}), Answer::No);
+    // It would allow; its caller asks, and to accept the worker once more changes nothing of that.
+    let worker = with_toolsets(
+        json!({"custom": {"module": "math", "tools": ["factorial"], "approval": {"default": "preApproved"}}}),
+    );
+    let pipeline = bench.pipeline.within(move |world| worker.narrow(world));
+    let explained = pipeline.explain(call("factorial", json!({}))).await;
+    let explained = explained.unwrap();
+    let decision = explained.evaluation.decision();
+    assert_eq!(decision, Decision::Ask, "{:?}", explained.evaluation);
+    let ways = explained.way_out.join("\n");
+    assert!(ways.contains("factorial"), "{ways}");
+    assert!(!ways.contains("in force"), "{ways}");
+}
+
 #[test]
 fn what_may_not_be_written_is_written_by_no_other_tool() {
     let mut all = tools();
@@ -315,12 +346,6 @@ async fn what_it_reads_its_caller_has_read() {
 fn a_file_that_cannot_be_meant_names_the_key() {
     let of = |toolsets: Value| json!({"instructions": "x", "toolsets": toolsets});
     for (settings, key, words) in [
-        (json!({}), "", "missing field `instructions`"),
-        (
-            json!({"instructions": " "}),
-            "instructions",
-            "no instructions",
-        ),
         (
             json!({"instructions": "x", "name": "other"}),
             "name",
@@ -387,15 +412,18 @@ async fn what_is_named_and_not_there_is_told() {
     let world = bench.pipeline.world();
     let missing = |toolsets: Value| with_toolsets(toolsets).missing(&world).join("\n");
     assert_eq!(missing(json!({"filesystem": {}, "mcp": {"hub": {}}})), "");
+    let built = json!({"custom": {"module": "./tools.ts", "tools": ["twoWords"],
+        "approval": {"default": "ask", "tools": {"twoWords": "preApproved"}}}});
+    assert_eq!(missing(built), "");
     let told = missing(json!({"custom": {"module": "math", "tools": ["fibonaci"]}}));
     assert!(
         told.contains("no tool `fibonaci`. Did you mean `fibonacci`?"),
         "{told}"
     );
     let told =
-        missing(json!({"custom": {"module": "./tools.ts", "tools": ["x"]}, "mcp": {"hup": {}}}));
+        missing(json!({"custom": {"module": "./more.ts", "tools": ["x"]}, "mcp": {"hup": {}}}));
     assert!(
-        told.contains("no tools in `./tools.ts`") && told.contains("a server `hup`"),
+        told.contains("no tools in `./more.ts`") && told.contains("a server `hup`"),
         "{told}"
     );
 }
