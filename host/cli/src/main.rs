@@ -93,8 +93,13 @@ fn ended(printer: Printer, result: Result<Exit, Failure>) -> Exit {
 /// Warnings go to stderr; `MIMIR_LOG` (such as `debug`, or `mimir_wasm=trace`) shows more.
 fn log() {
     use std::io::IsTerminal;
-    use tracing_subscriber::filter::LevelFilter;
+    use tracing_subscriber::filter::{LevelFilter, Targets};
+    use tracing_subscriber::layer::SubscriberExt as _;
+    use tracing_subscriber::util::SubscriberInitExt as _;
     let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    // The library of the protocol writes what others sent as they sent it, secrets among it; all that a person has to know
+    // of that is said by mimir, masked.
+    const UNMASKED: &str = "rmcp";
     let builder = tracing_subscriber::fmt()
         .with_writer(Aside::default)
         .with_ansi(ansi);
@@ -102,13 +107,21 @@ fn log() {
         // Only who asks for a filter pays for one.
         Ok(filter) if !filter.is_empty() => {
             builder
-                .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+                .with_env_filter(tracing_subscriber::EnvFilter::new(format!(
+                    "{UNMASKED}=off,{filter}"
+                )))
                 .init();
         }
         _ => builder
             .with_max_level(LevelFilter::WARN)
             .without_time()
             .with_target(false)
+            .finish()
+            .with(
+                Targets::new()
+                    .with_default(LevelFilter::WARN)
+                    .with_target(UNMASKED, LevelFilter::OFF),
+            )
             .init(),
     }
 }

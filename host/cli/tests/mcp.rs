@@ -212,6 +212,21 @@ fn a_block_that_is_no_server_is_refused_with_its_line() {
     assert!(format!("{out}{err}").contains("config.yml:3"), "{out}{err}");
     let bad = ["mcp", "add", "x", "--url", "http://localhost", "--", "sh"];
     assert_eq!(run(home, &bad).0, 2);
+    std::fs::write(home.join(".mimir/config.yml"), "").unwrap();
+    for url in [
+        "ftp://localhost",
+        "https://me:word@localhost/mcp",
+        "localhost",
+        "ws://h",
+    ] {
+        let (code, out, err) = run(home, &["mcp", "add", "x", "--url", url]);
+        assert_eq!(code, 2, "{url}: {out}{err}");
+        assert!(err.contains("url"), "{url}: {err}");
+    }
+    assert_eq!(
+        std::fs::read_to_string(home.join(".mimir/config.yml")).unwrap(),
+        ""
+    );
 }
 
 #[test]

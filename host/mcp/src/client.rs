@@ -22,6 +22,7 @@ mod lookup;
 mod names;
 mod news;
 mod oauth;
+mod pace;
 mod program;
 mod readers;
 mod result;

@@ -1,11 +1,9 @@
 //! `mimir serve`
 
-use std::future::IntoFuture as _;
 use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::serve::ListenerExt as _;
 use mimir_core::{Code, ToolError};
 use mimir_mcp::{Asking, HttpOptions, IdentityOptions, Server};
 use mimir_wasm::SystemClock;
@@ -14,7 +12,7 @@ use crate::args::{Globals, HttpWish, Provider, ServeWish};
 use crate::exit::{Exit, Failure};
 use crate::live::{EVERY, Keeper, Live};
 use crate::output::{BAD, aside, note, outcome, styled};
-use crate::serve::{Streams, Token, token};
+use crate::serve::{Streams, Token, listen, token};
 use crate::servers;
 use crate::setup::Setup;
 use crate::terminal::elsewhere;
@@ -87,11 +85,7 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
     let exit = Mutex::new(Exit::Done);
     let (stopped, is_stopped) = tokio::sync::oneshot::channel::<()>();
     let router = axum::Router::new().fallback_service(http.clone());
-    // An answer is several small writes, which would otherwise wait for each other's acknowledgement: 40 ms a call.
-    let listener = listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    let serve = axum::serve(listener, router).with_graceful_shutdown(async {
+    let serve = listen(listener, router, async {
         let _ = is_stopped.await;
     });
     let follow = follow(&mut live, &keeper, &server);
@@ -102,7 +96,7 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
         tokio::time::sleep(LAST_CALLS).await;
     };
     tokio::select! {
-        served = serve.into_future() => served?,
+        () = serve => {}
         followed = follow => followed?,
         () = ended => {}
     }

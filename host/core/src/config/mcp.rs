@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::network::Target;
+
 use super::{BindMount, OutOfRange, SandboxMode, SandboxSettings};
 
 mod oauth;
@@ -139,6 +141,9 @@ impl McpServer {
                 );
             }
             _ => {}
+        }
+        if let Some(Err(error)) = self.url.as_deref().map(Target::parse) {
+            return fault(&format!("`url`: {error}"));
         }
         if let Some(why) = self.oauth.as_ref().and_then(McpOauth::fault) {
             return fault(why);

@@ -26,14 +26,14 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast};
 
 use super::desk::{Desk, Gates};
+use super::pace::{self, Pace};
 use super::spec::ServerSpec;
 
 /// Progress of one call that is passed on, and characters of each message: as much as of a tool of ours.
 const PROGRESS_MOST: u32 = 1_000;
 const MESSAGE_MOST: usize = 500;
 
-/// Log lines of a server that are kept, and characters of each: who wants more reads the server's own log.
-const LOG_MOST: u32 = 1_000;
+/// Characters of a log line that are kept.
 const LINE_MOST: usize = 4_096;
 
 /// Progress that is kept for calls that nobody watches yet.
@@ -78,7 +78,7 @@ pub(super) struct Ears {
     updates: Updates,
     redactor: Redactor,
     watching: Mutex<Watching>,
-    logged: Mutex<u32>,
+    logged: Mutex<Pace>,
     /// Whether its tools may be others than when it was asked last.
     stale: AtomicBool,
     /// Told when that is so.
@@ -93,7 +93,7 @@ impl Ears {
             updates: updates.clone(),
             redactor,
             watching: Mutex::default(),
-            logged: Mutex::default(),
+            logged: Mutex::new(pace::of_log()),
             stale: AtomicBool::new(false),
             changed: Notify::new(),
         })
@@ -187,10 +187,9 @@ impl Ears {
     pub(super) fn log(&self, line: &LoggingMessageNotificationParam) {
         {
             let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-            if *logged >= LOG_MOST {
+            if !logged.takes() {
                 return;
             }
-            *logged += 1;
         }
         let words = match line.data.as_str() {
             Some(words) => words.to_owned(),

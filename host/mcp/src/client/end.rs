@@ -64,6 +64,13 @@ impl End {
         self.because(ToolError::new(Code::LimitExceeded, message));
     }
 
+    pub(super) fn because_too_many_requests(&self) {
+        let server = &self.server;
+        let message =
+            format!("the server `{server}` flooded mimir with requests of its own and was stopped");
+        self.because(ToolError::new(Code::LimitExceeded, message));
+    }
+
     /// More notifications came than are heard. Among them may have been that its tools have changed.
     pub(super) fn flooded(&self) {
         if !self.flood.swap(true, Ordering::AcqRel) {

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::ServerJsonRpcMessage;
@@ -10,18 +9,15 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use super::link::End;
+use super::pace::{self, Pace};
 
 /// The longest line. A model reads a small part of that, and a picture of 12 MiB fits as base64.
 const LINE_MOST: usize = 16 << 20;
 
 /// Values in one message. Each takes a hundred times the memory of the two bytes that it may be written in.
 const VALUES_MOST: usize = 250_000;
-
-/// Notifications of a second that are read; the rest is dropped unread.
-const NOTIFICATIONS_MOST: u32 = 1_000;
 
 type Reader = Box<dyn AsyncRead + Send + Sync + Unpin>;
 type Writer = Box<dyn AsyncWrite + Send + Sync + Unpin>;
@@ -35,12 +31,6 @@ pub(super) struct Lines {
     pace: Pace,
 }
 
-/// How much is heard of what nobody asked for.
-pub(super) struct Pace {
-    second: Instant,
-    heard: u32,
-}
-
 impl Lines {
     pub(super) fn new(reader: Reader, writer: Writer, end: Arc<End>) -> Self {
         Self {
@@ -48,7 +38,7 @@ impl Lines {
             writer: Arc::new(Mutex::new(Some(writer))),
             line: Vec::new(),
             end,
-            pace: Pace::default(),
+            pace: pace::of_notifications(),
         }
     }
 
@@ -73,29 +63,6 @@ impl Lines {
                 return true;
             }
         }
-    }
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self {
-            second: Instant::now(),
-            heard: 0,
-        }
-    }
-}
-
-impl Pace {
-    /// Whether one more notification is heard in this second.
-    pub(super) fn hears(&mut self, end: &End) -> bool {
-        if self.second.elapsed() > Duration::from_secs(1) {
-            (self.second, self.heard) = (Instant::now(), 0);
-        }
-        self.heard += 1;
-        if self.heard == NOTIFICATIONS_MOST + 1 {
-            end.flooded();
-        }
-        self.heard <= NOTIFICATIONS_MOST
     }
 }
 
@@ -129,7 +96,8 @@ impl Transport<RoleClient> for Lines {
                 continue;
             }
             // A flood is recognised before it is read: a notification has no id.
-            if is_notification(&line) && !self.pace.hears(&self.end) {
+            if is_notification(&line) && !self.pace.takes() {
+                self.end.flooded();
                 continue;
             }
             if is_dense(&line) {

@@ -102,7 +102,7 @@ impl Link {
             },
         };
         let hearing = Hearing(Arc::clone(&ears));
-        let transport = Attentive::new(transport, Arc::clone(&ears));
+        let transport = Attentive::new(transport, Arc::clone(&ears), Arc::clone(&end));
         let begun = serve_client_with_lifecycle(hearing, transport, lifecycle).await;
         let running: RunningService<RoleClient, Hearing> = begun.map_err(|error| {
             if let ClientInitializeError::TransportError { error, .. } = &error
@@ -117,7 +117,12 @@ impl Link {
                 ClientInitializeError::ConnectionClosed(_) => era == Era::Discovery,
                 _ => false,
             };
-            let words = end.words(&error.to_string(), WORDS_MOST);
+            let words = match &error {
+                // What stands round it is how rmcp is built.
+                ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+                other => other.to_string(),
+            };
+            let words = end.words(&words, WORDS_MOST);
             let error = end.error(&format!("did not begin as the protocol has it: {words}"));
             match refused {
                 true => Unbegun::Refused(error),

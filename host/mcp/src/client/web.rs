@@ -27,9 +27,10 @@ use sse_stream::{Sse, SseStream};
 use tokio::sync::watch;
 
 use super::ears::Ears;
-use super::lines::{Pace, is_dense, is_notification};
+use super::lines::{is_dense, is_notification};
 use super::link::{End, Era, Link, Unbegun};
 use super::oauth::{Bearer, Challenge, Token};
+use super::pace::{self, Pace};
 use super::spec::filled;
 
 /// What both forms of an answer are called.
@@ -122,7 +123,7 @@ impl Guarded {
             client,
             bearer,
             end,
-            pace: Arc::default(),
+            pace: Arc::new(Mutex::new(pace::of_notifications())),
             listening: Arc::default(),
         }
     }
@@ -148,8 +149,11 @@ impl Guarded {
                 return Some(Err(SseError::Body("a message of too many parts".into())));
             }
             let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
-            let hears = !is_notification(data) || pace.hears(&end);
+            let hears = !is_notification(data) || pace.takes();
             drop(pace);
+            if !hears {
+                end.flooded();
+            }
             if let (
                 Some(bearer),
                 Ok(Sse {

@@ -83,6 +83,20 @@ async fn a_flood_of_notifications_is_not_heard_to_its_end() {
 }
 
 #[tokio::test]
+async fn a_flood_of_requests_ends_the_server_and_nothing_else() {
+    for method in ["ping", "roots/list", "nobody/knows"] {
+        let script = Script::new(Does::Demands(method));
+        let behind = Behind::one(&script).open().await;
+        let begun = std::time::Instant::now();
+        let outcome = behind.call("mcp_s_go", json!({})).await;
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::LimitExceeded, "{method}: {error}");
+        assert!(error.message.contains("flooded"), "{method}: {error}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{method}");
+    }
+}
+
+#[tokio::test]
 async fn one_that_crashes_is_started_again() {
     let script = Script::new(Does::Crashes);
     let behind = Behind::one(&script).open().await;

@@ -39,6 +39,8 @@ pub enum Does {
     Twice,
     /// Sends so many notifications, and answers.
     Floods(usize),
+    /// Asks for something without end, and reads no answer.
+    Demands(&'static str),
     /// Ends.
     Crashes,
     /// Answers with a text of so many bytes.
@@ -251,6 +253,16 @@ impl Script {
                     say(to, &note).await;
                 }
                 say(to, &answer(text("after the flood"))).await;
+            }
+            // Answers are not read: who is asked has to keep them.
+            Does::Demands(method) => {
+                for at in 0_u64.. {
+                    let request = json!({"jsonrpc": "2.0", "id": at, "method": method});
+                    let line = format!("{request}\n");
+                    if to.write_all(line.as_bytes()).await.is_err() {
+                        return true;
+                    }
+                }
             }
             Does::Crashes => return true,
             Does::Huge(bytes) => say(to, &answer(text(&"x".repeat(*bytes)))).await,

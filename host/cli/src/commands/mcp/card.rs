@@ -57,7 +57,10 @@ pub fn lines(block: &Value) -> Vec<String> {
         lines.push(format!("reached at {url}"));
         let host = host(url);
         for (name, value) in &server.headers {
-            lines.push(format!("sent the header {name}: {value}"));
+            lines.push(match is_credential(name) && !value.contains("${") {
+                true => format!("sent the header {name}, with a value that is not shown"),
+                false => format!("sent the header {name}: {value}"),
+            });
             lines.extend(secrets(value).map(|it| format!("your secret {it} goes to {host}")));
         }
     }
@@ -124,6 +127,13 @@ fn secrets(value: &str) -> impl Iterator<Item = &str> {
     parts.filter_map(|part| part.split_once('}').map(|(name, _)| name))
 }
 
+/// Whether a header is one that says who sends a request.
+fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let words = ["auth", "cookie", "key", "token", "secret", "password"];
+    words.iter().any(|word| name.contains(word))
+}
+
 fn host(url: &str) -> String {
     let target = mimir_core::network::Target::parse(url);
     target.map_or_else(
@@ -171,6 +181,13 @@ mod tests {
         );
         assert!(card.contains("NODE_OPTIONS=--require /x"), "{card}");
         assert!(card.contains("your secret T goes to it as TOKEN"), "{card}");
+        let plain = json!({"url": "https://h.example", "headers": {"Authorization": "Bearer sk-plain-1", "X-Kind": "a"}});
+        let card = lines(&plain).join("\n");
+        assert!(
+            !card.contains("sk-plain-1") && card.contains("header Authorization, with a value"),
+            "{card}"
+        );
+        assert!(card.contains("header X-Kind: a"), "{card}");
         let long = lines(&json!({"command": "sh", "args": ["-c", "x".repeat(1_000)]}));
         assert!(long[0].contains("characters more"), "{long:?}");
     }

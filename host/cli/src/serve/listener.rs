@@ -1,0 +1,244 @@
+//! Connections over HTTP, each with bounds: of how many there are, and of how long a request may take to arrive. Who has
+//! no token can do no more than connect, and so is not to hold a place for long.
+//!
+//! Never here: what is answered, and to whom.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::Request;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Sleep, sleep};
+
+/// What connections may take.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// How many there are; more wait until one ends.
+    connections: u32,
+    /// How long the head of a request may take, from when the one before was answered.
+    head: Duration,
+    /// How long all of a request's body may take.
+    body: Duration,
+}
+
+/// Twice as many as sessions, and half of the descriptors that a process usually has.
+const BOUNDS: Bounds = Bounds {
+    connections: 512,
+    head: Duration::from_secs(30),
+    body: Duration::from_secs(60),
+};
+
+/// How long nothing is accepted after that failed, as it does when there are no descriptors left.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers what comes until `stopped`; then connections end when their requests are answered.
+pub async fn listen(listener: TcpListener, router: Router, stopped: impl Future<Output = ()>) {
+    within(BOUNDS, listener, router, stopped).await;
+}
+
+async fn within(
+    bounds: Bounds,
+    listener: TcpListener,
+    router: Router,
+    stopped: impl Future<Output = ()>,
+) {
+    let places = Arc::new(Semaphore::new(bounds.connections as usize));
+    let (ending, ends) = watch::channel(false);
+    let mut stopped = std::pin::pin!(stopped);
+    loop {
+        let place = Arc::clone(&places).acquire_owned();
+        let next = async { (place.await, listener.accept().await) };
+        let (place, accepted) = tokio::select! {
+            next = next => next,
+            () = &mut stopped => break,
+        };
+        let (Ok(place), Ok((stream, _))) = (place, accepted) else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        let answered = connection(bounds, stream, router.clone(), ends.clone());
+        tokio::spawn(async move {
+            answered.await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    let _ = ending.send(true);
+    // Those that have a place are under way.
+    let _ = places.acquire_many(bounds.connections).await;
+}
+
+async fn connection(
+    bounds: Bounds,
+    stream: TcpStream,
+    router: Router,
+    mut ends: watch::Receiver<bool>,
+) {
+    // An answer is several small writes, which would otherwise wait for each other's acknowledgement: 40 ms a call.
+    let _ = stream.set_nodelay(true);
+    let service = TowerToHyperService::new(router.into_service::<Timely>());
+    let answer = service_fn(move |request: Request<Incoming>| {
+        service.call(request.map(|body| Timely::new(body, bounds.body)))
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.head)
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut served = std::pin::pin!(served);
+    let done = tokio::select! {
+        done = &mut served => done,
+        () = ended(&mut ends) => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = done {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+async fn ended(ends: &mut watch::Receiver<bool>) {
+    let _ = ends.wait_for(|ends| *ends).await;
+}
+
+/// A body that has come in time, or is an error.
+struct Timely {
+    body: Incoming,
+    until: Pin<Box<Sleep>>,
+}
+
+impl Timely {
+    fn new(body: Incoming, time: Duration) -> Self {
+        Self {
+            body,
+            until: Box::pin(sleep(time)),
+        }
+    }
+}
+
+impl Body for Timely {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        match self.until.as_mut().poll(context) {
+            Poll::Ready(()) => {
+                let late = io::Error::new(io::ErrorKind::TimedOut, "the body did not come in time");
+                Poll::Ready(Some(Err(late.into())))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use axum::routing::post;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::task::JoinHandle;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// A server that says what it was told, and the end of it.
+    async fn serving() -> (SocketAddr, JoinHandle<()>, tokio::sync::oneshot::Sender<()>) {
+        let bounds = Bounds {
+            connections: 2,
+            head: Duration::from_millis(300),
+            body: Duration::from_millis(300),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", post(|body: String| async { body }));
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let serving = within(bounds, listener, router, async {
+            let _ = stopped.await;
+        });
+        (address, tokio::spawn(serving), stop)
+    }
+
+    /// What comes of these bytes until the connection ends.
+    async fn told(address: SocketAddr, words: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(words.as_bytes()).await.unwrap();
+        let mut said = Vec::new();
+        let read = timeout(SOON, stream.read_to_end(&mut said)).await;
+        // One that is reset has ended, too.
+        let _ = read.expect("it holds on");
+        String::from_utf8_lossy(&said).into_owned()
+    }
+
+    const WHOLE: &str =
+        "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello";
+
+    #[tokio::test]
+    async fn what_does_not_arrive_holds_no_place() {
+        let (address, serving, stop) = serving().await;
+        let said = told(address, WHOLE).await;
+        assert!(
+            said.starts_with("HTTP/1.1 200") && said.ends_with("hello"),
+            "{said}"
+        );
+        // Twice as many as there are places for, none of which ever becomes a request.
+        let begun = "POST / HTTP/1.1\r\nhost: x";
+        let late = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhel";
+        let slow = [begun, "", late, begun].map(|words| tokio::spawn(told(address, words)));
+        let said = told(address, WHOLE).await;
+        assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+        for told in slow {
+            let said = told.await.unwrap();
+            assert!(!said.contains("200 OK"), "{said}");
+        }
+        stop.send(()).unwrap();
+        timeout(SOON, serving).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_under_way_is_answered_when_it_ends() {
+        let (address, serving, stop) = serving().await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let (head, rest) = WHOLE.split_at(WHOLE.len() - 2);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        sleep(Duration::from_millis(50)).await;
+        stop.send(()).unwrap();
+        sleep(Duration::from_millis(50)).await;
+        stream.write_all(rest.as_bytes()).await.unwrap();
+        let mut said = String::new();
+        timeout(SOON, stream.read_to_string(&mut said))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(said.ends_with("hello"), "{said}");
+        timeout(SOON, serving).await.unwrap().unwrap();
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+}
