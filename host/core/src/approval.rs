@@ -125,4 +125,9 @@ impl Answer {
 pub trait Approver: Send + Sync {
     /// Shows the card and waits for the answer.
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer>;
+
+    /// Whether a call that asks here cannot wait for the answer to another one's card.
+    fn apart(&self) -> bool {
+        false
+    }
 }

@@ -136,6 +136,9 @@ impl Reason {
     }
 }
 
+/// Where what mimir itself says of commands stands: no file has this place.
+pub(crate) const OURS: &str = "mimir";
+
 /// What a rule judged by, as far as a remembered answer has to know it. It is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Basis {
@@ -318,7 +321,13 @@ impl Evaluation {
     /// Masks what is secret in the words.
     pub(crate) fn mask(&mut self, redactor: &crate::redact::Redactor) {
         for reason in &mut self.reasons {
-            redactor.parts([&mut reason.text, &mut reason.rule, &mut reason.source]);
+            // Of most reasons only the text is not mimir's own words, and there are many of a long script.
+            if reason.source == OURS {
+                redactor.text(&mut reason.text);
+                redactor.text(&mut reason.rule);
+            } else {
+                redactor.parts([&mut reason.text, &mut reason.rule, &mut reason.source]);
+            }
         }
         for verdict in &mut self.commands {
             redactor.parts([&mut verdict.command, &mut verdict.rule, &mut verdict.why]);

@@ -44,6 +44,10 @@ impl Chain {
 }
 
 impl Approver for Chain {
+    fn apart(&self) -> bool {
+        self.approvers.iter().any(|approver| approver.apart())
+    }
+
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
             // A time too far away to be told is no end.

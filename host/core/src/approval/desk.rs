@@ -1,4 +1,5 @@
-//! Where cards lie while a person thinks: identical calls of one session share one card.
+//! Where cards lie while a person thinks: identical calls of one session share one card, unless each has to be answered
+//! by itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +11,15 @@ use super::{Answer, Approver, Card};
 
 type Open = Arc<OnceCell<Answer>>;
 
-/// What makes two cards the same: the session, the call, who made it, and why it is asked about.
-type Key = (String, Fingerprint, Option<String>, Vec<(String, String)>);
+/// What makes two cards the same: the session, the call, who made it, why it is asked about, and whoever is asked for
+/// one call alone.
+type Key = (
+    String,
+    Fingerprint,
+    Option<String>,
+    Vec<(String, String)>,
+    Option<usize>,
+);
 
 /// The cards that are open now.
 #[derive(Default)]
@@ -25,11 +33,14 @@ impl Desk {
     pub(crate) async fn ask(&self, approver: &dyn Approver, session: &str, card: &Card) -> Answer {
         let reasons = card.reasons.iter();
         let reasons = reasons.map(|reason| (reason.rule.clone(), reason.text.clone()));
+        let apart = approver.apart();
         let key = (
             session.to_owned(),
             card.fingerprint.clone(),
             card.caller.clone(),
             reasons.collect(),
+            // It is there for as long as it is asked, so nobody else has that place.
+            apart.then(|| std::ptr::from_ref(approver).addr()),
         );
         loop {
             let cell = Arc::clone(self.lock().entry(key.clone()).or_default());

@@ -68,8 +68,7 @@ pub(crate) struct CommandQuestion<'a> {
     pub(crate) root: Option<&'a str>,
 }
 
-/// Where what mimir itself says of commands stands.
-pub(super) const OURS: &str = "mimir";
+pub(super) use crate::decision::OURS;
 
 /// The rule that speaks where no mode is set.
 pub(super) const DEFAULT: &str = "the default list of commands";
