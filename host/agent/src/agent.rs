@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mimir_core::call::Parent;
@@ -124,6 +124,13 @@ impl Agent {
         }
     }
 
+    /// Takes up what workers and tools have used up of a task that was dropped.
+    pub fn take_up_rest(&self, talk: &mut Conversation) {
+        if let Some(purse) = &self.purse {
+            talk.spent.add(&purse.aside(&talk.id));
+        }
+    }
+
     /// Takes out of the purse what it has used up, and takes up what workers and tools have.
     fn settle(&self, talk: &mut Conversation, spent: &mut Spent, drawn: &mut Spent) {
         let Some(purse) = &self.purse else { return };
@@ -203,13 +210,22 @@ impl Agent {
         let mut again = 0;
         loop {
             let start = Instant::now();
-            let heard = AtomicBool::new(false);
+            let heard = AtomicUsize::new(0);
             let on = |text: &str| {
-                heard.store(true, Ordering::Relaxed);
+                heard.fetch_add(text.len(), Ordering::Relaxed);
                 face.on(Event::Text { text });
             };
             let left = spent.time_left(&self.budget);
+            let under_way = UnderWay {
+                books: [&mut *spent, &mut *all],
+                input,
+                heard: &heard,
+                price: self.price,
+                start,
+                is_over: false,
+            };
             let answer = timeout(left, self.model.answer(ask, &on)).await;
+            under_way.over();
             let took = start.elapsed();
             let late = || ModelError::Late {
                 provider: self.model.name().to_owned(),
@@ -224,31 +240,29 @@ impl Agent {
                 }
                 Err(error) => error,
             };
-            let heard = heard.load(Ordering::Relaxed);
-            let mut time = took;
+            let heard = heard.into_inner();
+            for spent in [&mut *spent, &mut *all] {
+                spent.took(took);
+                if heard > 0 {
+                    // What was sent is paid for, whatever became of the answer.
+                    spent.paid(part(input, heard), self.price);
+                }
+            }
             let wait = (error.is_passing() && again < self.budget.retries)
                 .then(|| retry::wait(again, error.after()))
                 .flatten()
                 .filter(|wait| *wait + took < left);
-            if let Some(wait) = wait {
-                face.on(Event::Again {
-                    because: &error.to_string(),
-                    after_ms: millis(wait),
-                    heard,
-                });
-                sleep(wait).await;
-                time += wait;
-            }
-            for spent in [&mut *spent, &mut *all] {
-                spent.took(time);
-                if heard {
-                    // What was sent is paid for, whatever became of the answer.
-                    spent.input_tokens = spent.input_tokens.saturating_add(input);
-                }
-            }
-            if wait.is_none() {
+            let Some(wait) = wait else {
                 return Err(error);
-            }
+            };
+            face.on(Event::Again {
+                because: &error.to_string(),
+                after_ms: millis(wait),
+                heard: heard > 0,
+            });
+            sleep(wait).await;
+            spent.took(wait);
+            all.took(wait);
             again += 1;
         }
     }
@@ -308,6 +322,44 @@ impl Agent {
     }
 }
 
+/// An answer under way. One that nobody waits for any more is paid for all the same: what was sent, and what has come.
+struct UnderWay<'a> {
+    books: [&'a mut Spent; 2],
+    input: u64,
+    /// Bytes of its words.
+    heard: &'a AtomicUsize,
+    price: Option<Price>,
+    start: Instant,
+    is_over: bool,
+}
+
+impl UnderWay<'_> {
+    /// It has come, or it is known why not.
+    fn over(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let usage = part(self.input, self.heard.load(Ordering::Relaxed));
+        for spent in &mut self.books {
+            spent.answered(usage, self.price, self.start.elapsed());
+        }
+    }
+}
+
+/// What an answer took of which so many bytes were heard.
+fn part(input: u64, heard: usize) -> Usage {
+    Usage {
+        input,
+        output: tokens(heard),
+    }
+}
+
 /// What an answer wants.
 struct Turn {
     calls: usize,
@@ -348,10 +400,7 @@ fn guess(input: u64, reply: &Reply) -> Usage {
     let calls: usize = calls
         .map(|call| call.name.len() + call.arguments.len())
         .sum();
-    Usage {
-        input,
-        output: tokens(reply.text.len() + calls),
-    }
+    part(input, reply.text.len() + calls)
 }
 
 fn too_long() -> ToolError {

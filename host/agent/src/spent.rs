@@ -74,11 +74,16 @@ const LEAST_ANSWER: u64 = 16;
 impl Spent {
     /// Takes up an answer.
     pub(crate) fn answered(&mut self, usage: Usage, price: Option<Price>, took: Duration) {
-        // A provider may say any number.
         self.turns = self.turns.saturating_add(1);
+        self.paid(usage, price);
+        self.took(took);
+    }
+
+    /// Takes up tokens.
+    pub(crate) fn paid(&mut self, usage: Usage, price: Option<Price>) {
+        // A provider may say any number.
         self.input_tokens = self.input_tokens.saturating_add(usage.input);
         self.output_tokens = self.output_tokens.saturating_add(usage.output);
-        self.took(took);
         if let Some(price) = price {
             *self.cost.get_or_insert_default() += cost(usage, price);
         }

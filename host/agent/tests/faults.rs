@@ -87,6 +87,39 @@ async fn an_answer_that_breaks_off_is_asked_for_again_and_does_not_count() {
     }
 }
 
+/// What so many tokens cost at a million for a million.
+fn a_dollar_each(tokens: u64) -> f64 {
+    f64::from(u32::try_from(tokens).unwrap())
+}
+
+#[tokio::test]
+async fn an_answer_that_is_stopped_or_breaks_off_is_paid_for() {
+    let price = mimir_core::config::Price {
+        input: 1e6,
+        output: 1e6,
+    };
+    for api in APIS {
+        let mut room = Room::new(api, vec![Step::Hangs("Well, let me see.")]);
+        room.agent.price = Some(price);
+        let soon = std::time::Duration::from_millis(500);
+        let stopped = tokio::time::timeout(soon, room.task("go")).await;
+        assert!(stopped.is_err(), "{api:?}: {stopped:?}");
+        let spent = room.talk.spent;
+        assert_eq!((spent.turns, spent.output_tokens), (1, 5), "{spent:?}");
+        assert!(spent.input_tokens > 0 && spent.time_ms >= 400, "{spent:?}");
+        assert_eq!(spent.cost, Some(a_dollar_each(spent.tokens())));
+
+        let mut room = Room::new(api, vec![Step::Cut("Well, let me see."), says("so")]);
+        room.agent.price = Some(price);
+        assert_eq!(room.task("go").await, Ok(Ended::Finished));
+        let spent = room.talk.spent;
+        // The answer that came says that it took 100 and 10.
+        assert_eq!((spent.turns, spent.output_tokens), (1, 15), "{spent:?}");
+        assert!(spent.input_tokens > 100, "{spent:?}");
+        assert_eq!(spent.cost, Some(a_dollar_each(spent.tokens())));
+    }
+}
+
 #[tokio::test]
 async fn what_is_wrong_for_good_is_said_once_and_without_the_key() {
     for api in APIS {

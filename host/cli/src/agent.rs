@@ -20,7 +20,7 @@ use crate::secrets::{Secrets, UserVault};
 use crate::servers;
 use crate::settings::Settings;
 use crate::setup::Setup;
-use crate::terminal::approver;
+use crate::terminal::{Started, approver};
 use crate::workers;
 
 mod completer;
@@ -61,6 +61,7 @@ impl Bench {
         wanted: Option<&str>,
         worker: Option<&str>,
         approve: Approve,
+        started: Started,
     ) -> Result<Self, ToolError> {
         // What is missing is said before anything is loaded.
         let models = Models::of(&setup);
@@ -92,7 +93,7 @@ impl Bench {
         }
         let live = Live::new(setup).await?;
         let setup = live.setup();
-        let pipeline = setup.pipeline(live.world(), approver(approve));
+        let pipeline = setup.pipeline(live.world(), approver(approve, started));
         let own = match worker {
             Some(worker) => {
                 for line in worker.missing(&pipeline.world()) {
@@ -130,6 +131,13 @@ impl Bench {
         let (model, chosen) = Models::of(self.live.setup()).model(Some(wanted))?;
         (self.agent.model, self.agent.price) = (model, chosen.price);
         Ok(())
+    }
+
+    /// Takes up at once what has changed in the files, as [`Self::following`] does after a while.
+    pub async fn catch_up(&mut self) {
+        for news in self.live.catch_up().await {
+            self.keeper.take_up(self.live.setup(), news);
+        }
     }
 
     /// Does this while tools, rules and grants are kept as the files have them.

@@ -22,6 +22,9 @@ pub use keeper::Keeper;
 /// How often the files are looked at. A look costs some microseconds.
 pub const EVERY: Duration = Duration::from_secs(1);
 
+/// How long a file looks the same that nobody is writing.
+const SETTLED: Duration = Duration::from_millis(10);
+
 /// What there is now, and what it is made from.
 pub struct Live {
     setup: Setup,
@@ -132,6 +135,17 @@ impl Live {
                 }
             }
         }
+    }
+
+    /// Looks at the config files and grants now, and gives what has changed.
+    pub async fn catch_up(&mut self) -> Vec<News> {
+        let mut change = self.watched.look();
+        if change.is_none() {
+            // What has just changed counts when it looks the same twice.
+            tokio::time::sleep(SETTLED).await;
+            change = self.watched.look();
+        }
+        self.take_up(change, None)
     }
 
     fn take_up(&mut self, change: Option<Change>, tools: Option<Loaded>) -> Vec<News> {

@@ -102,13 +102,36 @@ pub enum Readers {
 
 /// Writes a whole file, or leaves the old one: to a temporary name beside it first.
 pub fn replace(path: &Path, content: &[u8], readers: Readers) -> io::Result<()> {
+    let shown = |file: &File| match readers {
+        Readers::Owner => Ok(()),
+        Readers::Everybody => show(file),
+    };
+    put(path, content, shown)
+}
+
+/// The same of a file that a person keeps: whoever could read and write the old one can do so with the new one, and one
+/// that is read-only stays as it is. A new one is for everybody. `path` is no link.
+pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(old) => {
+            writable(path, &old)?;
+            put(path, content, |file| keep(&old, file))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => put(path, content, show),
+        Err(error) => Err(error),
+    }
+}
+
+fn put(
+    path: &Path,
+    content: &[u8],
+    finish: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(content)?;
     file.as_file().sync_data()?;
-    if readers == Readers::Everybody {
-        show(file.as_file())?;
-    }
+    finish(file.as_file())?;
     file.persist(path).map(drop).map_err(|error| error.error)
 }
 
@@ -120,5 +143,53 @@ fn show(file: &File) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn show(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Refuses a file that nothing may be written into: a new one in its place would go round that.
+#[cfg(unix)]
+fn writable(path: &Path, old: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    let ours = || rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    match old.mode() & 0o200 != 0 && ours() {
+        true => Ok(()),
+        false => {
+            let place = mimir_core::text::visible(&path.display().to_string());
+            let way = format!("it is read-only; as its owner: chmod u+w '{place}'");
+            Err(io::Error::new(ErrorKind::PermissionDenied, way))
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn writable(_: &Path, old: &Metadata) -> io::Result<()> {
+    match old.permissions().readonly() {
+        true => Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            "it is read-only; take that from it first",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Gives a new file the owner, the group and the permissions of the old one.
+#[cfg(unix)]
+fn keep(old: &Metadata, file: &File) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+    let new = file.metadata()?;
+    let mut mode = old.mode() & 0o777;
+    if new.gid() != old.gid() && fchown(file, None, Some(old.gid())).is_err() {
+        // Another group may do no more than everybody.
+        mode = (mode & 0o707) | ((mode & 0o007) << 3);
+    }
+    if new.uid() != old.uid() {
+        // Only root can. For anybody else who may write both the file and its folder, it is theirs from now on.
+        let _ = fchown(file, Some(old.uid()), None);
+    }
+    file.set_permissions(std::fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn keep(_: &Metadata, _: &File) -> io::Result<()> {
     Ok(())
 }

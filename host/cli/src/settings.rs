@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use mimir_core::config::Config;
 use mimir_core::redact::Redactor;
-use mimir_core::{Policy, Tool, ToolError};
-use serde_yaml::Value;
+use mimir_core::{Policy, Tool, ToolError, ToolName};
+use serde_yaml::{Mapping, Value};
 use sha2::{Digest, Sha256};
 
 use crate::ledger::UserLedger;
@@ -18,6 +18,7 @@ use crate::secrets::Secrets;
 use crate::workspace::Workspace;
 
 mod anchor;
+mod defaults;
 mod edit;
 pub mod environment;
 mod faults;
@@ -27,6 +28,7 @@ mod merge;
 mod places;
 mod reload;
 mod shown;
+mod strays;
 mod value;
 mod write;
 
@@ -90,6 +92,7 @@ impl Settings {
             }
             files.push(file);
         }
+        strays::warn_once(&places.variables, &files);
         let withheld = accepted(&mut files, places, workspace)?;
         let config = merge::layers(&files)?;
         Ok(Self {
@@ -133,6 +136,19 @@ impl Settings {
     /// The files of a team.
     pub fn team(&self) -> impl Iterator<Item = &ConfigFile> {
         self.files.iter().filter(|file| file.whose.is_team())
+    }
+
+    /// Whether a team refuses every call of the tool, whatever the others say. That a tool is off in its own file is no
+    /// word of a team's.
+    pub fn is_denied_by_team(&self, tool: &Tool) -> Result<bool, ToolError> {
+        let mut tool = tool.clone();
+        tool.off = false;
+        for file in self.team() {
+            if merge::of_file(file)?.refusal(&tool).is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The keys of the workspace's file that do not count, because nobody has accepted it as it is now.
@@ -241,10 +257,18 @@ impl ConfigFile {
         let plain = edit::unmarked(text);
         mimir_script::yaml::fit(plain).map_err(|unfit| faults::unfit(&shown, &unfit))?;
         let mut value: Value = serde_yaml::from_str(plain).map_err(fault)?;
+        let silent = silenced(&mut value);
         let mut config = match value {
             // A file of comments only.
             Value::Null => Config::default(),
-            _ => serde_yaml::from_str(plain).map_err(fault)?,
+            _ => match serde_yaml::from_str(plain) {
+                Ok(config) => config,
+                // That of the text has a line.
+                Err(error) if silent => {
+                    serde_yaml::from_value(value.clone()).map_err(|_| fault(error))?
+                }
+                Err(error) => return Err(fault(error)),
+            },
         };
         if whose != Whose::Project
             && let Some(folder) = path.parent()
@@ -269,6 +293,19 @@ impl ConfigFile {
         let found = key.split('.').try_fold(&self.value, |at, key| at.get(key));
         found.is_some_and(|value| !value.is_null())
     }
+}
+
+/// Makes `tools: {git: ~}` an empty block of that tool, as `git:` is one. Gives whether there is any.
+fn silenced(value: &mut Value) -> bool {
+    let tools = value.get_mut("tools").and_then(Value::as_mapping_mut);
+    let tools = tools.into_iter().flat_map(|tools| tools.iter_mut());
+    let named = |key: &Value| key.as_str().is_some_and(|key| ToolName::new(key).is_ok());
+    let mut any = false;
+    for (_, said) in tools.filter(|(key, said)| said.is_null() && named(key)) {
+        *said = Value::Mapping(Mapping::new());
+        any = true;
+    }
+    any
 }
 
 /// The text of another file of YAML, without what some editors put in front, if its shape lets it be read.

@@ -9,7 +9,7 @@ mod lines;
 mod waiting;
 mod watcher;
 
-pub use approver::{approver, elsewhere, left_open};
+pub use approver::{Started, approver, elsewhere, left_open};
 pub use compiling::show_compiling;
 pub use watcher::Watcher;
 

@@ -147,6 +147,11 @@ impl Workers {
             .collect()
     }
 
+    /// Why the worker of this file cannot be called, whoever accepts it; nothing if it can.
+    pub fn fault(&self, file: &WorkerFile) -> Option<ToolError> {
+        self.read(&file.name).err()
+    }
+
     /// What this person has accepted.
     fn accepted(&self) -> BTreeSet<String> {
         let ledger = UserLedger::new(&self.places, &self.workspace);

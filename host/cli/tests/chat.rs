@@ -294,3 +294,78 @@ fn a_talk_that_goes_on_has_read_what_strangers_wrote() {
     screen.see("then not");
     assert!(screen.asked(4).contains("APPROVAL_DENIED"));
 }
+
+/// Asks about a call, and goes on when it was not made.
+fn asks_and_goes_on() -> Vec<Step> {
+    vec![
+        calls("delete_file", json!({"path": "notes.txt"})),
+        says("not done"),
+        says("first"),
+        says("second"),
+    ]
+}
+
+#[test]
+#[ignore = "needs tmux"]
+fn arguments_that_are_typed_end_with_their_question() {
+    let screen = Screen::new("typed", asks_and_goes_on(), "");
+    screen.line("unset EDITOR VISUAL");
+    screen.chat("");
+    screen.line("tidy up");
+    screen.see("[n]o >");
+    std::thread::sleep(Duration::from_millis(300));
+    screen.line("e");
+    screen.see("an empty line ends them");
+    screen.line("{\"path\":");
+    screen.press(&["C-c"]);
+    screen.see("not done");
+    for (words, at, answer) in [("are you there?", 3, "first"), ("and now?", 4, "second")] {
+        screen.line(words);
+        assert!(screen.asked(at).contains(words), "{}", screen.shown());
+        screen.see(answer);
+    }
+    screen.leave();
+}
+
+#[test]
+#[ignore = "needs tmux"]
+fn an_editor_ends_with_its_question() {
+    let settings = "approvals: {timeoutMs: 4000}\n";
+    // The one ends when it is asked to, the other does not.
+    for (name, trap) in [("editor", ""), ("deaf", "trap '' TERM\n")] {
+        let screen = Screen::new(name, asks_and_goes_on(), settings);
+        let editor = screen.home.path().join("editor.sh");
+        let text = format!(
+            "#!/bin/sh\n{trap}stty raw -echo\nprintf editing\nsleep 600 &\necho $$ $! > pids\nwait\nwait\nsleep 600\n"
+        );
+        fs::write(&editor, text).unwrap();
+        screen.line(&format!(
+            "unset VISUAL; export EDITOR='sh {}'",
+            editor.display()
+        ));
+        screen.chat("");
+        screen.line("tidy up");
+        screen.see("[n]o >");
+        std::thread::sleep(Duration::from_millis(300));
+        screen.line("e");
+        screen.see("editing");
+        screen.see("not done");
+        let pids = fs::read_to_string(screen.home.path().join("pids")).unwrap();
+        let pids: Vec<&str> = pids.split_whitespace().collect();
+        assert_eq!(pids.len(), 2);
+        for pid in pids {
+            let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            assert!(state.is_empty() || state.contains(") Z"), "{state}");
+        }
+        for (words, at, answer) in [("are you there?", 3, "first"), ("and now?", 4, "second")] {
+            screen.line(words);
+            assert!(screen.asked(at).contains(words), "{}", screen.shown());
+            screen.see(answer);
+        }
+        screen.leave();
+        // What is typed is shown again.
+        screen.line("echo he''re");
+        screen.see("echo he''re");
+        screen.see("\nhere");
+    }
+}

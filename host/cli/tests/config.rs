@@ -165,6 +165,10 @@ fn odd_files_are_read_and_changed_in_their_own_manner() {
         ),
         ("x-unused: &off {enabled: true}\n", ""),
         (
+            "tools:\n  git: ~\n  exec:\n",
+            "tools:\n  git:\n    enabled: false\n  exec:\n",
+        ),
+        (
             "tools:\n  exec: &one\n    enabled: true\n  run_code: *one\n  git: {enabled: true}\n",
             "tools:\n  exec: &one\n    enabled: true\n  run_code: *one\n  git: {enabled: false}\n",
         ),
@@ -220,11 +224,16 @@ fn a_key_is_read_with_its_layer_and_set_in_its_place() {
         (&9000.into(), &"project".into())
     );
     assert_eq!(said["layers"][0]["place"], ".mimir/config.yml:2");
-    assert_eq!(get("limits.fuel")["value"], Value::Null);
+    let said = get("limits.fuel");
+    assert_eq!(
+        (&said["value"], &said["from"]),
+        (&20_000_000_000_u64.into(), &"default".into())
+    );
+    assert_eq!(get("limits.callsPerMinute")["value"], Value::Null);
     let (_, out, _) = run(home.path(), &["config", "get", "limits"]);
     assert_eq!(out, "timeMs: 9000\nproject: .mimir/config.yml:2\n");
     let (_, out, _) = run(home.path(), &["config", "get", "profile"]);
-    assert_eq!(out, "profile is not set: the default counts\n");
+    assert_eq!(out, "fine\ndefault: profile is not set\n");
     let set = |args: &[&str], code: i32| {
         let args = [&["config"], args].concat();
         let (now, out, err) = run(home.path(), &args);
@@ -242,7 +251,7 @@ fn a_key_is_read_with_its_layer_and_set_in_its_place() {
     assert_eq!(get("policy.deny")["value"][1], "mcp_*");
     assert!(set(&["set", "--user", "limits.timeMs", "6000"], 0).contains("goes before it"));
     set(&["unset", "policy.deny"], 0);
-    assert_eq!(get("policy.deny")["value"], Value::Null);
+    assert_eq!(get("policy.deny")["from"], "default");
     for (args, wanted) in [
         (&["set", "limits.timeMs", "soon"][..], "config.yml:2:"),
         (&["set", "limits.timems", "1"], "Did you mean `timeMs`"),
@@ -325,6 +334,100 @@ fn variables_go_before_files_and_not_before_a_team() {
         code == 2 && err.contains("Did you mean `ENABLED`?"),
         "{err}"
     );
-    let (code, _, err) = run(&["tools"], &[("MIMIR_ANYTHING", "x")]);
-    assert_eq!(code, 0, "{err}");
+    let (code, _, err) = run(&["tools"], &[("MIMIR_LIMITS", "{timeMs: 3}")]);
+    let way = "such as MIMIR_LIMITS__TIME_MS";
+    assert!(code == 2 && err.contains(way), "{err}");
+}
+
+#[test]
+fn a_variable_that_means_nothing_is_told_once_and_beside_what_is_printed() {
+    let home = with(b"");
+    let mut command = mimir(home.path(), &["tools", "list", "--json"]);
+    command.envs([("MIMIR_PROFLE", "compact"), ("MIMIR_ANYTHING", "x")]);
+    let output = command.output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    let told = "MIMIR_PROFLE is not used: it means no setting; the nearest is MIMIR_PROFILE\n";
+    assert!(err.ends_with(told), "{err}");
+    assert_eq!(err.lines().count(), 2, "{err}");
+    assert!(json(&String::from_utf8(output.stdout).unwrap())["tools"].is_array());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_keeps_its_links_and_its_permissions() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let home = with(b"");
+    let own = home.path().join(".mimir/config.yml");
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let set = |more: &[&str]| {
+        let args = [&["config", "set", "profile", "compact"], more].concat();
+        let (code, out, err) = run(home.path(), &args);
+        (code, out + &err)
+    };
+    let permit = |path: &std::path::Path, mode: u32| {
+        fs::write(path, "profile: fine\n").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let text = |path: &std::path::Path| fs::read_to_string(path).unwrap();
+    for kept in [0o600, 0o640, 0o664] {
+        permit(&own, kept);
+        assert_eq!(set(&[]).0, 0);
+        assert_eq!(
+            (mode(&own), text(&own).as_str()),
+            (kept, "profile: compact\n")
+        );
+    }
+    permit(&own, 0o444);
+    let (code, said) = set(&[]);
+    assert!(
+        code == 3 && said.contains("PERMISSION_DENIED") && said.contains("chmod u+w '/"),
+        "{said}"
+    );
+    assert_eq!(
+        (mode(&own), text(&own).as_str()),
+        (0o444, "profile: fine\n")
+    );
+    fs::remove_file(&own).unwrap();
+    assert_eq!(
+        (set(&[]).0, mode(&own)),
+        (0, 0o644),
+        "a new file is for everybody"
+    );
+
+    // Within the workspace a link is followed, and outside of it nothing is written.
+    let real = home.path().join("real.yml");
+    permit(&real, 0o600);
+    fs::remove_file(&own).unwrap();
+    symlink("../real.yml", &own).unwrap();
+    assert_eq!(set(&[]).0, 0);
+    assert!(own.is_symlink() && !real.is_symlink());
+    assert_eq!(
+        (mode(&real), text(&real).as_str()),
+        (0o600, "profile: compact\n")
+    );
+    let outside = tempfile::tempdir().unwrap();
+    let far = outside.path().join("far.yml");
+    permit(&far, 0o644);
+    fs::remove_file(&own).unwrap();
+    symlink(&far, &own).unwrap();
+    let (code, said) = set(&[]);
+    assert!(
+        code == 3 && said.contains("outside of the workspace; change that file itself"),
+        "{said}"
+    );
+    assert!(own.is_symlink() && text(&far) == "profile: fine\n");
+    fs::remove_file(&own).unwrap();
+    symlink("../nothing.yml", &own).unwrap();
+    let (code, said) = set(&[]);
+    assert!(code == 1 && said.contains("remove the link"), "{said}");
+
+    // The user's own settings may be anywhere.
+    fs::remove_file(&own).unwrap();
+    let user = kit::config(home.path());
+    fs::create_dir_all(&user).unwrap();
+    symlink(&far, user.join("config.yml")).unwrap();
+    assert_eq!(set(&["--user"]).0, 0);
+    assert!(user.join("config.yml").is_symlink());
+    assert_eq!(text(&far), "profile: compact\n");
 }

@@ -162,6 +162,41 @@ fn what_a_team_or_another_rule_says_is_not_switched() {
         err.contains(".mimir/config.yml:1"),
         "the rule is named: {err}"
     );
+    // Off, and refused by another rule: what is switched on stays refused, and costs nothing.
+    fs::write(
+        own(&home),
+        "tools: {git: {enabled: false}}\npolicy: {deny: [git]}\n",
+    )
+    .unwrap();
+    let said = text(home.path(), &["tools", "enable", "git"]);
+    assert_eq!(said, "✗ Still refused: git (+0 tokens)\n");
+    fs::write(
+        own(&home),
+        "tools: {git: {enabled: false}}\npolicy: {deny: [git]}\n",
+    )
+    .unwrap();
+    let said = json(home.path(), &["tools", "enable", "git"]);
+    assert_eq!(
+        (&said["enabled"], &said["changed"], &said["tokens"]),
+        (&false.into(), &true.into(), &0.into())
+    );
+    assert!(said["refused"].as_str().unwrap().contains("config.yml:2"));
+    // A list of a team's is no word about one tool, and holds as well.
+    fs::write(&team, "policy: {deny: [exec]}\n").unwrap();
+    fs::write(own(&home), CONFIG).unwrap();
+    let output = mimir(home.path(), &["tools", "disable", "exec"])
+        .env("MIMIR_TEAM_POLICY", &team)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said, "✗ Disabled tool: exec (-0 tokens)\n");
+    let before = fs::read_to_string(own(&home)).unwrap();
+    let err = told(&["tools", "enable", "exec"], 3);
+    assert!(
+        err.contains("Cannot enable tool: exec (enforced by enterprise policy)"),
+        "{err}"
+    );
+    assert_eq!(fs::read_to_string(own(&home)).unwrap(), before);
     // Off in both: both are switched, in their own files.
     fs::create_dir_all(config(home.path())).unwrap();
     let user = config(home.path()).join("config.yml");

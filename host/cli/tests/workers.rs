@@ -351,6 +351,28 @@ fn nobody_obeys_a_worker_that_nobody_has_accepted() {
 }
 
 #[test]
+fn a_file_that_is_no_worker_is_not_among_those_that_can_be_called() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join(".mimir/workers");
+    fs::create_dir_all(&folder).unwrap();
+    for (name, text) in [("key", "instructons: x\n"), ("tab", "\ta: b\n")] {
+        fs::write(folder.join(format!("{name}.yml")), text).unwrap();
+    }
+    let (code, _, err) = run(home.path(), &["policy", "accept", "--yes"]);
+    assert!(
+        code == 1 && err.contains("no worker that can be called"),
+        "{err}"
+    );
+    fs::write(folder.join("good.yml"), READER).unwrap();
+    let (code, _, err) = run(home.path(), &["policy", "accept", "--yes"]);
+    assert_eq!(code, 0, "{err}");
+    let called = "workers that can be called, as they are now: good\n";
+    assert!(err.ends_with(called), "{err}");
+    assert_eq!(err.matches("left out: ").count(), 2, "{err}");
+    assert!(err.contains("workers/key.yml:1"), "{err}");
+}
+
+#[test]
 fn what_was_approved_of_workers_ends_when_a_file_changes() {
     let script = Script::start(vec![says("done")]);
     let home = home(&script, LETS, &[("reader", READER), ("other", READER)]);

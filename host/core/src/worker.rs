@@ -105,6 +105,10 @@ impl Worker {
                 format!("the file is that of `{name}`; leave `name` out"),
             );
         }
+        if settings.instructions.trim().is_empty() && settings.toolsets == Toolsets::default() {
+            let why = "there are neither instructions nor toolsets".to_owned();
+            return wrong("instructions", why);
+        }
         if let Err(why) = settings.budget.agent().check("budget") {
             return wrong("budget", why);
         }

@@ -13,7 +13,7 @@ use crate::arguments::Words;
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, note, outcome, styled, tools};
 use crate::setup::Setup;
-use crate::terminal::{Watcher, approver, left_open};
+use crate::terminal::{Started, Watcher, approver, left_open};
 use crate::workspace::Workspace;
 
 use crate::tools::is_named;
@@ -64,7 +64,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
     };
     // If this fails, the pipeline cannot record the call and says so.
     let _ = setup.workspace.make_state();
-    let pipeline = setup.pipeline(world, approver(wish.approve));
+    let pipeline = setup.pipeline(world, approver(wish.approve, Started::Call));
     let watcher = Arc::new(Watcher::new(&wish.tool));
     let mut call = call(wish.tool, arguments);
     call.observer = Arc::clone(&watcher) as Arc<_>;

@@ -12,6 +12,7 @@ use crate::args::{Approve, Globals};
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, STRONG, note, styled};
 use crate::setup::Setup;
+use crate::terminal::Started;
 
 use super::call::interrupted;
 use super::run::{bill, remark};
@@ -46,7 +47,14 @@ pub async fn run(globals: &Globals, printer: Printer, wish: ChatWish) -> Result<
         ));
     }
     let setup = Setup::find(globals)?;
-    let mut bench = Bench::new(setup, wish.model.as_deref(), None, Approve::Ask).await?;
+    let mut bench = Bench::new(
+        setup,
+        wish.model.as_deref(),
+        None,
+        Approve::Ask,
+        Started::Chat,
+    )
+    .await?;
     let mut talk = match &wish.resume {
         Some(id) => resumed(&bench, id.as_deref())?,
         None => conversation(&bench.agent),
@@ -159,6 +167,7 @@ async fn turn(bench: &mut Bench, talk: &mut Conversation) -> Result<Option<Exit>
     let ended = bench.following(work(&agent, talk, &shown)).await?;
     shown.close();
     talk.mend();
+    agent.take_up_rest(talk);
     keep(bench, talk);
     match ended {
         Ok(Ok(ended)) => {

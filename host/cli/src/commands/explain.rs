@@ -13,7 +13,7 @@ use crate::arguments::Words;
 use crate::exit::{Exit, Failure};
 use crate::output::{BAD, GOOD, Printer, WARN, styled};
 use crate::setup::Setup;
-use crate::terminal::approver;
+use crate::terminal::{Started, approver};
 
 use super::call::call;
 
@@ -52,7 +52,7 @@ pub async fn run(
     let arguments = words
         .resolve(Some(found))
         .map_err(|error| Failure::ending(error, Exit::Usage))?;
-    let pipeline = setup.pipeline(world, approver(Approve::Never));
+    let pipeline = setup.pipeline(world, approver(Approve::Never, Started::Call));
     let explanation = pipeline.explain(call(tool.to_owned(), arguments)).await?;
     let explained = Explained {
         decision: explanation.evaluation.decision(),

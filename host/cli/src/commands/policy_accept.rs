@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::args::Globals;
 use crate::exit::{Exit, Failure};
-use crate::output::{Printer, note};
+use crate::output::{Printer, note, warn};
 use crate::settings::ConfigFile;
 use crate::setup::Setup;
 use crate::terminal;
@@ -34,6 +34,23 @@ fn show_worker(file: &WorkerFile) {
     }
 }
 
+/// The files of workers that can be called once they are accepted, and whether they are. What is wrong with the others
+/// is told, if somebody wants to know.
+fn workers_of(setup: &Setup, told: bool) -> Vec<(WorkerFile, bool)> {
+    let workers = setup.workers();
+    let mut files = workers.files();
+    files.retain(|(file, _)| match workers.fault(file) {
+        None => true,
+        Some(error) => {
+            if told {
+                warn(format_args!("left out: {}", visible(&error.message)));
+            }
+            false
+        }
+    });
+    files
+}
+
 /// What there is to accept, by its hashes.
 fn state(setup: &Setup, workers: &[(WorkerFile, bool)]) -> (Option<String>, BTreeSet<String>) {
     let file = setup.settings.project().map(ConfigFile::digest);
@@ -46,10 +63,10 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
     let setup = Setup::find(globals)?;
     let ledger = setup.own_ledger()?;
     let file = setup.settings.project();
-    let workers = setup.workers().files();
+    let workers = workers_of(&setup, true);
     if file.is_none() && workers.is_empty() {
         let place = setup.workspace.shown(&setup.workspace.config());
-        let message = format!("there is no {place} to accept, and no worker");
+        let message = format!("there is no {place} to accept, and no worker that can be called");
         return Err(ToolError::new(Code::NotFound, message).into());
     }
     let withheld = setup.settings.withheld();
@@ -83,7 +100,7 @@ pub fn run(globals: &Globals, printer: Printer, yes: bool) -> Result<Exit, Failu
     }
     let seen = state(&setup, &workers);
     let now = Setup::find(globals)?;
-    if state(&now, &now.workers().files()) != seen {
+    if state(&now, &workers_of(&now, false)) != seen {
         let what = match file {
             Some(file) => file.shown.as_str(),
             None => "a worker",

@@ -12,6 +12,7 @@ use crate::args::{Approve, Globals};
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, note, styled, warn};
 use crate::setup::Setup;
+use crate::terminal::Started;
 
 use super::call::interrupted;
 
@@ -33,13 +34,16 @@ const TASK_MOST: u64 = 16 << 20;
 
 /// Has an agent work on a task.
 pub async fn run(globals: &Globals, printer: Printer, wish: RunWish) -> Result<Exit, Failure> {
-    let task = task(&wish.task)?;
+    let task = task(&wish.task);
     if !printer.is_json() {
-        return shown(globals, &task, wish).await;
+        return shown(globals, &task?, wish).await;
     }
     let lines = Lines::default();
     let mut talk = Conversation::default();
-    let ended = attempt(globals, &wish, &task, &mut talk, &lines).await;
+    let ended = match task {
+        Ok(task) => attempt(globals, &wish, &task, &mut talk, &lines).await,
+        Err(failure) => Err(failure),
+    };
     let exit = exit(&ended);
     let mut end = json!({ "event": "end", "ok": exit == Exit::Done });
     if !talk.id.is_empty() {
@@ -74,6 +78,9 @@ async fn shown(globals: &Globals, task: &str, wish: RunWish) -> Result<Exit, Fai
     let ended = attempt(globals, &wish, task, &mut talk, &shown).await;
     shown.close();
     let exit = exit(&ended);
+    if ended.is_err() && talk.spent.tokens() > 0 {
+        note(styled(FAINT, bill(&talk)));
+    }
     let ended = ended?;
     if !shown.streams() {
         Printer::new(false).result(&(), |out| {
@@ -100,6 +107,7 @@ async fn attempt(
         wish.model.as_deref(),
         wish.worker.as_deref(),
         wish.approve,
+        Started::Run,
     )
     .await?;
     let agent = bench.agent.clone();
@@ -116,9 +124,30 @@ async fn attempt(
     };
     let ended = bench.following(work).await?;
     talk.mend();
+    agent.take_up_rest(talk);
     keep(&bench, talk);
     bench.pipeline().end_session(&talk.id);
-    ended
+    match ended {
+        Ok(Ended::Finished) if is_silent(talk) => Err(silent().into()),
+        ended => ended,
+    }
+}
+
+/// Whether the model has neither said nor called anything.
+fn is_silent(talk: &Conversation) -> bool {
+    talk.messages.iter().all(|message| match message {
+        Message::Assistant { text, calls } => text.trim().is_empty() && calls.is_empty(),
+        _ => true,
+    })
+}
+
+fn silent() -> ToolError {
+    let message = "the model has answered without a word, and has called nothing";
+    let ways = [
+        "say it in other words, or take another model with `--model PROVIDER/MODEL`",
+        "raise `agent.maxAnswerTokens` if the model thinks before it speaks",
+    ];
+    ToolError::new(Code::Unavailable, message).with_way_out(ways.map(str::to_owned))
 }
 
 fn task(words: &str) -> Result<String, Failure> {

@@ -9,7 +9,7 @@ use crate::args::Approve;
 use crate::commands::call;
 use crate::places::Places;
 use crate::settings::Settings;
-use crate::terminal::approver;
+use crate::terminal::{Started, approver};
 use crate::workspace::Workspace;
 
 /// A pipeline that is kept up to date, in a workspace with this config of the user.
@@ -38,7 +38,7 @@ async fn running<W: Future<Output = ()>>(config: &str, work: impl FnOnce(Running
     let settings = Settings::read(&places, &workspace).unwrap();
     let setup = Setup::of(places, workspace, settings);
     let mut live = Live::new(setup).await.unwrap();
-    let approver = approver(Approve::Never);
+    let approver = approver(Approve::Never, Started::Call);
     let pipeline = live.setup().pipeline(live.world(), approver);
     let keeper = Keeper::new(pipeline.clone(), live.setup());
     let follow = live.follow(SOON, |setup, news| {

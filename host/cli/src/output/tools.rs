@@ -137,6 +137,9 @@ pub fn switched(printer: Printer, switched: &Switched) -> Result<(), Failure> {
     let sign = if switched.enabled { "+" } else { "-" };
     let tokens = switched.tokens.unsigned_abs();
     printer.result(switched, |out| match (switched.changed, switched.enabled) {
+        (_, false) if switched.refused.is_some() => {
+            writeln!(out, "{mark} Still refused: {name} (+0 tokens)")
+        }
         (false, _) => writeln!(out, "Tool already {word}: {name}"),
         (true, true) => writeln!(out, "{mark} Enabled tool: {name} ({sign}{tokens} tokens)"),
         (true, false) => writeln!(out, "{mark} Disabled tool: {name} ({sign}{tokens} tokens)"),

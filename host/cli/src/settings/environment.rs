@@ -2,7 +2,8 @@
 //!
 //! Between the keys stand two underscores, and a key is written as variables are: `timeMs` is `TIME_MS`. A name that
 //! somebody chose, such as a tool's, is in small letters, and that of a secret as it is. A value is YAML, or a text.
-//! A variable with two underscores that means no key is an error, for the same reason as in a file.
+//! A variable with two underscores that means no key is an error, for the same reason as in a file, and so is a block's
+//! name with something in it. What else means nothing is told beside (`strays`).
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -39,12 +40,24 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
     let mut together = Value::Null;
     let mut named = Vec::new();
     for (variable, value) in variables {
-        let Some(path) = path(&keys, variable)? else {
+        let meant = meant(&keys, variable)?;
+        if matches!(meant, Meant::Nothing) {
             continue;
-        };
+        }
         let text = value
             .to_str()
             .ok_or_else(|| fault(variable, "it is not UTF-8"))?;
+        let path = match meant {
+            Meant::Nothing => continue,
+            Meant::Key(path) => path,
+            Meant::Block { .. } if is_empty(text) => continue,
+            Meant::Block { key, example } => {
+                let message = format!(
+                    "`{key}` has keys below it, and each is set in a variable of its own, such as {variable}__{example}"
+                );
+                return Err(fault(variable, &message));
+            }
+        };
         let value = setting(&path, text).map_err(|message| fault(variable, &message))?;
         together = merge::over(together, value);
         named.push(variable.as_str());
@@ -76,8 +89,23 @@ fn fault(variable: &str, message: &str) -> ToolError {
     ToolError::new(Code::InvalidInput, format!("{variable}: {message}"))
 }
 
-/// The keys that a variable means; none if it is none of ours.
-fn path(keys: &Keys, variable: &str) -> Result<Option<Vec<String>>, ToolError> {
+/// What a variable means.
+pub enum Meant {
+    /// Nothing: it is none of ours.
+    Nothing,
+    /// The value under these keys.
+    Key(Vec<String>),
+    /// A block, which is not said in one variable.
+    Block {
+        /// Its key.
+        key: String,
+        /// A key in it, as variables have it.
+        example: String,
+    },
+}
+
+/// What a variable means.
+pub fn meant(keys: &Keys, variable: &str) -> Result<Meant, ToolError> {
     let rest = variable.strip_prefix(PREFIX).unwrap_or(variable);
     let deep = rest.contains("__");
     let mut path: Vec<String> = Vec::new();
@@ -87,7 +115,7 @@ fn path(keys: &Keys, variable: &str) -> Result<Option<Vec<String>>, ToolError> {
         let below = key.as_ref().and_then(|key| keys.below(&node, key));
         let (Some(key), Some(below)) = (key, below) else {
             if !deep {
-                return Ok(None);
+                return Ok(Meant::Nothing);
             }
             let wanted = part.to_lowercase();
             let names: Vec<String> = node.names().map(as_variable).collect();
@@ -101,8 +129,24 @@ fn path(keys: &Keys, variable: &str) -> Result<Option<Vec<String>>, ToolError> {
         path.push(key);
         node = below;
     }
+    if deep || node.is_leaf() {
+        return Ok(Meant::Key(path));
+    }
     // Alone a block would be written as YAML in a variable whose name may mean anything.
-    Ok((deep || node.is_leaf()).then_some(path))
+    let example = node.names().next().map_or("NAME".to_owned(), as_variable);
+    Ok(Meant::Block {
+        key: path.join("."),
+        example,
+    })
+}
+
+/// Whether a value says nothing of a block.
+fn is_empty(text: &str) -> bool {
+    match serde_yaml::from_str(text) {
+        Ok(Value::Null) => true,
+        Ok(Value::Mapping(block)) => block.is_empty(),
+        _ => false,
+    }
 }
 
 fn key(node: &Node<'_>, path: &[String], part: &str) -> Option<String> {
@@ -120,7 +164,7 @@ fn key(node: &Node<'_>, path: &[String], part: &str) -> Option<String> {
 }
 
 /// `blockPrivateIPs` as `BLOCK_PRIVATE_IPS`.
-fn as_variable(key: &str) -> String {
+pub fn as_variable(key: &str) -> String {
     let mut name = String::new();
     let mut small = false;
     for character in key.chars() {
@@ -202,6 +246,13 @@ mod tests {
             ("MIMIR_LIMITS__", "1", "means no key"),
             ("MIMIR_LIMITS__TIME_MS", "soon", "MIMIR_LIMITS__TIME_MS"),
             ("MIMIR_LIMITS__TIME_MS__X", "1", "means no key"),
+            (
+                "MIMIR_LIMITS",
+                "{timeMs: 3}",
+                "such as MIMIR_LIMITS__TIME_MS",
+            ),
+            ("MIMIR_TOOLS", "x", "`tools` has keys below it"),
+            ("MIMIR_SECRETS", "x", "MIMIR_SECRETS__NAME"),
             ("MIMIR_PROFILE", "compat", "Did you mean `compact`?"),
             ("MIMIR_TOOLS__A-B__ENABLED", "true", "tool name"),
         ] {

@@ -100,6 +100,12 @@ impl<'a> Node<'a> {
         names.into_iter()
     }
 
+    /// The value that the schema states for it.
+    pub fn default(&self) -> Option<&'a Value> {
+        let mut stated = self.forms.iter().filter_map(|form| form.get("default"));
+        stated.find(|value| !value.is_null())
+    }
+
     fn chosen(&self) -> Option<&'a Value> {
         let mut maps = self.forms.iter().map(|form| &form["additionalProperties"]);
         maps.find(|schema| schema.is_object())

@@ -53,6 +53,20 @@ fn comments_alone_are_a_config() {
 }
 
 #[test]
+fn a_tool_with_nothing_said_of_it_is_an_empty_block_however_it_is_written() {
+    for nothing in ["", "~", "null", "{}"] {
+        let one = || file(&format!("tools:\n  git: {nothing}\n")).unwrap();
+        assert_eq!(one().config.tools.each["git"], Default::default());
+        let both = merge::layers(&[one(), one()]).unwrap();
+        assert!(both.tools.each.contains_key("git"), "{nothing}");
+    }
+    let message = fault("tools:\n  git: ~\n  A-B: ~\n");
+    assert!(message.starts_with(".mimir/config.yml:2:"), "{message}");
+    let message = fault("profile: compat\ntools: {exec: {enabled: 3}}\n");
+    assert!(message.starts_with(".mimir/config.yml:1:"), "{message}");
+}
+
+#[test]
 fn the_workspace_wins_and_nothing_forbidden_is_allowed_again() {
     let user = file("profile: compact\nlimits: {timeMs: 1000, fuel: 5}\ntools: {git: {approval: deny, deny: [a]}}\n").unwrap();
     let own = file("limits: {timeMs: 2000}\ntools: {git: {approval: allow, deny: [b]}}\n").unwrap();

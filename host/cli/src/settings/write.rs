@@ -1,15 +1,17 @@
 //! A config file changed by the person at the terminal.
 
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use mimir_core::audit::{Event, Kind};
+use mimir_core::text::visible;
 use mimir_core::{Code, ToolError};
 
 use super::edit::{Edit, edited};
 use super::{Place, Settings, Whose, digest};
 use crate::exit::{Failure, file_error};
 use crate::output::note;
-use crate::private::{self, Readers};
+use crate::private;
 use crate::setup::Setup;
 
 /// Changes the workspace's config file, or the user's: `changes` says what of its text. One process at a time. Gives how
@@ -95,13 +97,39 @@ fn attempt(
         return Ok(Written::Done(place.shown));
     }
     Settings::check(&place, &after)?;
-    private::replace(&place.path, after.as_bytes(), Readers::Everybody)
-        .map_err(|error| file_error("write", &place.path, &error))?;
+    let path = led_to(setup, &place)?;
+    private::rewrite(&path, after.as_bytes())
+        .map_err(|error| file_error("write", &path, &error))?;
     if whose == Whose::Project {
         accept(setup, settings, &place, &after)?;
     }
     drop(turn);
     Ok(Written::Done(place.shown))
+}
+
+/// The file that is written: where a link is, what it leads to. That of a workspace may have come with a checkout, and
+/// leads to nothing outside of it.
+fn led_to(setup: &Setup, place: &Place) -> Result<PathBuf, ToolError> {
+    if !place.path.is_symlink() {
+        return Ok(place.path.clone());
+    }
+    let Place { path, shown, whose } = place;
+    let real = path.canonicalize().map_err(|error| {
+        let message = format!(
+            "{shown} is a link that leads to no file ({error}); make that file, or remove the link"
+        );
+        ToolError::new(Code::FileNotFound, message)
+    })?;
+    let root = setup.workspace.root();
+    let inside = || root.canonicalize().is_ok_and(|root| real.starts_with(root));
+    if *whose == Whose::Project && !inside() {
+        let real = visible(&real.display().to_string());
+        let message = format!(
+            "nothing is written through {shown}: it is a link to {real}, outside of the workspace; change that file itself, or put a file in the place of the link"
+        );
+        return Err(ToolError::new(Code::PermissionDenied, message));
+    }
+    Ok(real)
 }
 
 /// A person has made this change here and now: if all that stood there before was accepted, what stands there now is.

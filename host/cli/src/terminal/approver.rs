@@ -10,20 +10,42 @@ use tokio::sync::Mutex;
 use crate::args::Approve;
 
 use super::card::{self, Drawn};
+use super::edit::Edited;
 use super::waiting::{Line, Wanted, Watch};
 use super::{edit, has_person, height, width};
 
+/// What the person has started, which says how they allow more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Started {
+    /// One call.
+    Call,
+    /// A task with many.
+    Run,
+    /// A talk.
+    Chat,
+}
+
+impl Started {
+    /// How the person allows what nobody was asked about.
+    fn way_out(self) -> &'static str {
+        match self {
+            Self::Call => "`--approve always` allows this one call",
+            Self::Run => {
+                "`mimir run --approve always` allows all that this task asks for and no rule denies"
+            }
+            Self::Chat => "`mimir chat` on a terminal asks you",
+        }
+    }
+}
+
 /// The approver that `--approve` asks for.
-pub fn approver(approve: Approve) -> Arc<dyn Approver> {
+pub fn approver(approve: Approve, started: Started) -> Arc<dyn Approver> {
+    let nobody = |because| Arc::new(Nobody { because, started });
     match approve {
         Approve::Always => Arc::new(Always),
-        Approve::Never => Arc::new(Nobody {
-            because: "With `--approve never` the answer is no",
-        }),
+        Approve::Never => nobody("With `--approve never` the answer is no"),
         Approve::Ask if has_person() => Arc::new(Terminal(Mutex::new(()))),
-        Approve::Ask => Arc::new(Nobody {
-            because: "There is no terminal to ask on",
-        }),
+        Approve::Ask => nobody("There is no terminal to ask on"),
     }
 }
 
@@ -62,13 +84,14 @@ impl Approver for Elsewhere {
 /// There is nobody to ask.
 struct Nobody {
     because: &'static str,
+    started: Started,
 }
 
 impl Approver for Nobody {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
         let because = self.because;
         let way_out = match card.changes.is_empty() {
-            true => format!("{because}; `--approve always` allows this one call"),
+            true => format!("{because}; {}", self.started.way_out()),
             false => format!("{because}, and what has changed has to be seen"),
         };
         Box::pin(std::future::ready(Answer::Nobody { way_out }))
@@ -187,10 +210,20 @@ fn converse(
             "s" | "session" if offers.lasting => return Ok(Answer::Session),
             "a" | "always" if offers.lasting => return Ok(Answer::Always),
             "n" | "no" | "" => return Ok(Answer::No),
-            "e" | "edit" if offers.edit => match edit::arguments(&mut to, arguments)? {
-                Some(edited) => return Ok(Answer::Edit(edited)),
-                None => writeln!(to, "The arguments are as they were.")?,
-            },
+            "e" | "edit" if offers.edit => {
+                OPEN.store(true, Ordering::Relaxed);
+                let edited = edit::arguments(&mut to, arguments, watch);
+                if matches!(edited, Ok(Edited::Unwanted)) {
+                    return Ok(Answer::No);
+                }
+                OPEN.store(false, Ordering::Relaxed);
+                match edited? {
+                    Edited::Other(edited) => return Ok(Answer::Edit(edited)),
+                    Edited::Same | Edited::Unwanted => {
+                        writeln!(to, "The arguments are as they were.")?;
+                    }
+                }
+            }
             "v" | "view" if cut => show(&mut to, drawn, usize::MAX)?,
             _ => writeln!(to, "{}", offers.reminder())?,
         }

@@ -1,33 +1,54 @@
-//! A person writes other arguments for a call: in their editor, or on the terminal.
+//! A person writes other arguments for a call: in their editor, or on the terminal. It ends with the question: what is
+//! typed after that is for others.
 
-use std::io::{self, BufRead, Write};
-use std::process::Command;
+use std::io::{self, Write};
+use std::process::{Child, Command};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::read_line;
+use super::waiting::{Line, Watch};
 
-/// The arguments that the person wants, or nothing if they left it at that.
-pub fn arguments(to: &mut dyn Write, now: &str) -> io::Result<Option<Value>> {
+/// What came of it.
+#[derive(Debug, PartialEq)]
+pub(super) enum Edited {
+    /// The arguments that the person wants.
+    Other(Value),
+    /// They left it at that.
+    Same,
+    /// Nobody wants to know any more.
+    Unwanted,
+}
+
+/// Has the person write other arguments than these.
+pub(super) fn arguments(to: &mut dyn Write, now: &str, watch: &Watch) -> io::Result<Edited> {
     let mut text = now.to_owned();
     loop {
-        text = match editor() {
-            Some(editor) => edited(&editor, &text)?,
-            None => typed(to)?,
+        let written = match editor() {
+            Some(editor) => edited(&editor, &text, watch)?,
+            None => typed(to, watch)?,
         };
+        let Some(written) = written else {
+            return Ok(Edited::Unwanted);
+        };
+        text = written;
         if text.trim().is_empty() || text.trim() == now.trim() {
-            return Ok(None);
+            return Ok(Edited::Same);
         }
         match serde_json::from_str::<Value>(&text) {
-            Ok(value) if value.is_object() => return Ok(Some(value)),
+            Ok(value) if value.is_object() => return Ok(Edited::Other(value)),
             Ok(_) => writeln!(to, "The arguments have to be a JSON object.")?,
             Err(error) => writeln!(to, "That is no JSON: {error}.")?,
         }
         write!(to, "[e]dit again, or leave it [n] > ")?;
         to.flush()?;
-        let line = read_line()?.unwrap_or_default();
+        let line = match watch.line()? {
+            Line::Typed(line) => line,
+            Line::Closed => return Ok(Edited::Same),
+            Line::Unwanted => return Ok(Edited::Unwanted),
+        };
         if !matches!(line.trim().to_lowercase().as_str(), "e" | "edit") {
-            return Ok(None);
+            return Ok(Edited::Same);
         }
     }
 }
@@ -39,7 +60,11 @@ fn editor() -> Option<String> {
     (!editor.trim().is_empty()).then_some(editor)
 }
 
-fn edited(editor: &str, text: &str) -> io::Result<String> {
+/// How often an editor is looked at. Nobody notices so long a wait, and it costs nothing.
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// What the editor leaves; nothing if nobody wants it any more.
+fn edited(editor: &str, text: &str, watch: &Watch) -> io::Result<Option<String>> {
     // The name ends in .json so that the editor helps; only this person can read it.
     let mut file = tempfile::Builder::new()
         .prefix("mimir-")
@@ -48,27 +73,131 @@ fn edited(editor: &str, text: &str) -> io::Result<String> {
     file.write_all(text.as_bytes())?;
     file.flush()?;
     let path = file.into_temp_path();
+    let Some(_lent) = watch.lend() else {
+        return Ok(None);
+    };
     // `EDITOR` may hold arguments, as in `code --wait`.
     let mut words = editor.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
-    let status = command.args(words).arg(&path).status()?;
+    let before = Before::now();
+    let mut child = command.args(words).arg(&path).spawn()?;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if watch.is_over() {
+            let by_itself = end(&mut child);
+            before.restore(by_itself);
+            return Ok(None);
+        }
+        std::thread::sleep(MOMENT);
+    };
     if !status.success() {
-        return Ok(String::new());
+        return Ok(Some(String::new()));
     }
-    std::fs::read_to_string(&path)
+    std::fs::read_to_string(&path).map(Some)
 }
 
-fn typed(to: &mut dyn Write) -> io::Result<String> {
+/// How long an editor may take to leave the terminal in order.
+#[cfg(unix)]
+const LAST: Duration = Duration::from_millis(500);
+
+/// Ends an editor, and what it has started. Says whether it ended by itself once it was asked to.
+#[cfg(unix)]
+fn end(child: &mut Child) -> bool {
+    use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+    let mut all = vec![child.id()];
+    let mut at = 0;
+    while let Some(id) = all.get(at) {
+        all.extend(children(*id));
+        at += 1;
+    }
+    let ids = all.into_iter();
+    let all: Vec<Pid> = ids
+        .filter_map(|id| i32::try_from(id).ok().and_then(Pid::from_raw))
+        .collect();
+    for pid in &all {
+        let _ = kill_process(*pid, Signal::TERM);
+    }
+    let start = std::time::Instant::now();
+    let mut by_itself = false;
+    loop {
+        // It is there until it was waited for.
+        by_itself |= matches!(child.try_wait(), Ok(Some(_)));
+        if !all.iter().any(|pid| test_kill_process(*pid).is_ok()) {
+            return by_itself;
+        }
+        if start.elapsed() >= LAST {
+            for pid in &all {
+                let _ = kill_process(*pid, Signal::KILL);
+            }
+            let _ = child.wait();
+            return by_itself;
+        }
+        std::thread::sleep(MOMENT);
+    }
+}
+
+#[cfg(not(unix))]
+fn end(child: &mut Child) -> bool {
+    let _ = child.kill().and_then(|()| child.wait());
+    false
+}
+
+/// The processes that this one has started, where the system tells.
+#[cfg(unix)]
+fn children(id: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{id}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let told = threads.filter_map(|one| std::fs::read_to_string(one.path().join("children")).ok());
+    let told: Vec<String> = told.collect();
+    told.iter()
+        .flat_map(|ids| ids.split_whitespace())
+        .filter_map(|id| id.parse().ok())
+        .collect()
+}
+
+/// How the terminal was before the editor had it.
+struct Before {
+    #[cfg(unix)]
+    modes: Option<rustix::termios::Termios>,
+}
+
+impl Before {
+    fn now() -> Self {
+        Self {
+            #[cfg(unix)]
+            modes: rustix::termios::tcgetattr(io::stdin()).ok(),
+        }
+    }
+
+    /// Makes it so again. An editor that did not end by itself has not left its own screen either.
+    fn restore(&self, by_itself: bool) {
+        #[cfg(unix)]
+        if let Some(modes) = &self.modes {
+            use rustix::termios::{OptionalActions, tcsetattr};
+            let _ = tcsetattr(io::stdin(), OptionalActions::Flush, modes);
+        }
+        if !by_itself {
+            let mut to = anstream::stderr();
+            // The usual screen, a cursor, and text without colours.
+            let _ = to.write_all(b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[0m");
+            let _ = to.flush();
+        }
+    }
+}
+
+/// What is typed up to an empty line; nothing if nobody wants it any more.
+fn typed(to: &mut dyn Write, watch: &Watch) -> io::Result<Option<String>> {
     writeln!(to, "Type the arguments as JSON; an empty line ends them.")?;
     to.flush()?;
     let mut text = String::new();
-    for line in io::stdin().lock().lines() {
-        let line = line?;
-        if line.trim().is_empty() {
-            break;
+    loop {
+        match watch.line()? {
+            Line::Typed(line) if line.trim().is_empty() => return Ok(Some(text)),
+            Line::Typed(line) => text.push_str(&line),
+            Line::Closed => return Ok(Some(text)),
+            Line::Unwanted => return Ok(None),
         }
-        text.push_str(&line);
-        text.push('\n');
     }
-    Ok(text)
 }

@@ -2,18 +2,47 @@
 //! no line that is typed for what comes after it.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::read_line;
 
 /// Held by whoever wants the answer; once it is gone, nobody does.
 #[derive(Debug, Default)]
-pub(super) struct Wanted(Arc<AtomicBool>);
+pub(super) struct Wanted(Arc<State>);
 
 /// Says whether the answer is still wanted.
 #[derive(Debug, Clone)]
-pub(super) struct Watch(Arc<AtomicBool>);
+pub(super) struct Watch(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    over: AtomicBool,
+    /// Whether a program of the person's has the terminal.
+    lent: Mutex<bool>,
+    back: Condvar,
+}
+
+impl State {
+    fn lent(&self) -> MutexGuard<'_, bool> {
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long a lent terminal is waited for: longer than it takes to end the program that has it.
+const COMES_BACK: Duration = Duration::from_secs(2);
+
+/// The terminal while another program has it.
+#[derive(Debug)]
+pub(super) struct Lent<'a>(&'a State);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        *self.0.lent() = false;
+        self.0.back.notify_all();
+    }
+}
 
 impl Wanted {
     /// What is told when this is gone.
@@ -24,7 +53,13 @@ impl Wanted {
 
 impl Drop for Wanted {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        self.0.over.store(true, Ordering::Release);
+        // Whoever comes next finds the terminal as it was.
+        let lent = self.0.lent();
+        let _ = self
+            .0
+            .back
+            .wait_timeout_while(lent, COMES_BACK, |lent| *lent);
     }
 }
 
@@ -41,8 +76,18 @@ pub(super) enum Line {
 
 impl Watch {
     /// Whether nobody wants an answer any more.
-    fn is_over(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+    pub(super) fn is_over(&self) -> bool {
+        self.0.over.load(Ordering::Acquire)
+    }
+
+    /// Lends the terminal to a program, as long as the answer is wanted.
+    pub(super) fn lend(&self) -> Option<Lent<'_>> {
+        let mut lent = self.0.lent();
+        if self.is_over() {
+            return None;
+        }
+        *lent = true;
+        Some(Lent(&self.0))
     }
 
     /// The next line, as long as it is wanted. A terminal hands out one line at a time, so none is taken with it.

@@ -4,7 +4,8 @@
 //! person's. What a team says is not changed here, and a tool that another rule refuses is not switched on by a word.
 
 use mimir_core::pipeline::World;
-use mimir_core::{Source, Tool, ToolName};
+use mimir_core::text::visible;
+use mimir_core::{Policy, Source, Tool, ToolName};
 use serde::Serialize;
 
 use crate::args::Format;
@@ -28,6 +29,9 @@ pub struct Switched {
     pub tokens: i64,
     /// The files that were changed.
     pub files: Vec<String>,
+    /// Why it is refused all the same, if it was to be switched on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// Switches a tool on.
@@ -43,7 +47,8 @@ pub fn enable(
     let off: Vec<(&ConfigFile, String)> = files
         .filter_map(|file| Some((file, said(file, tool, false)?)))
         .collect();
-    if off.iter().any(|(file, _)| file.whose.is_team()) {
+    let team_says_off = off.iter().any(|(file, _)| file.whose.is_team());
+    if team_says_off || setup.settings.is_denied_by_team(tool)? {
         return Err(refused(format!(
             "Cannot enable tool: {name} (enforced by enterprise policy)"
         )));
@@ -77,28 +82,25 @@ pub fn enable(
                 reason.source, reason.text
             )));
         }
-        Some(_) => still_refused(setup, tool)?,
+        Some(_) => {}
+    }
+    let policy = settings::Settings::read(&setup.places, &setup.workspace)?.policy()?;
+    // Something else may refuse it, too.
+    let refused = policy.refusal(tool).map(|reason| {
+        let (text, source) = (visible(&reason.text), visible(&reason.source));
+        format!("{text} ({source})")
+    });
+    if let Some(reason) = &refused {
+        note(format_args!("it is still refused: {reason}"));
     }
     Ok(Switched {
         name: name.clone(),
-        enabled: true,
+        enabled: refused.is_none(),
         changed: !files.is_empty(),
-        tokens: cost(world, tool, costs),
+        tokens: cost(&policy, tool, costs),
         files,
+        refused,
     })
-}
-
-/// Says so if something else refuses the tool, too.
-fn still_refused(setup: &Setup, tool: &Tool) -> Result<(), Failure> {
-    let settings = settings::Settings::read(&setup.places, &setup.workspace)?;
-    if let Some(reason) = settings.policy()?.refusal(tool) {
-        note(format_args!(
-            "it is still refused: {} ({})",
-            mimir_core::text::visible(&reason.text),
-            mimir_core::text::visible(&reason.source)
-        ));
-    }
-    Ok(())
 }
 
 /// Switches a tool off, in the project's settings or in the user's own.
@@ -117,7 +119,7 @@ pub fn disable(
     }
     let changed = world.policy.is_enabled(tool);
     let mut files = Vec::new();
-    let tokens = -cost(world, tool, costs);
+    let tokens = -cost(&world.policy, tool, costs);
     if changed {
         let whose = if user { Whose::User } else { Whose::Project };
         files.push(set(setup, whose, tool, false)?);
@@ -128,6 +130,7 @@ pub fn disable(
         changed,
         tokens,
         files,
+        refused: None,
     })
 }
 
@@ -141,9 +144,9 @@ fn set(setup: &Setup, whose: Whose, tool: &Tool, enabled: bool) -> Result<String
     settings::change_again(setup, whose, |_| Ok(vec![edit.clone()]))
 }
 
-/// What models read of it, where the profile shows it.
-fn cost(world: &World, tool: &Tool, costs: &mut Costs) -> i64 {
-    match world.policy.is_shown(tool) {
+/// What models read of it: nothing where it is refused, or the profile does not show it.
+fn cost(policy: &Policy, tool: &Tool, costs: &mut Costs) -> i64 {
+    match policy.is_listed(tool) {
         true => i64::from(costs.of(tool, Format::Openai).tokens),
         false => 0,
     }

@@ -114,10 +114,12 @@ pub(super) async fn carry_out(
     let printer = Printer::new(false);
     match wish {
         Wish::Tools(wish) => {
-            // What is switched is switched in the files as they are now; the agent hears of it as of any change.
+            // What is switched is switched in the files as they are now, and counts before anything else is done.
             let setup = Setup::find(globals)?;
             let world = bench.pipeline().world();
-            tools::run(&setup, &world, printer, Face::Chat, wish)?;
+            let done = tools::run(&setup, &world, printer, Face::Chat, wish);
+            bench.catch_up().await;
+            done?;
         }
         Wish::Approvals => {
             approvals::run(globals, printer, &ApprovalsWish::List)?;

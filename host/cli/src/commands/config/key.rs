@@ -14,20 +14,32 @@ use crate::setup::Setup;
 
 /// Prints what the layers say of a key.
 pub fn get(globals: &Globals, printer: Printer, key: &str) -> Result<Exit, Failure> {
-    let path = Keys::new().path(key).map_err(usage)?;
+    let keys = Keys::new();
+    let path = keys.path(key).map_err(usage)?;
     let setup = Setup::find(globals)?;
     let said = setup.settings.said(&path);
     let counting = said.iter().find(|said| !said.withheld);
+    let default = match counting {
+        Some(_) => None,
+        None => keys.default_of(&path),
+    };
+    let from = counting.map(|said| said.whose.as_str());
     let layers: Vec<Value> = said.iter().map(layer).collect();
     let result = json!({
         "key": path.join("."),
-        "value": counting.map(|said| plain(&said.value)),
-        "from": counting.map(|said| said.whose.as_str()),
+        "value": counting.map(|said| plain(&said.value)).or(default.clone()),
+        "from": from.or(default.as_ref().map(|_| "default")),
         "layers": layers,
     });
     printer.result(&result, |out| {
         let Some(first) = counting else {
-            let words = format!("{} is not set: the default counts", path.join("."));
+            for line in default.iter().flat_map(written) {
+                writeln!(out, "{line}")?;
+            }
+            let words = match default {
+                Some(_) => format!("default: {} is not set", path.join(".")),
+                None => format!("{} is not set", path.join(".")),
+            };
             writeln!(out, "{}", styled(FAINT, words))?;
             return said.iter().try_for_each(|said| beside(out, said));
         };
@@ -74,7 +86,7 @@ fn plain(value: &serde_yaml::Value) -> Value {
 }
 
 /// A value as lines of YAML that cannot drive a terminal.
-fn written(value: &serde_yaml::Value) -> Vec<String> {
+fn written<T: serde::Serialize>(value: &T) -> Vec<String> {
     let text = serde_yaml::to_string(value).unwrap_or_default();
     text.trim_end().lines().map(visible).collect()
 }

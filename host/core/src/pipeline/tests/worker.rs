@@ -347,6 +347,11 @@ fn a_file_that_cannot_be_meant_names_the_key() {
     let of = |toolsets: Value| json!({"instructions": "x", "toolsets": toolsets});
     for (settings, key, words) in [
         (
+            json!({"instructions": " "}),
+            "instructions",
+            "neither instructions nor toolsets",
+        ),
+        (
             json!({"instructions": "x", "name": "other"}),
             "name",
             "that of `w`",

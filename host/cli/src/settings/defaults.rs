@@ -1,0 +1,139 @@
+//! What counts where nobody has set a key: for a person who asks.
+//!
+//! Most stand in the schema. What counts for some calls only, such as the sandbox that is found on a machine, is no default
+//! that could be named here.
+
+use mimir_core::Limits;
+use mimir_core::config::{
+    Budget, Config, Discovery, Durability, LimitSettings, OnFailure, Profile,
+};
+use serde_json::{Value, json};
+
+use super::keys::Keys;
+
+impl Keys {
+    /// The value that the key at this path has by itself; none if it has none.
+    pub fn default_of(&self, path: &[String]) -> Option<Value> {
+        let config = Config::default();
+        let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+        let value = match parts.as_slice() {
+            ["profile"] => json!(match config.profile {
+                Profile::Fine => "fine",
+                Profile::Compact => "compact",
+            }),
+            ["toolDiscovery"] => json!(match config.tool_discovery {
+                Discovery::Auto => "auto",
+                Discovery::Off => "off",
+                Discovery::On => "on",
+            }),
+            ["tools", "autoLoadCustomTools"] => json!(config.tools.auto_load_custom_tools),
+            ["tools", "showTokenCosts"] => json!(config.tools.show_token_costs),
+            ["tools", "tokenPrice"] => json!(config.tools.token_price),
+            ["audit", "durability"] => json!(match config.audit.durability {
+                Durability::Write => "write",
+                Durability::Fsync => "fsync",
+            }),
+            ["audit", "onFailure"] => json!(match config.audit.on_failure {
+                OnFailure::Refuse => "refuse",
+                OnFailure::Run => "run",
+            }),
+            ["limits", key] => limits()[*key].take(),
+            ["agent", key] => agent()[*key].take(),
+            _ => self.stated(path)?,
+        };
+        (!value.is_null()).then_some(value)
+    }
+
+    /// What the schema states of a key with nothing below it.
+    fn stated(&self, path: &[String]) -> Option<Value> {
+        let mut node = self.root();
+        for part in path {
+            node = self.below(&node, part)?;
+        }
+        node.default().filter(|_| node.is_leaf()).cloned()
+    }
+}
+
+fn limits() -> Value {
+    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
+    let limits = Limits::default();
+    let limits = LimitSettings {
+        time_ms: millis(limits.wall),
+        fuel: Some(limits.fuel),
+        memory_mb: Some(limits.memory >> 20),
+        table_elements: Some(limits.table_elements),
+        instances: Some(limits.instances),
+        output_bytes: Some(limits.output_bytes),
+        output_chars: Some(limits.output_chars),
+        log_lines: Some(limits.log_lines),
+        log_line_bytes: Some(limits.log_line_bytes),
+        open_files: Some(limits.open_files),
+        http_time_ms: millis(limits.http_time),
+        http_body_bytes: Some(limits.http_body),
+        concurrent: Some(limits.concurrent_per_plugin),
+        calls_per_minute: limits.calls_per_minute,
+    };
+    serde_json::to_value(limits).unwrap_or_default()
+}
+
+fn agent() -> Value {
+    let budget = Budget::default();
+    json!({
+        "maxTurns": budget.turns,
+        "maxToolCalls": budget.tool_calls,
+        "maxTokens": budget.tokens,
+        "maxCost": budget.cost,
+        "maxTimeMs": u64::try_from(budget.time.as_millis()).ok(),
+        "maxAnswerTokens": budget.answer_tokens,
+        "contextTokens": budget.context_tokens,
+        "retries": budget.retries,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(key: &str) -> Option<Value> {
+        let keys = Keys::new();
+        keys.default_of(&keys.path(key).unwrap())
+    }
+
+    #[test]
+    fn what_is_named_is_what_counts() {
+        let set = json!({ "limits": limits(), "agent": agent() });
+        let set: Config = serde_json::from_value(set).unwrap();
+        assert_eq!(set.limits(), Config::default().limits());
+        assert_eq!(set.agent.over(Budget::NOTHING), Budget::default());
+        for (key, wanted) in [
+            ("limits.timeMs", json!(60_000)),
+            ("agent.maxTurns", json!(50)),
+            ("profile", json!("fine")),
+            ("toolDiscovery", json!("auto")),
+            ("audit.keep", json!(20)),
+            ("audit.onFailure", json!("refuse")),
+            ("audit.durability", json!("write")),
+            ("approvals.timeoutMs", json!(600_000)),
+            ("tools.tokenPrice", json!(1.0)),
+            ("tools.autoLoadCustomTools", json!(true)),
+            ("policy.deny", json!([])),
+        ] {
+            assert_eq!(of(key), Some(wanted.clone()), "{key}");
+            let path: Vec<_> = key.split('.').collect();
+            let whole = path
+                .iter()
+                .rev()
+                .fold(wanted, |inner, key| json!({ *key: inner }));
+            assert!(serde_json::from_value::<Config>(whole).is_ok(), "{key}");
+        }
+        for none in [
+            "limits",
+            "limits.callsPerMinute",
+            "model",
+            "sandbox.mode",
+            "secrets",
+        ] {
+            assert_eq!(of(none), None, "{none}");
+        }
+    }
+}
