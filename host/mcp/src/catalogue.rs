@@ -13,6 +13,9 @@ use crate::discovery;
 /// Where a listed tool's `_meta` says what MCP has no words for: its source, group and risk.
 pub const TOOL_META: &str = "mimir/tool";
 
+/// Where it says what is odd about the words of a tool.
+const FLAGS_META: &str = "mimir/flags";
+
 /// Tools on a page. Some clients read no second page, and no model chooses well among more tools than this.
 const PAGE: usize = 250;
 
@@ -91,15 +94,17 @@ impl Catalogue {
         &self,
         cursor: Option<&str>,
     ) -> Result<(Vec<Tool>, Option<String>), ErrorData> {
-        if cursor.is_some_and(|cursor| mimir_core::ToolName::new(cursor).is_err()) {
-            return Err(ErrorData::invalid_params(
-                "the cursor is none that this server gave out; list the tools from the beginning",
-                None,
-            ));
-        }
         let after = cursor.unwrap_or_default();
         let start = self.tools.partition_point(|tool| &*tool.name <= after);
         let rest = &self.tools[start..];
+        // There was a tool behind each cursor that was given out.
+        let is_none = |cursor| rest.is_empty() || mimir_core::ToolName::new(cursor).is_err();
+        if cursor.is_some_and(is_none) {
+            return Err(ErrorData::invalid_params(
+                "the cursor is none that this server gave out, or the list is shorter now; list the tools from the beginning",
+                None,
+            ));
+        }
         let page = &rest[..rest.len().min(PAGE)];
         let last = page.last().filter(|_| page.len() < rest.len());
         Ok((page.to_vec(), last.map(|tool| tool.name.to_string())))
@@ -125,9 +130,16 @@ pub fn definition(tool: &mimir_core::Tool) -> Tool {
         "risk": definition.risk.as_str(),
     });
     meta.insert(TOOL_META.to_owned(), facts);
+    let mut description = definition.description.clone();
+    if !tool.flags.is_empty() {
+        meta.insert(FLAGS_META.to_owned(), json!(tool.flags));
+        // Before the words themselves: a model reads it first.
+        let flags = tool.flags.join("; ");
+        description.insert_str(0, &format!("[mimir noticed, for its user: {flags}]\n"));
+    }
     let mut listed = Tool::new(
         definition.name.to_string(),
-        definition.description.clone(),
+        description,
         object(definition.input_schema.to_value()),
     )
     .with_annotations(annotations)

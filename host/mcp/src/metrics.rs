@@ -13,6 +13,8 @@ pub(crate) struct Metrics(Mutex<All>);
 #[derive(Default)]
 struct All {
     tools: BTreeMap<String, Counts>,
+    /// How often calls were denied, by code.
+    denials: BTreeMap<&'static str, u64>,
     /// How often clients' people answered what.
     answers: BTreeMap<&'static str, u64>,
 }
@@ -30,6 +32,13 @@ struct Counts {
 /// Seconds: from a call that finds all it needs to one that takes all the time it has.
 const BOUNDS: [f64; 9] = [0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
+/// What says that a call may not be.
+const DENIALS: [Code; 3] = [
+    Code::PermissionDenied,
+    Code::ApprovalDenied,
+    Code::PolicyDenied,
+];
+
 /// Names that are told apart: a client may call what is not there as it likes.
 const UNKNOWN: &str = "unknown";
 
@@ -40,6 +49,11 @@ impl Metrics {
             Ok(_) => "OK",
             Err(error) => error.code.as_str(),
         };
+        if let Err(error) = outcome.result()
+            && DENIALS.contains(&error.code)
+        {
+            *self.lock().denials.entry(code).or_default() += 1;
+        }
         let seconds = outcome.receipt().duration_ms / 1000.0;
         self.count(tool, code, |counts| {
             counts.timed += 1;
@@ -95,6 +109,19 @@ impl Metrics {
                     "mimir_calls_total{{tool=\"{tool}\",code=\"{code}\"}} {count}"
                 ));
             }
+        }
+        line(format_args!(
+            "{}",
+            head(
+                "mimir_denials_total",
+                "counter",
+                "Calls that a rule, a person or a right that was not given has stopped, by code."
+            )
+        ));
+        for (code, count) in &all.denials {
+            line(format_args!(
+                "mimir_denials_total{{code=\"{code}\"}} {count}"
+            ));
         }
         line(format_args!(
             "{}",

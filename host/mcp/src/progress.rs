@@ -73,11 +73,13 @@ struct Pace {
 
 impl Ear {
     /// An ear, and what it hears. `least` is what the client wants to hear of the log, `has` what it has for servers
-    /// behind; `person` makes the one who is asked out of a way to the client.
+    /// behind; `apart` says that it is asked by the answer to its own request; `person` makes the one who is asked out
+    /// of a way to the client.
     pub(crate) fn new(
         progress: bool,
         least: Option<Least>,
         has: Vec<Want>,
+        apart: bool,
         given: BTreeMap<String, Value>,
         person: impl FnOnce(Client) -> Box<dyn Approver>,
     ) -> (Self, Heard) {
@@ -87,7 +89,10 @@ impl Ear {
             said,
             progress: progress.then(Mutex::default),
             least,
-            person: person(Client(ask.clone())),
+            person: person(Client {
+                ask: ask.clone(),
+                apart,
+            }),
             has,
             ask,
             given: Mutex::new(given),
@@ -168,7 +173,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The person at the client, by way of whoever answers the client's request.
-pub(crate) struct Client(mpsc::Sender<Question>);
+pub(crate) struct Client {
+    ask: mpsc::Sender<Question>,
+    apart: bool,
+}
 
 impl Approver for Client {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, Answer> {
@@ -181,10 +189,14 @@ impl Approver for Client {
                 card: Box::new(card.clone()),
                 answer,
             });
-            if self.0.send(question).await.is_err() {
+            if self.ask.send(question).await.is_err() {
                 return nobody();
             }
             answered.await.unwrap_or_else(|_| nobody())
         })
+    }
+
+    fn apart(&self) -> bool {
+        self.apart
     }
 }

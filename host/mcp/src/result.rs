@@ -20,8 +20,7 @@ const MEDIUM_MOST: usize = 5 << 20;
 
 /// The result of a call. `promised` says whether its tool has an output schema, which clients hold it to.
 pub(crate) fn result(outcome: &Outcome, promised: bool) -> CallToolResult {
-    let mark = (outcome.label().trust == TrustLevel::Untrusted)
-        .then(|| Mark::new(&outcome.label().origin));
+    let mark = mark(outcome);
     let mut result = match outcome.result() {
         Ok(output) => success(output, mark.as_ref(), promised),
         Err(error) => failure(error, mark.as_ref()),
@@ -30,6 +29,12 @@ pub(crate) fn result(outcome: &Outcome, promised: bool) -> CallToolResult {
     meta.insert(OUTCOME_META.to_owned(), facts(outcome));
     result.meta = Some(MetaObject(meta));
     result
+}
+
+/// The mark of what strangers wrote; none where nobody did.
+pub(crate) fn mark(outcome: &Outcome) -> Option<Mark> {
+    let label = outcome.label();
+    (label.trust == TrustLevel::Untrusted).then(|| Mark::new(&label.origin))
 }
 
 fn success(output: &Output, mark: Option<&Mark>, promised: bool) -> CallToolResult {

@@ -18,8 +18,10 @@ mod handler;
 mod library;
 mod session;
 mod watching;
+mod wrong;
 
 pub(crate) use session::{Gone, Session};
+pub(crate) use wrong::wrong_params;
 
 /// Who is asked when the client cannot ask its person, and for how long anybody is waited for.
 #[derive(Clone)]

@@ -5,11 +5,15 @@ use std::time::Duration;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, ProtocolVersion};
 use rmcp::service::{RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{RoleServer, ServiceExt as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::server::Server;
+use crate::server::{Server, wrong_params};
+
+mod lines;
+mod traces;
+
+use lines::Lines;
 
 /// Why a client could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +72,7 @@ impl Server {
         let session = self.session();
         let gone = session.gone().clone();
         let transport = Orderly {
-            inner: AsyncRwTransport::new_server(reader, writer),
+            inner: Lines::new(reader, writer),
             begun: false,
         };
         let begun = tokio::select! {
@@ -101,13 +105,17 @@ impl Server {
 
 /// A transport that lets nothing but requests through before one of them has chosen a protocol: a stray notification is
 /// no reason to end.
-struct Orderly<T> {
-    inner: T,
+struct Orderly<R, W> {
+    inner: Lines<R, W>,
     begun: bool,
 }
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Orderly<T> {
-    type Error = T::Error;
+impl<R, W> Transport<RoleServer> for Orderly<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = std::io::Error;
 
     fn send(
         &mut self,
@@ -126,6 +134,13 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Orderly<T> {
                 tracing::debug!("what came before the first request is not heard");
                 continue;
             };
+            if let ClientRequest::CustomRequest(wrong) = &request.request
+                && wrong.method == "initialize"
+                && let Some(error) = wrong_params(&wrong.method, wrong.params.as_ref())
+            {
+                self.inner.say(Some(request.id.clone()), error);
+                continue;
+            }
             self.begun = begins(&request.request);
             return Some(message);
         }

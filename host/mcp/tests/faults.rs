@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::kit::{Room, fake, said, tool};
 
@@ -69,10 +69,16 @@ async fn a_message_that_is_too_long_is_left_out_and_the_next_one_heard() {
     let mut wire = room.client(json!({})).await;
     // In parts: no client holds it all either.
     let part = "x".repeat(1 << 20);
+    wire.part(r#"{"jsonrpc":"2.0","method":"tools/call","params":{"x":""#)
+        .await;
     for _ in 0..17 {
         wire.part(&part).await;
     }
-    wire.line("").await;
+    // Some clients say last whose answer it is.
+    wire.line(r#""},"id":"long"}"#).await;
+    let answer = wire.next().await;
+    assert_eq!(answer["id"], "long", "{answer}");
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
     assert_eq!(
         wire.call("one", json!({})).await["content"][0]["text"],
         "done"
@@ -87,10 +93,93 @@ async fn a_wrong_call_is_a_fault_of_the_request() {
         json!({}),
         json!({"name": 7}),
         json!({"name": "one", "arguments": [1]}),
+        json!({"name": "one", "arguments": "{}"}),
+        json!({"name": "one", "_meta": 5}),
+        json!([1]),
     ] {
         let answer = wire.request("tools/call", params.clone()).await;
-        assert!(answer["error"].is_object(), "{params}: {answer}");
+        assert_eq!(answer["error"]["code"], -32602, "{params}: {answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        let head = "the params of `tools/call` are not as the protocol has them: ";
+        assert!(message.starts_with(head), "{message}");
     }
+    let level = json!({"level": "loud"});
+    let answer = wire.request("logging/setLevel", level).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    // Before the handshake too.
+    let (mut wire, _) = room.connect();
+    let answer = wire.request("initialize", json!({})).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("missing field"), "{message}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_answered_to_whoever_waits_for_it() {
+    let room = room();
+    let mut wire = room.client(json!({})).await;
+    let deep = "[".repeat(200_000);
+    for (line, id, code) in [
+        (
+            r#"{"jsonrpc":"2.0","id":71,"method":"tools/call","params":{"name":"one","arguments":{"path":"\ud83d"}}}"#,
+            json!(71),
+            -32700,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":72,"method":"ping","#,
+            json!(72),
+            -32700,
+        ),
+        ("garbage", Value::Null, -32700),
+        (deep.as_str(), Value::Null, -32700),
+        (
+            r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+            Value::Null,
+            -32600,
+        ),
+        (
+            r#"{"jsonrpc":"1.0","id":73,"method":"ping"}"#,
+            json!(73),
+            -32600,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":[],"method":"ping"}"#,
+            Value::Null,
+            -32600,
+        ),
+    ] {
+        wire.line(line).await;
+        let answer = wire.next().await;
+        let cut = line.get(..80).unwrap_or(line);
+        assert_eq!(answer["error"]["code"], code, "{cut}: {answer}");
+        assert_eq!(answer.get("id"), Some(&id), "{cut}: {answer}");
+    }
+    // A notification is never answered.
+    wire.line(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":[1]}"#)
+        .await;
+    let pong = wire.request("ping", json!({})).await;
+    assert_eq!(pong["result"], json!({}), "{:?}", wire.heard);
+    assert!(wire.heard.is_empty(), "{:?}", wire.heard);
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_none() {
+    let (careful, runs) = crate::asking::careful();
+    let room = Room::new(vec![careful]);
+    let mut wire = room.client(json!({"elicitation": {}})).await;
+    let id = wire.send("tools/call", json!({"name": "careful"})).await;
+    let question = wire.told("elicitation/create").await;
+    let name = &question["id"];
+    wire.line(&format!(
+        r#"{{"jsonrpc":"2.0","id":{name},"result":{{"action":"accept","x":"\ud83d"}}}}"#
+    ))
+    .await;
+    let result = wire.answered(id).await["result"].take();
+    assert_eq!(
+        result["_meta"]["mimir/outcome"]["code"], "APPROVAL_DENIED",
+        "{result}"
+    );
+    assert_eq!(runs.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
 #[tokio::test]

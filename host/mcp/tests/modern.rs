@@ -92,6 +92,24 @@ async fn a_question_is_an_answer_and_the_call_goes_on_where_it_was() {
 }
 
 #[tokio::test]
+async fn the_same_call_again_has_its_own_question() {
+    let (careful, runs) = careful();
+    let room = Room::new(vec![careful]);
+    let (mut wire, _) = room.connect();
+    let first = call(&mut wire, json!({})).await["result"].take();
+    let second = call(&mut wire, json!({})).await["result"].take();
+    assert_eq!(second["resultType"], "input_required", "{second}");
+    assert_ne!(first["requestState"], second["requestState"]);
+    let no = call(&mut wire, with(&second["requestState"], "no")).await["result"].take();
+    assert_eq!(no["_meta"]["mimir/outcome"]["code"], "APPROVAL_DENIED");
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    // Each answer is for its own call.
+    let done = call(&mut wire, with(&first["requestState"], "once")).await["result"].take();
+    assert_eq!(done["isError"], false, "{done}");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
 async fn no_is_no_and_what_is_no_answer_asks_again() {
     let (careful, runs) = careful();
     let room = Room::new(vec![careful]);

@@ -120,20 +120,40 @@ fn web(tools: Vec<Tool>) -> (Room, Http) {
     (room, http)
 }
 
+/// The figures as they are now.
+async fn metrics(http: &Http) -> String {
+    let request = Request::builder()
+        .uri("/metrics")
+        .header("host", "localhost");
+    let request = request.body(Full::new(Bytes::new())).unwrap();
+    let answer = http.clone().call(request).await.unwrap();
+    let text = answer.into_body().collect().await.unwrap().to_bytes();
+    String::from_utf8(text.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn calls_that_are_denied_are_counted_and_wrong_ones_are_told_what_is_wrong() {
+    let (careful, _) = crate::asking::careful();
+    let (_room, http) = web(vec![careful]);
+    call(&http, "careful", 1, MODERN).await;
+    let text = metrics(&http).await;
+    let line = "mimir_denials_total{code=\"APPROVAL_DENIED\"} 1";
+    assert!(text.lines().any(|other| other == line), "{text}");
+    let session = hello(&http).await.map_err(|answer| answer.body).unwrap();
+    let of = [
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", LEGACY),
+    ];
+    let wrong = message("tools/call", json!({"name": "careful", "arguments": "{}"}));
+    let answer = send(&http, Method::POST, &of, wrong).await.message();
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+}
+
 /// Waits until so many calls are under way.
 async fn under_way(http: &Http, calls: usize) {
     let line = format!("mimir_calls_under_way {calls}");
     for _ in 0..2_000 {
-        let request = Request::builder()
-            .uri("/metrics")
-            .header("host", "localhost");
-        let request = request.body(Full::new(Bytes::new())).unwrap();
-        let answer = http.clone().call(request).await.unwrap();
-        let text = answer.into_body().collect().await.unwrap().to_bytes();
-        if String::from_utf8_lossy(&text)
-            .lines()
-            .any(|other| other == line)
-        {
+        if metrics(http).await.lines().any(|other| other == line) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;

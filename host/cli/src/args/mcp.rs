@@ -8,7 +8,7 @@ pub(super) enum RawMcp {
     /// List the servers in the settings
     List,
     /// Put a server into the settings
-    Add(RawServer),
+    Add(Box<RawServer>),
     /// Take a server out of the settings
     Remove {
         /// Its name

@@ -165,9 +165,9 @@ impl Session {
         let can_ask = ask::can_ask(capabilities.as_ref());
         let has = ask::has(capabilities.as_ref());
         let wants_progress = context.meta.get_progress_token().is_some();
-        let (ear, heard) = Ear::new(wants_progress, self.least(context), has, given, |client| {
-            server.person(can_ask.then_some(client))
-        });
+        let person = |client| server.person(can_ask.then_some(client));
+        let (least, apart) = (self.least(context), is_modern(context));
+        let (ear, heard) = Ear::new(wants_progress, least, has, apart, given, person);
         let now = CallContext {
             request_id: RequestId::new(SystemTime::now()),
             session_id: key.owner.clone(),

@@ -2,20 +2,22 @@
 //!
 //! Never here: a way to a server past the pipeline. What is read is read by a call of the tool that reads it.
 
+use mimir_core::mark::Mark;
 use mimir_core::outcome::Output;
 use mimir_core::{Code, Outcome, ToolError};
 use rmcp::RoleServer;
 use rmcp::model::{
-    CacheScope, CompleteRequestParams, CompleteResult, ErrorCode, ErrorData,
+    CacheScope, CompleteRequestParams, CompleteResult, ContentBlock, ErrorCode, ErrorData,
     GetPromptRequestParams, GetPromptResponse, GetPromptResult, JsonObject, MetaObject,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ResultType,
+    PromptMessage, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
+    ResultType,
 };
 use rmcp::service::RequestContext;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::client::{Place, whole};
-use crate::result::{OUTCOME_META, facts};
+use crate::result::{self, OUTCOME_META, facts};
 
 use super::Session;
 use super::calling::{Answers, Ended};
@@ -31,15 +33,22 @@ pub(super) fn page<T: Clone>(
 ) -> Result<(Vec<T>, Option<String>), ErrorData> {
     let start = match cursor {
         None => 0,
-        Some(cursor) => cursor.parse().map_err(|_| {
-            let message = "the cursor is none that this server gave out; list from the beginning";
-            ErrorData::invalid_params(message, None)
-        })?,
+        Some(cursor) => cursor
+            .parse()
+            .ok()
+            .filter(|start| (PAGE..all.len()).contains(start) && start % PAGE == 0)
+            .ok_or_else(no_cursor)?,
     };
     let rest = all.get(start..).unwrap_or_default();
     let page = &rest[..rest.len().min(PAGE)];
     let next = (page.len() < rest.len()).then(|| (start + page.len()).to_string());
     Ok((page.to_vec(), next))
+}
+
+/// A cursor that leads nowhere.
+fn no_cursor() -> ErrorData {
+    let message = "the cursor is none that this server gave out, or the list is shorter now; list from the beginning";
+    ErrorData::invalid_params(message, None)
 }
 
 impl Session {
@@ -94,6 +103,9 @@ impl Session {
         match ended.await? {
             Ended::Outcome(outcome) => {
                 let mut got: GetPromptResult = self::read(&outcome)?;
+                if let Some(mark) = result::mark(&outcome) {
+                    got.messages = marked(got.messages, &mark);
+                }
                 got.meta = Some(meta(&outcome));
                 got.result_type = Some(ResultType::COMPLETE);
                 Ok(got.into())
@@ -149,6 +161,22 @@ impl Session {
     }
 }
 
+/// A stranger's prompt, which goes before a model like a result: its words are marked like those of one.
+fn marked(messages: Vec<PromptMessage>, mark: &Mark) -> Vec<PromptMessage> {
+    let mut all = Vec::with_capacity(messages.len());
+    for mut message in messages {
+        match &mut message.content {
+            ContentBlock::Text(words) => words.text = mark.around(&words.text),
+            _ => {
+                let before = ContentBlock::text(mark.before());
+                all.push(PromptMessage::new(message.role.clone(), before));
+            }
+        }
+        all.push(message);
+    }
+    all
+}
+
 /// The URI of what was read, as the client knows it.
 fn named(contents: &mut rmcp::model::ResourceContents, place: &Place) {
     use rmcp::model::ResourceContents::{BlobResourceContents, TextResourceContents};
@@ -185,11 +213,25 @@ fn meta(outcome: &Outcome) -> MetaObject {
 pub(super) fn fault(error: &ToolError) -> ErrorData {
     let data = Some(json!({ "code": error.code, "details": error.details }));
     let message = error.to_string();
+    if let Some(code) = theirs(error) {
+        return ErrorData::new(code, message, data);
+    }
     match error.code {
         Code::NotFound => ErrorData::resource_not_found(message, data),
         Code::InvalidInput => ErrorData::invalid_params(message, data),
         _ => ErrorData::internal_error(message, data),
     }
+}
+
+/// What the server behind refused it with, where that means the same of this server.
+fn theirs(error: &ToolError) -> Option<ErrorCode> {
+    let code = &error.details.as_ref()?["protocolCode"];
+    let same = [
+        ErrorCode::INVALID_REQUEST,
+        ErrorCode::METHOD_NOT_FOUND,
+        ErrorCode::INVALID_PARAMS,
+    ];
+    same.into_iter().find(|same| *code == same.0)
 }
 
 fn not_there(uri: &str) -> ErrorData {
@@ -199,4 +241,32 @@ fn not_there(uri: &str) -> ErrorData {
 
 fn stopped() -> ErrorData {
     ErrorData::internal_error(Code::Cancelled.as_str(), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_that_was_not_given_out_is_an_error() {
+        let all: Vec<usize> = (0..PAGE + 10).collect();
+        let (first, next) = page(&all, None).unwrap();
+        assert_eq!((first.len(), next.as_deref()), (PAGE, Some("250")));
+        assert_eq!(page(&all, next.as_deref()).unwrap().0.len(), 10);
+        for none in ["7", "500", "0", "x", "-1"] {
+            let error = page(&all, Some(none)).unwrap_err();
+            assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{none}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_refused_with_is_passed_on_where_it_means_the_same() {
+        let refused = |code: i32| {
+            let details = json!({ "protocolCode": code });
+            fault(&ToolError::new(Code::ExecutionError, "no").with_details(details)).code
+        };
+        assert_eq!(refused(-32602), ErrorCode::INVALID_PARAMS);
+        assert_eq!(refused(-32601), ErrorCode::METHOD_NOT_FOUND);
+        assert_eq!(refused(-32099), ErrorCode::INTERNAL_ERROR);
+    }
 }

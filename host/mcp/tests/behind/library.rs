@@ -99,7 +99,11 @@ async fn what_servers_have_is_listed_under_their_names_and_read_by_calls() {
         .request("prompts/get", json!({"name": "mcp_s_p"}))
         .await["result"]
         .take();
-    assert_eq!(got["messages"][0]["content"]["text"], "words");
+    let words = got["messages"][0]["content"]["text"].as_str().unwrap();
+    let lines: Vec<&str> = words.lines().collect();
+    assert!(lines[0].starts_with("[untrusted "), "{words}");
+    assert_eq!(lines[1], "words");
+    assert!(lines[2].starts_with("[end of untrusted "), "{words}");
     assert_eq!(
         behind.room.audit.codes(),
         [Value::Null, Value::Null],

@@ -1,0 +1,236 @@
+//! A client on a pair of streams: a message a line, and an answer to what cannot be read, for somebody may wait for it.
+
+use std::io;
+use std::sync::Arc;
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+
+use crate::server::wrong_params;
+
+use super::traces::Traces;
+
+/// The longest line, as over HTTP.
+const LINE_MOST: usize = 16 << 20;
+
+/// Speaks with a client line by line.
+pub(super) struct Lines<R, W> {
+    reader: BufReader<R>,
+    writer: Arc<Mutex<Option<W>>>,
+    line: Vec<u8>,
+    /// What can be told of a line that is too long, while the rest of it goes by.
+    too_long: Option<Traces>,
+    /// An answer on its way. Nothing more is read before it is there.
+    answering: Option<JoinHandle<()>>,
+}
+
+/// What was read.
+enum Read {
+    /// A line, in `line`.
+    Whole,
+    TooLong(Traces),
+    End,
+}
+
+/// What a line comes to.
+enum Heard {
+    Message(Box<RxJsonRpcMessage<RoleServer>>),
+    Fault(Option<RequestId>, ErrorData),
+    Nothing,
+}
+
+impl<R, W> Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    pub(super) fn new(reader: R, writer: W) -> Self {
+        Self {
+            reader: BufReader::new(reader),
+            writer: Arc::new(Mutex::new(Some(writer))),
+            line: Vec::new(),
+            too_long: None,
+            answering: None,
+        }
+    }
+
+    /// The next line. May be dropped and called again.
+    async fn next(&mut self) -> Read {
+        loop {
+            let bytes = match self.reader.fill_buf().await {
+                Ok([]) | Err(_) => return Read::End,
+                Ok(bytes) => bytes,
+            };
+            let (taken, whole) = match bytes.iter().position(|byte| *byte == b'\n') {
+                Some(at) => (at + 1, true),
+                None => (bytes.len(), false),
+            };
+            let part = &bytes[..taken];
+            match &mut self.too_long {
+                Some(traces) => traces.read(part),
+                None if self.line.len() + taken > LINE_MOST => {
+                    let mut traces = Traces::of(&std::mem::take(&mut self.line));
+                    traces.read(part);
+                    self.too_long = Some(traces);
+                }
+                None => self.line.extend_from_slice(part),
+            }
+            self.reader.consume(taken);
+            if whole {
+                return match self.too_long.take() {
+                    Some(traces) => Read::TooLong(traces),
+                    None => Read::Whole,
+                };
+            }
+        }
+    }
+
+    /// Says what is wrong. By itself: whoever waits for the next line may stop waiting in between.
+    pub(super) fn say(&mut self, id: Option<RequestId>, error: ErrorData) {
+        // Without a name it has the name null, as JSON-RPC has it.
+        let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
+        let writer = Arc::clone(&self.writer);
+        self.answering = Some(tokio::spawn(async move {
+            // Who has gone away needs no answer.
+            let _ = write(&writer, answer.to_string().into_bytes()).await;
+        }));
+    }
+}
+
+impl<R, W> Transport<RoleServer> for Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let writer = Arc::clone(&self.writer);
+        async move {
+            let line = serde_json::to_vec(&item).map_err(io::Error::other)?;
+            write(&writer, line).await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if let Some(answering) = &mut self.answering {
+                let _ = answering.await;
+                self.answering = None;
+            }
+            let heard = match self.next().await {
+                Read::End => return None,
+                Read::TooLong(traces) => {
+                    let most = LINE_MOST >> 20;
+                    let words = format!("a message has {most} MiB at most; send it in parts");
+                    unread(&traces, ErrorData::invalid_request(words, None))
+                }
+                Read::Whole => {
+                    let heard = hear(&self.line);
+                    self.line.clear();
+                    heard
+                }
+            };
+            match heard {
+                Heard::Message(message) => return Some(*message),
+                Heard::Fault(id, error) => self.say(id, error),
+                Heard::Nothing => {}
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        if let Some(answering) = self.answering.take() {
+            answering.abort();
+        }
+        drop(self.writer.lock().await.take());
+        Ok(())
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(
+    writer: &Mutex<Option<W>>,
+    mut line: Vec<u8>,
+) -> Result<(), io::Error> {
+    line.push(b'\n');
+    let mut writer = writer.lock().await;
+    let Some(writer) = &mut *writer else {
+        return Err(io::ErrorKind::NotConnected.into());
+    };
+    writer.write_all(&line).await?;
+    writer.flush().await
+}
+
+fn hear(line: &[u8]) -> Heard {
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+    if line.trim_ascii().is_empty() {
+        return Heard::Nothing;
+    }
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Heard::Message(Box::new(message));
+    }
+    match serde_json::from_slice(line) {
+        Ok(Value::Object(message)) => no_message(&message),
+        Ok(Value::Array(_)) => {
+            let words = "this protocol has no batches; send each message on a line of its own";
+            Heard::Fault(None, ErrorData::invalid_request(words, None))
+        }
+        Ok(_) => Heard::Fault(None, ErrorData::invalid_request(NO_MESSAGE, None)),
+        Err(error) => {
+            let words = format!(
+                "the line is no JSON: {error}; nothing of it was done, send it again as one line of valid JSON"
+            );
+            unread(&Traces::of(line), ErrorData::parse_error(words, None))
+        }
+    }
+}
+
+const NO_MESSAGE: &str = "this is no request of JSON-RPC: one is an object with `\"jsonrpc\": \"2.0\"`, an `id` that is a text or a whole number, and a `method`";
+
+/// What is JSON, and no message as the protocol has them.
+fn no_message(message: &Map<String, Value>) -> Heard {
+    let id = message.get("id");
+    let id = id.and_then(|id| RequestId::deserialize(id).ok());
+    let answers = message.contains_key("result") || message.contains_key("error");
+    let invalid = || ErrorData::invalid_request(NO_MESSAGE, None);
+    match message.get("method").and_then(Value::as_str) {
+        Some(_) if !message.contains_key("id") => {
+            tracing::debug!("a notification that cannot be read is not heard");
+            Heard::Nothing
+        }
+        Some(method)
+            if id.is_some() && !answers && message.get("jsonrpc") == Some(&"2.0".into()) =>
+        {
+            let wrong = wrong_params(method, message.get("params"));
+            Heard::Fault(id, wrong.unwrap_or_else(invalid))
+        }
+        None if answers => no_answer(id, invalid()),
+        _ => Heard::Fault(id, invalid()),
+    }
+}
+
+/// What is no JSON, or too long to be read.
+fn unread(traces: &Traces, error: ErrorData) -> Heard {
+    match traces.answered() {
+        Some(id) => no_answer(Some(id), error),
+        None => Heard::Fault(traces.asked(), error),
+    }
+}
+
+/// What was meant as an answer to a request of ours: who waits for it is told that there is none.
+fn no_answer(id: Option<RequestId>, error: ErrorData) -> Heard {
+    match id {
+        Some(id) => Heard::Message(Box::new(ClientJsonRpcMessage::error(error, Some(id)))),
+        None => Heard::Nothing,
+    }
+}
