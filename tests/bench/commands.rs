@@ -38,18 +38,15 @@ RUST_BACKTRACE=1 cargo test --workspace > test.log
 "#;
 
 pub fn bench(report: &mut Report) {
-    judge(report, &runtime());
+    judge(report);
     start(report);
 }
 
-fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_current_thread()
+fn judge(report: &mut Report) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .unwrap()
-}
-
-fn judge(report: &mut Report, runtime: &Runtime) {
+        .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let subject = runtime.block_on(Subject::with_builtins(folder.path()));
     let text = LINES.repeat(5);
@@ -63,7 +60,7 @@ fn judge(report: &mut Report, runtime: &Runtime) {
         "judge",
         pace,
         |times| {
-            timed(runtime, times, async || {
+            timed(&runtime, times, async || {
                 let decided = subject.decided("exec", json!({"command": text})).await;
                 assert_eq!(decided, Decision::Ask);
             })
@@ -123,7 +120,8 @@ fn start(report: &mut Report) {
 /// What that process does: it starts `true` so often, in the sandbox or plainly, and says how many nanoseconds that took.
 pub fn child(way: &str, times: &str) {
     let times = times.parse().unwrap();
-    let runtime = runtime();
+    // As in the program.
+    let runtime = Runtime::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let program = Program::Vector(vec!["true".to_owned()]);
     let spec = Spec::new(program, folder.path().canonicalize().unwrap());
