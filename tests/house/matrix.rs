@@ -84,7 +84,8 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("markup5ever", &["mimir-plugin-web"]),
     ("encoding_rs", &["mimir-plugin-web"]),
     ("reqwest", &["mimir-net"]),
-    ("hyper", &["mimir-net"]),
+    // The program's listener bounds connections, which axum's own does not.
+    ("hyper", &["mimir-net", "mimir"]),
     ("hickory", &["mimir-net"]),
     ("rustls", &["mimir-net"]),
     ("tokio-rustls", &["mimir-net"]),

@@ -230,42 +230,6 @@ fn a_block_that_is_no_server_is_refused_with_its_line() {
 }
 
 #[test]
-fn what_a_login_needs_is_named_when_a_server_is_added() {
-    let folder = workspace("Greets somebody.");
-    let home = folder.path();
-    let url = ["mcp", "add", "web", "--url", "https://example.com/mcp"];
-    let login = [
-        ["--issuer", "https://login.example.com"],
-        ["--client-id", "1234"],
-        ["--client-secret", "${WEB_SECRET}"],
-        ["--scope", "read"],
-        ["--scope", "write"],
-    ];
-    let words: Vec<&str> = url.into_iter().chain(login.concat()).collect();
-    let (code, out, err) = run(home, &words);
-    assert_eq!(code, 0, "{out}{err}");
-    assert_eq!(run(home, &["config", "check"]).0, 0);
-    let (_, out, _) = run(home, &["config", "get", "mcp.servers.web.oauth", "--json"]);
-    let kept: Value = serde_json::from_str(&out).unwrap();
-    let wanted = json!({"issuer": "https://login.example.com", "clientId": "1234",
-        "clientSecret": "${WEB_SECRET}", "scopes": ["read", "write"]});
-    let kept = kept.get("value").unwrap_or(&kept);
-    assert_eq!(*kept, wanted, "{out}");
-    // A secret of no client, a client of no server, and a secret that goes to whoever asks.
-    let program = ["mcp", "add", "x", "--client-id", "1", "--", "sh"];
-    assert_eq!(run(home, &program).0, 2);
-    let url = ["mcp", "add", "x", "--url", "https://example.com/mcp"];
-    for more in [
-        vec!["--client-secret", "${WEB_SECRET}"],
-        vec!["--client-id", "1", "--client-secret", "${WEB_SECRET}"],
-    ] {
-        let words: Vec<&str> = url.into_iter().chain(more).collect();
-        let (code, out, err) = run(home, &words);
-        assert_eq!(code, 2, "{out}{err}");
-    }
-}
-
-#[test]
 fn an_agent_is_told_how_to_use_it() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();

@@ -136,6 +136,24 @@ impl Reason {
     }
 }
 
+/// Why what a file allows does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Withheld {
+    /// It does when a person accepts the file.
+    Unaccepted,
+    /// It never does: what the file says is to narrow others.
+    Narrowed,
+}
+
+impl Withheld {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Unaccepted => "it does not count: nobody has accepted the file",
+            Self::Narrowed => "a worker may do nothing that its caller may not",
+        }
+    }
+}
+
 /// Where what mimir itself says of commands stands: no file has this place.
 pub(crate) const OURS: &str = "mimir";
 
@@ -273,14 +291,13 @@ impl Evaluation {
         self.code.iter()
     }
 
-    /// Says of each `allow` from the one numbered `from` that it does not count, and why. `waits` says whether it does once
-    /// a person has accepted its file.
-    pub(crate) fn withhold(&mut self, from: usize, why: &str, waits: bool) {
+    /// Says of each `allow` from the one numbered `from` that it does not count, and why.
+    pub(crate) fn withhold(&mut self, from: usize, why: Withheld) {
         let both = self.reasons.iter_mut().zip(&mut self.bases);
         for (reason, basis) in both.skip(from) {
             if reason.decision == Decision::Allow {
-                reason.text = format!("{} ({why})", reason.text);
-                basis.withheld = waits;
+                reason.text = format!("{} ({})", reason.text, why.words());
+                basis.withheld = why == Withheld::Unaccepted;
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::config::{
     ApprovalDefaults, Config, Discovery, Embeddings, LimitSettings, NetworkSettings, Profile,
     ToolSettings, WebSearch,
 };
-use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
+use crate::decision::{Decision, Evaluation, Layer, Reads, Reason, Withheld};
 use crate::limits::Limits;
 use crate::paths::PathRules;
 use crate::redact::Redactor;
@@ -369,12 +369,10 @@ impl Policy {
     /// What a team says is the team's layer, whatever kind of rule it is; what does not count yet says so.
     fn sign(&self, from: usize, evaluation: &mut Evaluation) {
         if self.unaccepted {
-            let why = "it does not count: nobody has accepted the file";
-            evaluation.withhold(from, why, true);
+            evaluation.withhold(from, Withheld::Unaccepted);
         }
         if self.narrows {
-            let why = "a worker may do nothing that its caller may not";
-            evaluation.withhold(from, why, false);
+            evaluation.withhold(from, Withheld::Narrowed);
         }
         if self.strange || self.unaccepted {
             evaluation.estrange(from);
