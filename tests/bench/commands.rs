@@ -98,9 +98,9 @@ fn start(report: &mut Report) {
         Duration::from_nanos(said.trim().parse().unwrap())
     };
     let pace = Pace {
-        turn: 20,
+        turn: 5,
         samples: 20,
-        time: Duration::from_secs(3),
+        time: Duration::from_secs(4),
     };
     let pair = report.pair(
         "sandbox",
