@@ -55,25 +55,7 @@ impl Keys {
 }
 
 fn limits() -> Value {
-    let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).ok();
-    let limits = Limits::default();
-    let limits = LimitSettings {
-        time_ms: millis(limits.wall),
-        fuel: Some(limits.fuel),
-        memory_mb: Some(limits.memory >> 20),
-        table_elements: Some(limits.table_elements),
-        instances: Some(limits.instances),
-        output_bytes: Some(limits.output_bytes),
-        output_chars: Some(limits.output_chars),
-        log_lines: Some(limits.log_lines),
-        log_line_bytes: Some(limits.log_line_bytes),
-        open_files: Some(limits.open_files),
-        http_time_ms: millis(limits.http_time),
-        http_body_bytes: Some(limits.http_body),
-        concurrent: Some(limits.concurrent_per_plugin),
-        calls_per_minute: limits.calls_per_minute,
-    };
-    serde_json::to_value(limits).unwrap_or_default()
+    serde_json::to_value(LimitSettings::from(Limits::default())).unwrap_or_default()
 }
 
 fn agent() -> Value {

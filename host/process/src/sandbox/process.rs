@@ -50,7 +50,9 @@ pub struct ProcessSandbox {
     groups: Tree,
     berths: Berths,
     landlock: Option<ABI>,
-    filters: Result<Vec<BpfProgram>, String>,
+    /// What this process was called with.
+    called: Option<sys::Called>,
+    filter: Result<BpfProgram, String>,
     /// Whether bubblewrap is to make it, whatever this process could.
     wrapped: bool,
     /// Whether a command can be run in it: found out by running one.
@@ -88,7 +90,8 @@ impl ProcessSandbox {
             groups: Tree::find(),
             berths: Berths::default(),
             landlock: landlock::abi(),
-            filters: filter::filters().map_err(|error| error.to_string()),
+            called: sys::Called::here(),
+            filter: filter::filter().map_err(|error| error.to_string()),
             wrapped: false,
             tried: OnceLock::new(),
         }
@@ -177,8 +180,8 @@ impl Sandbox for ProcessSandbox {
         Ok(lines)
     }
 
-    fn has(&self, program: &str) -> Result<(), Fault> {
-        find::program(program, &self.view.path)
+    fn has(&self, program: &str, directory: &Path) -> Result<(), Fault> {
+        find::program(program, &self.view.path, directory)
     }
 
     fn holds(&self, spec: &Spec) -> Result<(), Fault> {

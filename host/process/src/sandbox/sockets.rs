@@ -88,7 +88,7 @@ impl Bound {
     }
 }
 
-/// The paths of the sockets in the network of a process.
+/// The paths of the sockets in the network of a process, each once: a connection has the name of its listener.
 #[cfg(target_os = "linux")]
 fn names(process: &str) -> Vec<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
@@ -104,8 +104,9 @@ fn names(process: &str) -> Vec<PathBuf> {
         }
         (!rest.is_empty() && !rest.starts_with(b"@")).then(|| rest.to_vec())
     };
-    let names = lines.filter_map(name);
+    let names: std::collections::BTreeSet<_> = lines.filter_map(name).collect();
     names
+        .into_iter()
         .map(|name| std::ffi::OsString::from_vec(name).into())
         .collect()
 }

@@ -116,8 +116,8 @@ impl ProcessSandbox {
         gives: Gives,
         more: Vec<(&'static str, OwnedFd)>,
     ) -> Result<Ready, Fault> {
-        let filters = self.filters.as_ref();
-        let filters = filters.map_err(|why| Fault::Unavailable {
+        let filter = self.filter.as_ref();
+        let filter = filter.map_err(|why| Fault::Unavailable {
             sandbox: NAME,
             why: why.clone(),
         })?;
@@ -153,14 +153,9 @@ impl ProcessSandbox {
         words.option("--uid", user.to_string());
         words.option("--gid", group.to_string());
         words.root(&root, gives).map_err(prepared)?;
-        for filter in filters {
-            let bytes = filter
-                .iter()
-                .flat_map(words::instruction)
-                .collect::<Vec<u8>>();
-            let file = words::file(&bytes).map_err(Fault::io("a filter could not be prepared"))?;
-            words.handing("--add-seccomp-fd", file);
-        }
+        let filter: Vec<u8> = filter.iter().flat_map(words::instruction).collect();
+        let file = words::file(&filter).map_err(Fault::io("a filter could not be prepared"))?;
+        words.handing("--seccomp", file);
         for (option, descriptor) in more {
             words.handing(option, descriptor);
         }

@@ -96,22 +96,147 @@ const TYPING: [u64; 2] = [
     0x541c,
 ];
 
+/// Bits of a mode with which a file runs as its owner or group whoever starts it. Such a file would stay behind in the
+/// workspace, where others of this machine could start it. (What is made with them loses them when it is written to.)
+const SET_ID: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
+
+/// The calls that change a mode, and which of their arguments it is.
+const MODES: &[(i64, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+];
+
 /// Families of sockets: between processes, and over IP.
 const FAMILIES: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
-/// The filters, in the order in which they are put before the calls of a program.
-pub(super) fn filters() -> Result<Vec<BpfProgram>, BackendError> {
+/// The filter of every command.
+///
+/// The kernel runs through a filter once for each number of a call when it is put before a program, and compiles it. So
+/// numbers are searched for by halves, and those few calls that are judged by their arguments come after that.
+pub(super) fn filter() -> Result<BpfProgram, BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let make = |rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32| {
-        let refuse = SeccompAction::Errno(errno.cast_unsigned());
-        SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
-    };
-    Ok(vec![make(refused()?, libc::EPERM)?, missing()?])
+    let by_arguments = by_arguments()?;
+    let mut calls = BTreeMap::new();
+    for (numbers, then) in [(REFUSED, Then::Refused), (MISSING, Then::Missing)] {
+        for number in numbers {
+            calls.insert(number_of(*number)?, then);
+        }
+    }
+    for number in by_arguments.keys() {
+        calls.insert(number_of(*number)?, Then::Arguments);
+    }
+    if let Some(table) = OTHER_TABLE {
+        calls.insert(table, Then::Missing);
+    }
+    let calls: Vec<(u32, Then)> = calls.into_iter().collect();
+    let mut search = search(&calls)?;
+    let length = search.len();
+    for (at, one) in search.iter_mut().enumerate() {
+        if u32::from(one.code) == libc::BPF_JMP | libc::BPF_JA {
+            one.k =
+                u32::try_from(length - at - 1).map_err(|_| BackendError::InvalidArgumentNumber)?;
+        }
+    }
+    let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
+    let arguments: BpfProgram =
+        SeccompFilter::new(by_arguments, SeccompAction::Allow, refuse, arch)?.try_into()?;
+    // Calls by the conventions of another processor end a program in that part, and have other numbers here.
+    let mut program = arguments
+        .get(..ARCHITECTURE)
+        .ok_or(BackendError::EmptyRule)?
+        .to_vec();
+    program.push(load_number());
+    program.extend(search);
+    program.extend(arguments);
+    Ok(program)
 }
 
-fn refused() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Refused,
+    Missing,
+    /// It depends on its arguments.
+    Arguments,
+}
+
+/// The second table of system calls that some kernels for x86-64 have, with other numbers for the same calls (x32).
+const OTHER_TABLE: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(0x4000_0000)
+} else {
+    None
+};
+
+/// Instructions with which a filter of the library begins: the architecture is loaded and compared, and another one is
+/// the end.
+const ARCHITECTURE: usize = 3;
+
+fn number_of(call: i64) -> Result<u32, BackendError> {
+    u32::try_from(call).map_err(|_| BackendError::InvalidArgumentNumber)
+}
+
+fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
+    let code = code as u16;
+    sock_filter { code, jt, jf, k }
+}
+
+/// The number stands first in what a filter is shown.
+fn load_number() -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)
+}
+
+/// Finds the loaded number among `calls`, which are sorted. All others are let through.
+fn search(calls: &[(u32, Then)]) -> Result<BpfProgram, BackendError> {
+    /// So few are compared one after the other.
+    const FEW: usize = 3;
+    let end = |with| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, with);
+    let mut program = Vec::new();
+    if calls.len() > FEW {
+        let (lower, upper) = calls.split_at(calls.len() / 2);
+        let from = upper.first().map_or(u32::MAX, |(number, _)| *number);
+        let lower = search(lower)?;
+        let over =
+            u8::try_from(lower.len()).map_err(|_| BackendError::FilterTooLarge(lower.len()))?;
+        program.push(instruction(
+            libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
+            over,
+            0,
+            from,
+        ));
+        program.extend(lower);
+        program.extend(search(upper)?);
+        return Ok(program);
+    }
+    for (number, then) in calls {
+        // The other table is all that follows.
+        let how = match Some(*number) == OTHER_TABLE {
+            true => libc::BPF_JGE,
+            false => libc::BPF_JEQ,
+        };
+        program.push(instruction(
+            libc::BPF_JMP | how | libc::BPF_K,
+            0,
+            1,
+            *number,
+        ));
+        let errno = |errno: i32| end(libc::SECCOMP_RET_ERRNO | errno.cast_unsigned());
+        program.push(match then {
+            Then::Refused => errno(libc::EPERM),
+            Then::Missing => errno(libc::ENOSYS),
+            // Where that is, is known when all of it is.
+            Then::Arguments => instruction(libc::BPF_JMP | libc::BPF_JA, 0, 0, 0),
+        });
+    }
+    program.push(end(libc::SECCOMP_RET_ALLOW));
+    Ok(program)
+}
+
+/// Calls that are refused with some arguments.
+fn by_arguments() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     for flag in NAMESPACES.map(u64::from_flag) {
         let made = || is(0, SeccompCmpOp::MaskedEq(flag), flag);
         rules
@@ -126,6 +251,12 @@ fn refused() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     for request in TYPING {
         let rule = SeccompRule::new(vec![is(1, SeccompCmpOp::Eq, request)?])?;
         rules.entry(libc::SYS_ioctl).or_default().push(rule);
+    }
+    for (call, argument) in MODES {
+        for bit in SET_ID.map(u64::from) {
+            let rule = SeccompRule::new(vec![is(*argument, SeccompCmpOp::MaskedEq(bit), bit)?])?;
+            rules.entry(*call).or_default().push(rule);
+        }
     }
     // What is of no family that is let, and is not the kernel's list of interfaces.
     let netlink = u64::from_flag(libc::AF_NETLINK);
@@ -160,54 +291,149 @@ impl FromFlag for u64 {
     }
 }
 
-/// What is not there. Each filter is compiled anew for each command, so this one is as short as it can be.
-fn missing() -> Result<BpfProgram, BackendError> {
-    // The second table of system calls that some kernels for x86-64 have, with other numbers for the same calls (x32).
-    const OTHER_TABLE: u32 = 0x4000_0000;
-    let instruction = |code: u32, jt, jf, k| sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
-    let jump = |how: u32, to, k| instruction(libc::BPF_JMP | how | libc::BPF_K, to, 0, k);
-    let end = |with| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, with);
-    // The number stands first in what a filter is shown.
-    let mut program = vec![instruction(
-        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
-        0,
-        0,
-        0,
-    )];
-    let mut left = MISSING.len() as u8;
-    for call in MISSING {
-        let call = u32::try_from(*call).map_err(|_| BackendError::InvalidArgumentNumber)?;
-        // Over the other comparisons, the one below, and the end that lets through.
-        program.push(jump(libc::BPF_JEQ, left + 1, call));
-        left -= 1;
-    }
-    let table = if cfg!(target_arch = "x86_64") {
-        OTHER_TABLE
-    } else {
-        u32::MAX
-    };
-    program.push(jump(libc::BPF_JGE, 1, table));
-    program.push(end(libc::SECCOMP_RET_ALLOW));
-    program.push(end(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned()));
-    Ok(program)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What a call of this machine looks like to a filter.
+    struct Call {
+        number: u32,
+        architecture: u32,
+        arguments: [u64; 6],
+    }
+
+    impl Call {
+        fn of(number: i64, arguments: &[i32]) -> Self {
+            let mut all = [0; 6];
+            for (to, from) in all.iter_mut().zip(arguments) {
+                *to = u64::from_flag(*from);
+            }
+            Self {
+                number: u32::try_from(number).unwrap(),
+                architecture: match std::env::consts::ARCH {
+                    "aarch64" => 0xC000_00B7,
+                    _ => 0xC000_003E,
+                },
+                arguments: all,
+            }
+        }
+
+        fn word(&self, at: u32) -> u32 {
+            let at = at as usize;
+            match at {
+                0 => self.number,
+                4 => self.architecture,
+                16.. => (self.arguments[(at - 16) / 8] >> (at % 8 * 8)) as u32,
+                _ => unreachable!("nothing looks at the instruction pointer"),
+            }
+        }
+    }
+
+    /// Runs a filter as the kernel does.
+    fn verdict(program: &[sock_filter], call: &Call) -> u32 {
+        let (mut at, mut word) = (0, 0);
+        loop {
+            let one = &program[at];
+            at += 1;
+            let code = u32::from(one.code);
+            match code & 0x07 {
+                libc::BPF_LD => word = call.word(one.k),
+                libc::BPF_ALU => word &= one.k,
+                libc::BPF_RET => return one.k,
+                libc::BPF_JMP if code & 0xf0 == libc::BPF_JA => at += one.k as usize,
+                libc::BPF_JMP => {
+                    let holds = match code & 0xf0 {
+                        libc::BPF_JEQ => word == one.k,
+                        libc::BPF_JGE => word >= one.k,
+                        libc::BPF_JGT => word > one.k,
+                        other => unreachable!("{other:x}"),
+                    };
+                    at += usize::from(if holds { one.jt } else { one.jf });
+                }
+                other => unreachable!("{other:x}"),
+            }
+        }
+    }
+
+    const ALLOWED: u32 = libc::SECCOMP_RET_ALLOW;
+
+    fn errno(errno: i32) -> u32 {
+        libc::SECCOMP_RET_ERRNO | errno.cast_unsigned()
+    }
+
     #[test]
-    fn the_filters_can_be_made_here() {
-        let filters = filters().unwrap();
-        assert!(
-            filters
-                .iter()
-                .all(|filter| !filter.is_empty() && filter.len() < 4096)
+    fn every_call_gets_its_verdict() {
+        let program = filter().unwrap();
+        for number in 0..1_000 {
+            let wanted = if REFUSED.contains(&number) {
+                errno(libc::EPERM)
+            } else if MISSING.contains(&number) {
+                errno(libc::ENOSYS)
+            } else {
+                ALLOWED
+            };
+            // These arguments are harmless ones of all that are judged by them.
+            let call = Call::of(number, &[libc::AF_UNIX]);
+            assert_eq!(verdict(&program, &call), wanted, "{number}");
+        }
+    }
+
+    #[test]
+    fn arguments_decide_where_they_matter() {
+        let program = filter().unwrap();
+        let of = |number, arguments: &[i32]| verdict(&program, &Call::of(number, arguments));
+        let refused = errno(libc::EPERM);
+        for flag in NAMESPACES {
+            assert_eq!(of(libc::SYS_clone, &[flag | libc::CLONE_VM]), refused);
+            assert_eq!(of(libc::SYS_unshare, &[flag]), refused);
+        }
+        assert_eq!(
+            of(libc::SYS_clone, &[libc::CLONE_VM | libc::CLONE_THREAD]),
+            ALLOWED
         );
+        assert_eq!(of(libc::SYS_unshare, &[libc::CLONE_FILES]), ALLOWED);
+        for request in TYPING {
+            assert_eq!(of(libc::SYS_ioctl, &[0, request as i32]), refused);
+        }
+        assert_eq!(of(libc::SYS_ioctl, &[0, libc::TIOCGWINSZ as i32]), ALLOWED);
+        for family in 0..64 {
+            let wanted = if FAMILIES.contains(&family) {
+                ALLOWED
+            } else {
+                refused
+            };
+            let protocol = libc::NETLINK_AUDIT;
+            assert_eq!(
+                of(libc::SYS_socket, &[family, 0, protocol]),
+                wanted,
+                "{family}"
+            );
+        }
+        for (call, argument) in MODES {
+            let with = |mode: i32| {
+                let mut arguments = [0; 3];
+                arguments[usize::from(*argument)] = mode;
+                of(*call, &arguments)
+            };
+            assert_eq!(with(0o1777), ALLOWED, "{call}");
+            assert_eq!(with(0o4755), refused, "{call}");
+            assert_eq!(with(0o2000), refused, "{call}");
+        }
+        let route = [libc::AF_NETLINK, 0, libc::NETLINK_ROUTE];
+        assert_eq!(of(libc::SYS_socket, &route), ALLOWED);
+    }
+
+    #[test]
+    fn other_numbers_for_the_same_calls_lead_nowhere() {
+        let program = filter().unwrap();
+        let mut foreign = Call::of(libc::SYS_getpid, &[]);
+        foreign.architecture = 0x4000_0003;
+        assert_eq!(verdict(&program, &foreign), libc::SECCOMP_RET_KILL_PROCESS);
+        if let Some(table) = OTHER_TABLE {
+            for number in [table, table + 39, table + 520, u32::MAX] {
+                let call = Call::of(number.into(), &[]);
+                assert_eq!(verdict(&program, &call), errno(libc::ENOSYS), "{number:x}");
+            }
+        }
     }
 }

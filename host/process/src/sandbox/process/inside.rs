@@ -43,6 +43,9 @@ impl<T> At<T> for Result<T, Errno> {
 
 /// The first process of the namespace: makes the room, starts the program, and ends with it.
 pub(super) fn first(plan: &mut Plan) -> ! {
+    if let Some(called) = &plan.called {
+        called.forget();
+    }
     let started = room(plan).and_then(|()| start(plan));
     match started {
         Ok(program) => {
@@ -293,10 +296,7 @@ fn prepare(plan: &Plan) -> Done {
         setrlimit(*resource, *limit).at(Stage::Limits)?;
     }
     sys::usual_signals();
-    for filter in &plan.filters {
-        sys::filter(filter).at(Stage::Filter)?;
-    }
-    Ok(())
+    sys::filter(&plan.filter).at(Stage::Filter)
 }
 
 /// Waits for the program, collecting whatever else ends on the way. When this process ends, the kernel kills all

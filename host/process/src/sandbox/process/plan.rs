@@ -12,11 +12,13 @@ use rustix::process::{Resource, Rlimit};
 use seccompiler::BpfProgram;
 
 use super::landlock::Landlock;
-use super::sys::Pointers;
+use super::sys::{Called, Pointers};
 use crate::sandbox::shield::Cover;
 
 /// What the child does, and what it has for that.
 pub(super) struct Plan {
+    /// What whoever forks was called with, which is nothing to those inside.
+    pub(super) called: Option<Called>,
     pub(super) uid_map: Vec<u8>,
     pub(super) gid_map: Vec<u8>,
     /// The new root, made in this order.
@@ -25,7 +27,7 @@ pub(super) struct Plan {
     pub(super) directory: CString,
     pub(super) landlock: Option<Landlock>,
     pub(super) limits: Vec<(Resource, Rlimit)>,
-    pub(super) filters: Vec<BpfProgram>,
+    pub(super) filter: BpfProgram,
     pub(super) program: CString,
     pub(super) arguments: Pointers,
     pub(super) environment: Pointers,

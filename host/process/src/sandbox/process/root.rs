@@ -92,11 +92,23 @@ impl Root {
             root.bind(from, at, attributes)?;
         }
         let writes = reach.iter().any(|(_, writable)| *writable);
+        let mut read_only: Option<PathBuf> = None;
         for (path, with) in covers(NAME, &spec.workspace, &spec.shield, writes)? {
             let at = spec.workspace.join(path);
-            if reach.iter().any(|(seen, _)| at.starts_with(seen)) {
-                root.covered.extend(Seen::of(&at));
-                root.cover(&at, with)?;
+            if !reach.iter().any(|(seen, _)| at.starts_with(seen)) {
+                continue;
+            }
+            root.covered.extend(Seen::of(&at));
+            // What is below a place that cannot be written to cannot be either, nor be moved.
+            let held = read_only
+                .as_ref()
+                .is_some_and(|above| at.starts_with(above));
+            if held && matches!(with, Cover::Pin | Cover::ReadOnly) {
+                continue;
+            }
+            root.cover(&at, with)?;
+            if with == Cover::ReadOnly {
+                read_only = Some(at);
             }
         }
         Ok(root)

@@ -63,8 +63,8 @@ impl ProcessSandbox {
 
     /// Makes the plan and forks.
     fn fork(&self, spec: &Spec, gives: Gives) -> Result<Forked, Fault> {
-        let filters = self
-            .filters
+        let filter = self
+            .filter
             .clone()
             .map_err(|why| Fault::Unavailable { sandbox: NAME, why })?;
         let found = find::resolve(&spec.program, &self.view.path, &spec.directory)?;
@@ -108,13 +108,14 @@ impl ProcessSandbox {
                 rustix::process::getegid().as_raw(),
             );
             let plan = Plan {
+                called: self.called.clone(),
                 uid_map: format!("{} {user} 1", identity.user).into_bytes(),
                 gid_map: format!("{} {group} 1", identity.group).into_bytes(),
                 steps: root.steps,
                 directory: c_path(&spec.directory)?,
                 landlock: landlock?,
                 limits: limits(&spec.bounds),
-                filters,
+                filter,
                 program: c_path(&found.file)?,
                 arguments: Pointers::new(arguments.collect::<io::Result<_>>()?),
                 environment: Pointers::new(variables.collect::<io::Result<_>>()?),

@@ -202,6 +202,34 @@ impl AsRawFd for Shares {
     }
 }
 
+/// Where the words that a process was started with are in its memory.
+#[derive(Debug, Clone)]
+pub(super) struct Called(std::ops::Range<usize>);
+
+impl Called {
+    /// Of this process.
+    pub(super) fn here() -> Option<Self> {
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        Self::read(&stat)
+    }
+
+    /// The name of a program, which may have spaces and brackets, is the second of these fields; the words are from
+    /// field 48 to field 49.
+    fn read(stat: &str) -> Option<Self> {
+        let (_, fields) = stat.rsplit_once(')')?;
+        let mut fields = fields.split_ascii_whitespace().skip(48 - 3);
+        let (begin, end) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        (begin != 0 && begin < end).then_some(Self(begin..end))
+    }
+
+    /// Overwrites them, where this process is a forked copy: the system shows them to everybody who sees it.
+    pub(super) fn forget(&self) {
+        // SAFETY: the kernel put the words there when this program began, in memory that is never unmapped and can be
+        // written to. The child has a copy of it, in which nothing but `inside.rs` runs, and that reads no words.
+        unsafe { (self.0.start as *mut u8).write_bytes(0, self.0.len()) };
+    }
+}
+
 /// Ends the process without running anything.
 pub(super) fn exit(code: c_int) -> ! {
     // SAFETY: it takes a number and does not return.
@@ -448,9 +476,11 @@ pub(super) fn host_name(name: &[u8]) -> Result<(), Errno> {
 
 /// Takes every capability out of what a program could ever gain.
 pub(super) fn drop_bounding_set() {
-    // More than any kernel has; it refuses the numbers that it does not know.
+    // More than any kernel has; it refuses the first number that it does not know.
     for capability in 0..64 {
         // SAFETY: numbers only.
-        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {
+            break;
+        }
     }
 }

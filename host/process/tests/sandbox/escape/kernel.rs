@@ -98,10 +98,50 @@ async fn the_first_process_cannot_be_looked_into() {
              cd /proc/1/root && ls; for p in /proc/[0-9]*; do readlink $p/root; done | sort -u")
         .await;
     assert_eq!(said.out, "/\n", "{said:?}");
+    // Nor what that was called with.
+    let said = world.sh("tr -d '\\0' </proc/1/cmdline | wc -c").await;
+    assert_eq!(said.out.trim(), "0", "{said:?}");
     let said = world
         .sh("kill -9 1; kill -STOP 1; sleep 0.1; echo alive")
         .await;
     assert_eq!(said.out, "alive\n", "{said:?}");
+}
+
+#[tokio::test]
+async fn no_file_is_left_that_runs_as_its_owner() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let world = World::new();
+    let said = world
+        .sh("cp /bin/sh sh; chmod u+s sh; chmod 4755 sh; chmod g+s sh; ln sh other; chmod 6755 other; chmod 755 sh
+             install -m 4755 /bin/sh installed; cp --preserve=mode sh copied
+             python3 -c \"
+import os
+def tried(change):
+    try: change()
+    except OSError: pass
+f = os.open('made', os.O_CREAT | os.O_RDWR, 0o6755)
+os.write(f, open('/bin/sh', 'rb').read())
+tried(lambda: os.fchmod(f, 0o4755))
+tried(lambda: os.chmod('sh', 0o4755))
+tried(lambda: os.chmod('sh', 0o4755, follow_symlinks=False))
+os.mknod('node', 0o106755)
+open('node', 'ab').write(b'x')
+\"; ls")
+        .await;
+    assert!(said.out.contains("sh"), "{said:?}");
+    let mut looked = 0;
+    for entry in world.path().read_dir().unwrap().flatten() {
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(
+            mode & 0o6000,
+            0,
+            "{:?} {mode:o} {said:?}",
+            entry.file_name()
+        );
+        looked += 1;
+    }
+    assert!(looked > 2, "{said:?}");
 }
 
 #[tokio::test]
