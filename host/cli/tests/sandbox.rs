@@ -216,6 +216,49 @@ fn what_only_containers_have_is_refused_elsewhere() {
 }
 
 #[test]
+fn a_shell_text_without_its_program_says_what_a_program_alone_would() {
+    for mode in ["process", "none"] {
+        let place = Place::with(&format!("sandbox: {mode}"));
+        std::fs::write(place.path().join("work/script"), "#!/bin/sh\n").unwrap();
+        let (_, said) = place.exec("gti --version");
+        let error = &said["error"];
+        assert_eq!(error["code"], "NOT_FOUND", "{mode} {said:#}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("Did you mean `git`"), "{message}");
+        let (_, said) = place.exec("./script");
+        assert_eq!(said["error"]["code"], "PERMISSION_DENIED", "{mode} {said:#}");
+        let message = said["error"]["message"].as_str().unwrap();
+        assert!(message.contains("chmod +x"), "{message}");
+        // What else the text did is not lost.
+        let (_, said) = place.exec("echo begun; gti --version");
+        assert_eq!(said["structured"]["exitCode"], 127, "{mode} {said:#}");
+        assert_eq!(said["structured"]["stdout"], "begun\n");
+        let stderr = said["structured"]["stderr"].as_str().unwrap();
+        assert!(stderr.contains("Did you mean `git`"), "{stderr}");
+        // A program that ends so by itself is none that is missing.
+        let (_, said) = place.exec("sh -c 'exit 127'");
+        assert_eq!(said["structured"]["exitCode"], 127, "{mode} {said:#}");
+    }
+}
+
+#[test]
+fn what_a_stopped_command_wrote_is_shown() {
+    let place = Place::with("sandbox: process");
+    let arguments = json!({"command": "echo building; sleep 30", "timeout": 1}).to_string();
+    let mut mimir = Command::new(env!("CARGO_BIN_EXE_mimir"));
+    let output = mimir
+        .current_dir(place.path().join("work"))
+        .env("MIMIR_CONFIG_DIR", place.path().join("user"))
+        .env("MIMIR_CACHE_DIR", shared_cache())
+        .args(["call", "--approve", "always", "exec", &arguments])
+        .output()
+        .unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("[TIMEOUT]"), "{error}");
+    assert!(error.contains("\n  building\n"), "{error}");
+}
+
+#[test]
 fn doctor_tells_of_each_sandbox() {
     let place = Place::with("sandbox: {image: x, socket: /nowhere/engine.sock}");
     let (_, said) = place.mimir(&["doctor"]);

@@ -14,6 +14,7 @@ use mimir_core::config::SandboxSettings;
 use mimir_core::needs::Access;
 use mimir_core::pipeline::Permitted;
 
+use crate::absent;
 use crate::jobs::Jobs;
 use crate::outside;
 use crate::place;
@@ -202,7 +203,7 @@ impl Runner for Commands {
     ) -> BoxFuture<'a, Result<&'static str, ToolError>> {
         Box::pin(async move {
             let ready = self.ready(place).await?;
-            ready.sandbox().has(program)?;
+            ready.sandbox().has(program, &ready.workspace)?;
             Ok(ready.sandbox().name())
         })
     }
@@ -221,7 +222,7 @@ impl Runner for Commands {
             })
             .await;
             lines.end();
-            Ok(finished?)
+            Ok(absent::told(ready.sandbox(), &spec, finished?)?)
         })
     }
 

@@ -27,6 +27,7 @@ mod sockets;
 mod spec;
 
 use mimir_core::backend::BoxFuture;
+use std::path::Path;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use choose::{Chosen, choose, survey};
@@ -57,9 +58,9 @@ pub trait Sandbox: Send + Sync {
         true
     }
 
-    /// Whether it has this program, as far as that is known before it starts.
-    fn has(&self, program: &str) -> Result<(), Fault> {
-        let _ = program;
+    /// Whether it has this program, as far as that is known before it starts. `directory` is where a command starts.
+    fn has(&self, program: &str, directory: &Path) -> Result<(), Fault> {
+        let _ = (program, directory);
         Ok(())
     }
 

@@ -318,7 +318,10 @@ fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
         error.message = format!("{} ({refusal})", error.message);
     }
     if let Some(told) = guest.behind(&error) {
-        // The guest's terms have fewer codes, and none for what is meant for a person.
+        // The guest's terms have fewer codes, and none for what is meant for a person. What it said is the host's word.
+        if let Some(details) = convert::details_of(&error, told.code) {
+            error.details = details;
+        }
         error.code = told.code;
         error.way_out = told.way_out.clone();
         return error;
@@ -334,7 +337,7 @@ fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
         error.way_out = failure.way_out;
     }
     if guest.network.answered()
-        && let Some(details) = convert::own_timeout(&error)
+        && let Some(details) = convert::details_of(&error, Code::Timeout)
     {
         error.code = Code::Timeout;
         error.details = details;

@@ -91,7 +91,7 @@ pub(crate) fn output_to_guest(output: &Output) -> types::Output {
 /// clock ran out, that the caller went away, is for mimir alone to say, and callers and exit codes rely on
 /// it. A tool that says so (because its own request took too long, or a tool that it called was denied) has
 /// failed, and its word is kept in the details; that its own time for a request ran out is believed where there was
-/// one (see [`own_timeout`]). What a tool finds out itself it may say: a file that is too
+/// one (see [`details_of`]). What a tool finds out itself it may say: a file that is too
 /// large or a full disk is `limit-exceeded`, and what the system refused is `permission-denied`.
 pub(crate) fn error(error: types::Error) -> ToolError {
     use types::ErrorCode as E;
@@ -137,11 +137,12 @@ pub(crate) fn error(error: types::Error) -> ToolError {
     }
 }
 
-/// The details of a failure that a tool says is for its time, as it gave them; nothing if it says something else.
-pub(crate) fn own_timeout(error: &ToolError) -> Option<Option<Value>> {
+/// The details of a failure that a tool says has this code, which is not its to say, as it gave them; nothing if it says
+/// something else.
+pub(crate) fn details_of(error: &ToolError, code: Code) -> Option<Option<Value>> {
     let said = error.details.as_ref()?.as_object()?;
     let is = error.code == Code::ExecutionError
-        && said.get("code").and_then(Value::as_str) == Some(Code::Timeout.as_str());
+        && said.get("code").and_then(Value::as_str) == Some(code.as_str());
     is.then(|| said.get("details").cloned())
 }
 

@@ -4,6 +4,9 @@ use mimir_sdk::commands::Job;
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
+/// What a command has ended with that was stopped for its time, as `timeout` has it.
+const TIME_IS_UP: i32 = 124;
+
 /// How a command in the background is getting on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -14,7 +17,7 @@ pub struct JobReport {
     pub command: String,
     /// Whether it still runs.
     pub running: bool,
-    /// What it ended with, once it has.
+    /// What it ended with, once it has; 124 if it was stopped because its time was up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// How long it has been running, or how long it ran, in milliseconds.
@@ -36,10 +39,14 @@ impl From<Job> for JobReport {
 impl JobReport {
     /// One line.
     pub fn line(&self) -> String {
-        let seconds = self.duration / 1000;
+        let time = match self.duration {
+            short @ ..10_000 => format!("{}.{} s", short / 1_000, short % 1_000 / 100),
+            long => format!("{} s", long / 1_000),
+        };
         let state = match self.exit_code {
-            Some(code) => format!("ended with {code} after {seconds} s"),
-            None => format!("running for {seconds} s"),
+            Some(TIME_IS_UP) => format!("stopped after {time}, its time was up (124)"),
+            Some(code) => format!("ended with {code} after {time}"),
+            None => format!("running for {time}"),
         };
         format!("job {}: {state}: {}", self.job, text::brief(&self.command))
     }
@@ -80,6 +87,12 @@ mod tests {
             report
                 .line()
                 .starts_with("job 3: ended with 143 after 61 s")
+        );
+        (report.exit_code, report.duration) = (Some(TIME_IS_UP), 1_090);
+        assert!(
+            report
+                .line()
+                .starts_with("job 3: stopped after 1.0 s, its time was up (124)")
         );
     }
 }

@@ -18,8 +18,9 @@ pub struct Cut {
 /// Output as it would stand on a terminal: codes for colours and the like are left out, and of a line that was
 /// written over, such as a bar of progress, its last state is kept. Bytes that are no UTF-8 become `U+FFFD`.
 pub fn plain(bytes: &[u8]) -> String {
-    let stripped = anstream::adapter::strip_bytes(&unreturned(bytes)).into_vec();
-    String::from_utf8_lossy(&stripped).into_owned()
+    let kept = unreturned(bytes);
+    // What is no text is made visible first: it could look like a part of a code.
+    anstream::adapter::strip_str(&String::from_utf8_lossy(&kept)).to_string()
 }
 
 /// Without the parts of lines that a carriage return put others over.
@@ -88,6 +89,8 @@ mod tests {
             (b" 1%\r 50%\r100%\ndone\r\n", "100%\ndone\n"),
             (b"a\tb\n", "a\tb\n"),
             (b"caf\xe9\n", "caf\u{fffd}\n"),
+            (b"\xff\xfeabc\n", "\u{fffd}\u{fffd}abc\n"),
+            (b"\x9b31mred", "\u{fffd}31mred"),
             ("käse".as_bytes(), "käse"),
         ] {
             assert_eq!(plain(written), read);

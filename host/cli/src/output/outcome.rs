@@ -104,8 +104,33 @@ pub fn error(error: &ToolError) -> Result<(), Failure> {
     for line in details(error) {
         note(format_args!("  {line}"));
     }
+    written(error);
     ways(&error.way_out);
     Ok(())
+}
+
+/// Lines of a stopped command that are shown: they say what it was doing.
+const WRITTEN_MOST: usize = 40;
+
+/// What a command had written when it was stopped.
+fn written(error: &ToolError) {
+    let output = error.details.as_ref().map(|details| &details["output"]);
+    let lines: Vec<&str> = output
+        .and_then(Value::as_str)
+        .map_or_else(Vec::new, |output| output.lines().collect());
+    if lines.is_empty() {
+        return;
+    }
+    note(styled(STRONG, "what it wrote"));
+    let before = lines.len().saturating_sub(WRITTEN_MOST);
+    if before > 0 {
+        note(format_args!(
+            "  … {before} lines before these; --json has them"
+        ));
+    }
+    for line in &lines[before..] {
+        note(format_args!("  {}", mimir_core::text::visible(line)));
+    }
 }
 
 /// What would allow it: all of it has to be done.

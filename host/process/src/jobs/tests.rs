@@ -145,7 +145,7 @@ async fn a_timeout_is_said_in_the_output() {
         .await
         .unwrap();
     let done = ended(&jobs, "s", job).await;
-    assert_eq!(done.exit_code, Some(143));
+    assert_eq!(done.exit_code, Some(124));
     let said = jobs.output(&owner("s"), job, 0).unwrap().bytes;
     let said = String::from_utf8(said).unwrap();
     assert!(said.starts_with("up\n\n[it was stopped after "), "{said}");

@@ -239,11 +239,11 @@ impl Fault {
         }
     }
 
-    /// What a shell would say that the command ended with.
+    /// What a shell would say that the command ended with: 124 where its time was up, as `timeout` has it.
     pub(crate) fn exit_code(&self) -> i32 {
         match self {
-            Self::Timeout(stopped)
-            | Self::Memory(stopped)
+            Self::Timeout(_) => 124,
+            Self::Memory(stopped)
             | Self::Uncovered { stopped, .. }
             | Self::Shielded { stopped, .. } => stopped.finished.exit_code,
             _ => 1,
@@ -275,6 +275,10 @@ impl Fault {
             Self::BadImage { .. } => {
                 Some("`sandbox.image` in the settings names another one".into())
             }
+            Self::CannotHold { what, .. } if *what != super::shield::RULES => Some(
+                "`mimir doctor` says what each sandbox gives here; leave that key out of `sandbox` in the settings, or name another `mode` there"
+                    .into(),
+            ),
             Self::Workspace(_)
             | Self::CannotHold { .. }
             | Self::Unavailable { .. }

@@ -43,8 +43,8 @@ pub(super) fn resolve(
 }
 
 /// Whether the folders have a program of this name.
-pub(super) fn program(name: &str, path: &[PathBuf]) -> Result<(), Fault> {
-    find(name, path, Path::new("/")).map(drop)
+pub(super) fn program(name: &str, path: &[PathBuf], directory: &Path) -> Result<(), Fault> {
+    find(name, path, directory).map(drop)
 }
 
 /// Whether a program can be given these words.

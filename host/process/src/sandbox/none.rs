@@ -67,8 +67,8 @@ impl Sandbox for NoSandbox {
         false
     }
 
-    fn has(&self, program: &str) -> Result<(), Fault> {
-        find::program(program, &self.ambient.path)
+    fn has(&self, program: &str, directory: &Path) -> Result<(), Fault> {
+        find::program(program, &self.ambient.path, directory)
     }
 
     fn holds(&self, spec: &Spec) -> Result<(), Fault> {

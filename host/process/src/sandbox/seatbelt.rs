@@ -157,8 +157,8 @@ mod here {
             ])
         }
 
-        fn has(&self, program: &str) -> Result<(), Fault> {
-            find::program(program, &self.ambient.path)
+        fn has(&self, program: &str, directory: &Path) -> Result<(), Fault> {
+            find::program(program, &self.ambient.path, directory)
         }
 
         fn holds(&self, spec: &Spec) -> Result<(), Fault> {

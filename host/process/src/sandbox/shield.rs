@@ -40,6 +40,9 @@ const REPOSITORY: &str = ".git";
 const OURS: &str = ".mimir";
 const HOOKS: &str = "hooks";
 
+/// What cannot be held if there are more covers than this, which no key of the settings asks for.
+pub(super) const RULES: &str = "the rules about paths";
+
 /// More than this is no workspace, but a collection of test fixtures.
 const COVERS_MOST: usize = 4_000;
 
@@ -71,7 +74,7 @@ pub(super) fn covers(
     if found.covers.len() > COVERS_MOST {
         return Err(Fault::CannotHold {
             sandbox,
-            what: "the rules about paths",
+            what: RULES,
             why: format!(
                 "{} files of the workspace are read-only or hidden, and more than {COVERS_MOST} cannot be covered",
                 found.covers.len()
