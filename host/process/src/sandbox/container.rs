@@ -19,6 +19,7 @@ mod mounted;
 mod outside;
 mod owner;
 mod pool;
+mod set_id;
 mod socket;
 
 use std::path::PathBuf;

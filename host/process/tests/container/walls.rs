@@ -118,6 +118,30 @@ async fn what_others_obey_stays_as_it_is() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
+async fn no_file_is_left_that_runs_as_its_owner() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let world = World::new().with("deep/er/x", "x");
+    let said = world
+        .sh("cp /bin/busybox deep/er/sh; chmod 4755 deep/er/sh; cp /bin/busybox group; chmod 2755 group; echo done")
+        .await;
+    assert_eq!(said.out, "done\n", "{said:?}");
+    world.comes_to(0).await;
+    for file in ["deep/er/sh", "group"] {
+        let path = world.path().join(file);
+        let mode = || path.metadata().unwrap().permissions().mode() & 0o7777;
+        for _ in 0..100 {
+            if mode() & 0o6000 == 0 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert_eq!(mode(), 0o755, "{file}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
 async fn secrets_are_not_read() {
     let world = World::new()
         .with(".env", "SECRET")
@@ -129,7 +153,7 @@ async fn secrets_are_not_read() {
     let said = world
         .sh(&format!(
             "cat .env deep/er/key.pem .ssh/id_rsa .mimir/state/audit.jsonl; cp .env y; ln .env z; cat y z; chmod 644 .env
-             chmod 755 .ssh .mimir/state; ls .ssh .mimir/state; mv deep d; cat d/er/key.pem; mv d deep
+             chmod 755 .ssh .mimir/state; ls .ssh .mimir/state
              echo x > .ssh/authorized_keys; grep -r SECRET .; ls -A ~ {} {}/.ssh; cat ../id_rsa; echo end",
             home.display(),
             home.display()
@@ -147,6 +171,15 @@ async fn secrets_are_not_read() {
         assert_eq!(world.read(file).as_deref(), Some("SECRET"), "{file}");
     }
     assert!(world.read(".ssh/authorized_keys").is_none());
+    // A folder around a secret can be moved. Who is seen doing that is stopped.
+    let moves = world.script("mv deep d; cat d/er/key.pem; mv d deep; cat deep/er/key.pem");
+    let written = match run_in(&sandbox(), &moves).await {
+        Ok(finished) => finished.combined.bytes,
+        Err(Fault::Uncovered { stopped, .. }) => stopped.finished.combined.bytes,
+        Err(fault) => panic!("{fault}"),
+    };
+    let written = String::from_utf8_lossy(&written);
+    assert!(!written.contains("SECRET"), "{written}");
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use super::engine::Facts;
 use super::mounted::Mounted;
 use super::owner::{LABEL, Owner};
 use super::{HOME, NAME, TEMP, text};
-use crate::sandbox::shield::{Cover, covers};
+use crate::sandbox::shield::{Beside, Cover, covers, covers_beside};
 use crate::sandbox::{Bound, Fault, Seen, Spec};
 
 /// Memory that temporary files and the home may have. It counts as the command's.
@@ -101,6 +101,17 @@ impl Blueprint {
 
     pub(super) fn workspace(&self) -> &Path {
         &self.workspace
+    }
+
+    /// Folders of this machine that can be written to in it.
+    pub(super) fn writable(&self) -> Vec<PathBuf> {
+        let host = self.body.host_config.as_ref();
+        let mounts = host.and_then(|host| host.mounts.as_deref());
+        let writable = mounts.unwrap_or_default().iter();
+        writable
+            .filter(|mount| mount.read_only == Some(false))
+            .filter_map(|mount| mount.source.as_ref().map(PathBuf::from))
+            .collect()
     }
 
     /// What it is to have mounted.
@@ -214,8 +225,11 @@ fn mounts(spec: &Spec) -> Result<Vec<Mount>, Fault> {
     for (path, with) in covers(NAME, &spec.workspace, &spec.shield, writes)? {
         let at = spec.workspace.join(path);
         if parts.iter().any(|(seen, _)| at.starts_with(seen)) {
-            mounts.push(cover(at, with)?);
+            mounts.push(cover(at.clone(), at, with)?);
         }
+    }
+    for Beside { from, at, with } in covers_beside(NAME, spec)? {
+        mounts.push(cover(from, at, with)?);
     }
     // A part that was asked for twice is one, and the cover of a part goes before it.
     let mut seen = HashMap::new();
@@ -237,10 +251,10 @@ fn bind(from: PathBuf, at: PathBuf, writable: bool) -> Result<Mount, Fault> {
     })
 }
 
-fn cover(at: PathBuf, with: Cover) -> Result<Mount, Fault> {
+fn cover(from: PathBuf, at: PathBuf, with: Cover) -> Result<Mount, Fault> {
     match with {
-        Cover::Pin => bind(at.clone(), at, true),
-        Cover::ReadOnly => bind(at.clone(), at, false),
+        Cover::Pin => bind(from, at, true),
+        Cover::ReadOnly => bind(from, at, false),
         // An empty one, that takes what is written to it and keeps nothing.
         Cover::Nothing { folder: false } => bind("/dev/null".into(), at, false),
         Cover::Nothing { folder: true } => Ok(Mount {

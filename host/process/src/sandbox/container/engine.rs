@@ -20,6 +20,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::timeout;
 
 use super::owner::{LABEL, Owner};
+use super::set_id::Left;
 use crate::sandbox::Fault;
 
 /// Seconds that an engine has for an answer. To start a container on a slow disk takes some; more is no answer.
@@ -31,6 +32,9 @@ pub(super) const FIRST: Duration = Duration::from_secs(10);
 
 /// How long a container may take to be removed when nobody needs it any more.
 const REMOVE: Duration = Duration::from_secs(10);
+
+/// How often it is tried.
+const REMOVALS: u32 = 20;
 
 /// How often a container is ended that does not, and how long it has in between: two seconds in all.
 const KILLS: u32 = 20;
@@ -127,6 +131,9 @@ fn swaps() -> bool {
     fs::read_to_string("/proc/swaps").map_or(true, |text| text.lines().count() > 1)
 }
 
+/// A container that is to be removed, and what its command may have left.
+type Discarded = (String, Option<Left>);
+
 /// A container engine. Dropping it waits until what it was to remove is removed.
 pub(super) struct Engine {
     pub(super) docker: Docker,
@@ -134,7 +141,7 @@ pub(super) struct Engine {
     /// Where it listens, without any links.
     pub(super) socket: PathBuf,
     /// Where to put containers that nobody needs any more, and who removes them.
-    cleaner: Mutex<Option<(Sender<String>, JoinHandle<()>)>>,
+    cleaner: Mutex<Option<(Sender<Discarded>, JoinHandle<()>)>>,
 }
 
 impl Engine {
@@ -251,7 +258,8 @@ impl Engine {
     }
 
     /// Has a container removed, with all that is in it, by a thread of its own: whoever asks may not be able to wait.
-    pub(super) fn discard(&self, id: String) {
+    /// Then what its command has left is looked at.
+    pub(super) fn discard(&self, id: String, left: Option<Left>) {
         let mut cleaner = self.cleaner.lock().unwrap_or_else(PoisonError::into_inner);
         if cleaner.is_none() {
             let (to_do, done) = channel();
@@ -263,7 +271,7 @@ impl Engine {
         }
         if let Some((to_do, _)) = &*cleaner {
             // If it has gone, the next start of mimir removes it.
-            let _ = to_do.send(id);
+            let _ = to_do.send((id, left));
         }
     }
 }
@@ -289,13 +297,16 @@ impl Drop for Engine {
 }
 
 /// Removes whatever comes, together what comes together.
-fn clean(docker: &Docker, to_do: &Receiver<String>) {
+fn clean(docker: &Docker, to_do: &Receiver<Discarded>) {
     let Ok(runtime) = runtime() else {
         return;
     };
     while let Ok(first) = to_do.recv() {
         let all: Vec<_> = [first].into_iter().chain(to_do.try_iter()).collect();
-        runtime.block_on(join_all(all.iter().map(|id| remove(docker, id))));
+        runtime.block_on(join_all(all.iter().map(|(id, _)| remove(docker, id))));
+        all.iter()
+            .filter_map(|(_, left)| left.as_ref())
+            .for_each(Left::clear);
     }
 }
 
@@ -305,11 +316,17 @@ async fn remove(docker: &Docker, id: &str) {
         .force(true)
         .v(true)
         .build();
-    let removed = timeout(REMOVE, docker.remove_container(id, Some(all))).await;
-    if let Ok(Err(error)) = removed
-        && !matches!(status(&error), Some(404 | 409))
-    {
-        tracing::debug!(container = id, %error, "a container was not removed");
+    // An engine that is making or ending it at this moment refuses, and Podman does in many ways.
+    for _ in 0..REMOVALS {
+        let removed = timeout(REMOVE, docker.remove_container(id, Some(all.clone()))).await;
+        match removed {
+            Ok(Ok(())) | Err(_) => return,
+            Ok(Err(error)) if status(&error) == Some(404) => return,
+            Ok(Err(error)) => {
+                tracing::debug!(container = id, %error, "a container was not removed");
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
     }
 }
 
@@ -457,7 +474,7 @@ mod tests {
             .unwrap();
         let (took, waited) = shared.block_on(async {
             let engine = Engine::connect(&socket, FIRST).await.unwrap();
-            engine.discard("x".to_owned());
+            engine.discard("x".to_owned(), None);
             let begun = std::time::Instant::now();
             let waits = tokio::spawn(async move { drop(engine) });
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -19,6 +19,7 @@ use tokio::sync::OnceCell;
 use super::blueprint::Blueprint;
 use super::engine::{Engine, fault, status};
 use super::enter::{Command, Prepared};
+use super::set_id::Left;
 use crate::sandbox::{Child, Fault, Seen};
 
 /// How long one waits before it is let go. An agent that has not run anything for so long thinks about something else.
@@ -42,6 +43,8 @@ pub(super) struct Container {
     pub(super) id: String,
     image: String,
     pub(super) engine: Arc<Engine>,
+    /// What the command in it may leave behind.
+    left: Option<Left>,
     /// Its input. When that ends, by our end too, so does the container.
     _line: Option<Mutex<AttachContainerResults>>,
 }
@@ -64,6 +67,7 @@ impl Container {
                 id: made.id,
                 image,
                 engine,
+                left: None,
                 _line: None,
             };
             container.begin().await?;
@@ -91,6 +95,12 @@ impl Container {
         begun.map_err(|error| self.fault("to start a container", error))
     }
 
+    /// Notes that a command is about to run in it.
+    fn entered(mut self, blueprint: &Blueprint) -> Self {
+        self.left = Some(Left::by_command_in(blueprint));
+        self
+    }
+
     /// Some engines try already when they are attached to.
     fn fault(&self, doing: &'static str, error: Error) -> Fault {
         match fault(doing)(error) {
@@ -112,7 +122,8 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        self.engine.discard(std::mem::take(&mut self.id));
+        self.engine
+            .discard(std::mem::take(&mut self.id), self.left.take());
     }
 }
 
@@ -190,6 +201,7 @@ impl Pool {
         let blueprint = draw(plan).await?;
         let covered = blueprint.covered();
         if let Some(container) = self.take(&blueprint) {
+            let container = container.entered(&blueprint);
             match command.prepare(container, &blueprint).await {
                 Ok(prepared) => return Ok((prepared, covered)),
                 // It is gone, as when the engine was started again meanwhile. A new one says if there is more to it.
@@ -197,6 +209,7 @@ impl Pool {
             }
         }
         let container = Container::make(Arc::clone(&self.engine), blueprint.clone()).await?;
+        let container = container.entered(&blueprint);
         Ok((command.prepare(container, &blueprint).await?, covered))
     }
 
