@@ -77,6 +77,11 @@ impl Live {
         &self.setup
     }
 
+    /// What runs components.
+    pub fn host(&self) -> &Arc<WasmHost> {
+        &self.host
+    }
+
     /// The tools as they were found last, with what is granted to them now, under the last good rules.
     pub fn world(&self) -> World {
         let mut tools = self.loaded.tools.clone();

@@ -1,9 +1,11 @@
 //! What a server needs of the process it is.
 
+mod figures;
 mod listener;
 mod streams;
 mod token;
 
+pub use figures::figures;
 pub use listener::listen;
 pub use streams::Streams;
 pub use token::{Token, token};

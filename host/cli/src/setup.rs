@@ -122,7 +122,7 @@ impl Setup {
         let host = self.host();
         let toolbox = self.toolbox(Arc::clone(&host)).known_only();
         let mut known = toolbox.load().await;
-        self.scripts(host).join(&mut known);
+        self.scripts(Arc::clone(&host)).join(&mut known);
         add(&mut known, self.servers.all().known());
         // An alias yields to a custom tool of that name.
         let own = |tool: &Tool| {
@@ -135,7 +135,19 @@ impl Setup {
         if known.unseen == 0 || known.tools.iter().any(there) {
             return (self.join(known.tools, known.quarantined), known.unseen == 0);
         }
-        (self.registry().await, true)
+        let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
+        self.scripts(host).join(&mut loaded);
+        let servers = self.servers.all();
+        let ours = self.join(loaded.tools.clone(), Vec::new());
+        let calls_others = |tool: &Arc<Tool>| !tool.definition.needs.tools.is_empty();
+        // A wrong name starts no server that has no such names; what calls other tools may call those of all.
+        let found = match ours.get(name).is_some_and(calls_others) {
+            true => servers.load().await,
+            false => servers.load_for(name).await,
+        };
+        add(&mut loaded, found);
+        let all = loaded.unseen == 0;
+        (self.join(loaded.tools, loaded.quarantined), all)
     }
 
     /// Puts in force what this person has granted, or set: the search provider and the embeddings endpoint are hosts that

@@ -11,49 +11,19 @@ mod kit;
 #[expect(dead_code, reason = "an agent can do more than is tested here")]
 mod agent;
 
+#[path = "kit/greeter.rs"]
+mod greeter;
+
 #[path = "kit/listener.rs"]
 mod listener;
 
 use std::path::Path;
 
 use agent::Agent;
+use greeter::{SERVER, json_of, starts, workspace, write};
 use kit::{mimir, run};
 use listener::{LISTENS, listen};
 use serde_json::{Value, json};
-
-/// A server in the shell's own words: it greets whom it is told to, and says what it was given.
-const SERVER: &str = r#"#!/bin/sh
-echo started >> started.log
-while read -r line; do
-  id=${line#*\"id\":}; id=${id%%[,\}]*}
-  case $line in
-    *'"method":"initialize"'*)
-      version=${line#*\"protocolVersion\":\"}; version=${version%%\"*}
-      echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"protocolVersion\":\"$version\",\"capabilities\":{\"tools\":{}},\"serverInfo\":{\"name\":\"greeter\",\"version\":\"3\"}}}" ;;
-    *'"method":"tools/list"'*)
-      echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"tools\":[{\"name\":\"greet\",\"description\":\"DESCRIPTION\",\"inputSchema\":{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"}}}}]}}" ;;
-    *'"method":"tools/call"'*)
-      home=$(ls "$HOME" 2>/dev/null | wc -l)
-      echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"hello from $WHO, HIDDEN=$HIDDEN\"}]}}" ;;
-  esac
-done
-"#;
-
-fn workspace(description: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let home = folder.path();
-    assert_eq!(run(home, &["init"]).0, 0);
-    write(home, description);
-    folder
-}
-
-fn write(home: &Path, description: &str) {
-    std::fs::write(
-        home.join("server.sh"),
-        SERVER.replace("DESCRIPTION", description),
-    )
-    .unwrap();
-}
 
 /// How the greeter is added.
 const ADD: [&str; 8] = [
@@ -66,19 +36,6 @@ const ADD: [&str; 8] = [
     "sh",
     "server.sh",
 ];
-
-fn starts(home: &Path) -> usize {
-    let log = std::fs::read_to_string(home.join("started.log"));
-    log.map_or(0, |log| log.lines().count())
-}
-
-fn json_of(home: &Path, args: &[&str]) -> (i32, Value) {
-    let mut args = args.to_vec();
-    args.push("--json");
-    let (code, out, err) = run(home, &args);
-    let value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
-    (code, value)
-}
 
 #[test]
 fn a_server_goes_from_nothing_to_called_and_its_change_is_seen() {

@@ -190,9 +190,36 @@ fn both_eras_are_spoken_by_one_server() {
         "mimir_call_seconds_count{tool=\"read_file\"} 2",
         "mimir_sessions 1",
         "mimir_calls_under_way 0",
+        // A bundled plugin was looked for once, found or made, and is kept now.
+        "# TYPE mimir_code_cache_lookups_total counter",
+        "mimir_code_cache_lookups_total{result=\"mapped\"}",
+        "mimir_code_cache_lookups_total{result=\"read\"}",
+        "mimir_code_cache_lookups_total{result=\"missed\"}",
+        "mimir_code_cache_loaded_bytes_total",
+        "mimir_compile_seconds_total",
+        "# TYPE mimir_cache_bytes gauge",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
+    let figure = |name: &str| {
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name));
+        value.unwrap_or_default().trim().parse::<f64>().unwrap()
+    };
+    let found = ["mapped", "read"].map(|result| {
+        figure(&format!(
+            "mimir_code_cache_lookups_total{{result=\"{result}\"}}"
+        ))
+    });
+    let hits: f64 = found.iter().sum();
+    assert!(
+        hits + figure("mimir_compilations_total") >= 1.0,
+        "{metrics}"
+    );
+    assert_eq!(
+        hits > 0.0,
+        figure("mimir_code_cache_loaded_bytes_total") > 0.0
+    );
+    assert!(figure("mimir_cache_entries") >= 1.0, "{metrics}");
     let ended = serving.request("DELETE", "/mcp", &of, "");
     assert!(ended.status() < 300, "{}", ended.0);
     let gone = serving.post(&of, &message(5, "tools/list", json!({})));

@@ -139,6 +139,11 @@ fn search(query: &str, all: &[Tool]) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(found.to_string())])
 }
 
+/// Whether a name is one of these tools: nobody else's tool has it.
+pub(crate) fn is_taken(name: &str) -> bool {
+    [SEARCH, DESCRIBE, CALL].contains(&name)
+}
+
 /// How well a tool fits: a word of its name is worth more than one of what it does.
 fn score(tool: &Tool, words: &[&str]) -> usize {
     let name = tool.name.to_lowercase();

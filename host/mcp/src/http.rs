@@ -4,10 +4,9 @@
 //! page that has its own name point here does not know to be right; it comes from no page that was not allowed; and it
 //! carries the token, where one is asked for.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,18 +16,26 @@ use http_body::Body;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::ToolError;
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::time::{Instant, timeout_at};
 
+use crate::metrics::Figures;
 use crate::server::{Server, Session};
 
 mod guard;
 mod identity;
+mod open;
+mod sessions;
 
 pub use identity::IdentityOptions;
 
 use guard::{Guard, Refusal};
-use identity::Identity;
+use identity::{Denied, Identity};
+use open::open;
+use sessions::Sessions;
+pub(crate) use sessions::Visit;
 
 /// What a client gets.
 type Answer = Response<BoxBody<Bytes, Infallible>>;
@@ -39,7 +46,7 @@ const ENDPOINT: &str = "/mcp";
 /// The longest request, as on stdin.
 const BODY_MAX: usize = 16 << 20;
 
-/// Sessions at a time, and how long one lives in which nothing is said.
+/// Sessions at a time: for one more, one ends in which nothing goes on. How long one lives in which nothing is said.
 const SESSIONS_MAX: usize = 256;
 const SESSION_IDLE: Duration = Duration::from_secs(60 * 60);
 
@@ -63,6 +70,8 @@ pub struct HttpOptions {
     pub token: Option<String>,
     /// The identity provider whose tokens let people in, in place of one token.
     pub identity: Option<IdentityOptions>,
+    /// What else `/metrics` tells: what others count.
+    pub figures: Option<Figures>,
 }
 
 /// A server over HTTP: a tower service for whatever listens. Clones are the same server.
@@ -73,10 +82,11 @@ struct Shared {
     server: Server,
     guard: Guard,
     identity: Option<Identity>,
+    figures: Option<Figures>,
     sessions: Arc<LocalSessionManager>,
+    /// Whose they are, and what goes on in them.
+    known: Sessions,
     inner: StreamableHttpService<Session, LocalSessionManager>,
-    /// Whose a session is.
-    owners: Mutex<HashMap<String, Principal>>,
     /// Completes the sessions.
     close: Box<dyn Fn() + Send + Sync>,
 }
@@ -113,9 +123,10 @@ impl Server {
             server: self.clone(),
             guard,
             identity,
+            figures: options.figures,
             inner: StreamableHttpService::new(factory, Arc::clone(&sessions), config),
             sessions,
-            owners: Mutex::default(),
+            known: Sessions::default(),
             close: Box::new(move || end.cancel()),
         })))
     }
@@ -129,7 +140,7 @@ impl Http {
         self.0.server.quiet(at_most).await;
     }
 
-    async fn answer<B>(&self, mut request: Request<B>) -> Answer
+    async fn answer<B>(&self, request: Request<B>) -> Answer
     where
         B: Body + Send + 'static,
         B::Error: std::fmt::Display,
@@ -142,13 +153,17 @@ impl Http {
         if path == "/healthz" {
             return text(StatusCode::OK, "ok\n");
         }
+        let mut until = None;
         let principal = match &shared.identity {
             Some(identity) => {
                 if let Some(answer) = identity.described(&path) {
                     return answer;
                 }
                 match identity.judge(request.headers()).await {
-                    Ok(principal) => principal,
+                    Ok((principal, ends)) => {
+                        until = Some(ends);
+                        principal
+                    }
                     Err(denied) => return identity.refuse(denied),
                 }
             }
@@ -160,22 +175,11 @@ impl Http {
         match (path.as_str(), request.method()) {
             ("/metrics", &Method::GET) => {
                 let sessions = shared.sessions.sessions.read().await.len();
-                text(StatusCode::OK, &shared.server.metrics(sessions))
+                let others = shared.figures.as_ref().map(|figures| figures());
+                let others = others.unwrap_or_default();
+                text(StatusCode::OK, &shared.server.metrics(sessions, &others))
             }
-            (ENDPOINT, _) => {
-                let session = session_id(request.headers());
-                let posts = request.method() == Method::POST;
-                let begins = may_begin(request.headers());
-                if let Err(refusal) = self.room(session, posts, begins, &principal).await {
-                    return refused(refusal);
-                }
-                request.extensions_mut().insert(principal.clone());
-                let answer = shared.inner.handle(request).await;
-                if let Some(id) = session_id(answer.headers()) {
-                    lock(&shared.owners).insert(id, principal);
-                }
-                answer
-            }
+            (ENDPOINT, _) => self.speak(request, principal, until).await,
             _ => text(
                 StatusCode::NOT_FOUND,
                 "there is nothing here; MCP is at /mcp\n",
@@ -183,35 +187,84 @@ impl Http {
         }
     }
 
+    /// A request of the protocol, by this one, whose token ends at this time.
+    ///
+    /// What a connection that breaks off means depends on the era. Since 2026-07-28 it cancels its request, which the
+    /// dropped future or body does. Before, it SHOULD NOT be taken for that: the stream may be taken up again, and what
+    /// ends the call is a `notifications/cancelled` or the end of its session.
+    async fn speak<B>(
+        &self,
+        mut request: Request<B>,
+        principal: Principal,
+        until: Option<Instant>,
+    ) -> Answer
+    where
+        B: Body + Send + 'static,
+        B::Error: std::fmt::Display,
+    {
+        let shared = &self.0;
+        let id = session_id(request.headers());
+        let posts = request.method() == Method::POST;
+        let room = self.room(request.headers(), posts, id.as_deref(), &principal);
+        let visit = match room.await {
+            Ok(visit) => visit,
+            Err(refusal) => return refused(refusal),
+        };
+        let ends = request.method() == Method::DELETE;
+        let extensions = request.extensions_mut();
+        extensions.insert(principal.clone());
+        if let Some(visit) = &visit {
+            // Whatever answers it holds this for as long as it does.
+            extensions.insert(Arc::clone(visit));
+        }
+        let answered = shared.inner.handle(request);
+        let answer = match (until, &shared.identity) {
+            (Some(until), Some(identity)) => match timeout_at(until, answered).await {
+                Ok(answer) => answer,
+                Err(_) => return identity.refuse(Denied::ENDED),
+            },
+            _ => answered.await,
+        };
+        if let Some(id) = session_id(answer.headers()) {
+            shared.known.begun(id, principal);
+        }
+        if let Some(id) = id.filter(|_| ends && answer.status().is_success()) {
+            shared.known.ended(&id);
+        }
+        open(answer, visit, until)
+    }
+
     /// Whether there is room for a request, and its session is whose it says.
     async fn room(
         &self,
-        session: Option<String>,
+        headers: &HeaderMap,
         posts: bool,
-        begins: bool,
+        session: Option<&str>,
         principal: &Principal,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<Arc<Visit>>, Refusal> {
         let shared = &self.0;
         if posts && shared.server.calls() >= CALLS_MAX {
             return Err(Refusal::Busy);
         }
         if let Some(id) = session {
-            let owned = lock(&shared.owners).get(&id) == Some(principal);
-            return if owned {
-                Ok(())
-            } else {
-                Err(Refusal::NoSession)
-            };
+            let visit = shared.known.visit(id, principal);
+            return visit.map(Some).ok_or(Refusal::NoSession);
         }
-        if !begins {
-            return Ok(());
+        if !may_begin(headers) {
+            return Ok(None);
         }
         let sessions = shared.sessions.sessions.read().await;
-        if sessions.len() >= SESSIONS_MAX {
-            return Err(Refusal::Busy);
+        let full = sessions.len() >= SESSIONS_MAX;
+        shared.known.keep(|id| sessions.contains_key(id));
+        drop(sessions);
+        if full {
+            let idle = shared.known.take_idle().ok_or(Refusal::Full)?;
+            tracing::info!("a session in which nothing goes on makes room for another");
+            if let Err(error) = shared.sessions.close_session(&idle.into()).await {
+                tracing::debug!(%error, "the session was at its end");
+            }
         }
-        lock(&shared.owners).retain(|id, _| sessions.contains_key(id.as_str()));
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -267,8 +320,4 @@ fn refused(refusal: Refusal) -> Answer {
         answer.headers_mut().insert(name, value);
     }
     answer
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

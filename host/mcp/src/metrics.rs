@@ -6,6 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mimir_core::{Answer, Code, Outcome};
 
+mod figure;
+
+pub use figure::{Figure, FigureKind, Figures, Label};
+
 /// What has been done since the server began.
 #[derive(Default)]
 pub(crate) struct Metrics(Mutex<All>);
@@ -87,8 +91,8 @@ impl Metrics {
         }
     }
 
-    /// All of it, and what there is now.
-    pub(crate) fn text(&self, under_way: usize, sessions: usize) -> String {
+    /// All of it, what there is now, and what others count.
+    pub(crate) fn text(&self, under_way: usize, sessions: usize, others: &[Figure]) -> String {
         let mut text = String::new();
         let all = self.lock();
         let mut line = |line: std::fmt::Arguments<'_>| {
@@ -176,6 +180,18 @@ impl Metrics {
             head("mimir_sessions", "gauge", "Sessions now.")
         ));
         line(format_args!("mimir_sessions {sessions}"));
+        for figure in others {
+            let Figure { name, help, .. } = figure;
+            line(format_args!("{}", head(name, figure.kind.as_str(), help)));
+            for (label, value) in &figure.values {
+                match label {
+                    Some((label, is)) => {
+                        line(format_args!("{name}{{{label}=\"{is}\"}} {value}"));
+                    }
+                    None => line(format_args!("{name} {value}")),
+                }
+            }
+        }
         if let Some(bytes) = resident() {
             let name = "process_resident_memory_bytes";
             line(format_args!(

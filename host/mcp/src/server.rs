@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::ask::Parking;
 use crate::catalogue::{Catalogue, Revision};
 use crate::client::Servers;
-use crate::metrics::Metrics;
+use crate::metrics::{Figure, Metrics};
 use crate::progress::Client;
 
 mod calling;
@@ -104,8 +104,8 @@ impl Server {
     }
 
     /// What has been done, as Prometheus reads it.
-    pub(crate) fn metrics(&self, sessions: usize) -> String {
-        self.0.metrics.text(self.calls(), sessions)
+    pub(crate) fn metrics(&self, sessions: usize, others: &[Figure]) -> String {
+        self.0.metrics.text(self.calls(), sessions, others)
     }
 
     /// Waits until no call is under way, and each is on record, but no longer than this.

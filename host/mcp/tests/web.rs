@@ -1,14 +1,16 @@
 //! The server over HTTP, called as the service that it is: what a client can do badly there, and for how much there is
 //! room. Sockets, names and tokens are tested where the program listens.
 
+mod rooms;
+
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::Tool;
-use mimir_mcp::{Http, HttpOptions};
+use mimir_mcp::{Figure, FigureKind, Http, HttpOptions};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower_service::Service as _;
@@ -189,50 +191,6 @@ async fn a_thousand_calls_at_a_time_are_answered_and_more_are_told_to_wait() {
 }
 
 #[tokio::test]
-async fn there_is_room_for_so_many_sessions_and_for_one_more_when_one_ends() {
-    let quick = tool("quick", fake(|_| async { said("done") }));
-    let (_room, http) = web(vec![quick]);
-    let mut sessions = Vec::new();
-    for _ in 0..256 {
-        sessions.push(hello(&http).await.map_err(|answer| answer.body).unwrap());
-    }
-    busy(&hello(&http).await.unwrap_err());
-    // Those that are there go on.
-    let of = [
-        ("mcp-session-id", sessions[9].as_str()),
-        ("mcp-protocol-version", LEGACY),
-    ];
-    let listed = send(&http, Method::POST, &of, message("tools/list", json!({}))).await;
-    assert_eq!(listed.message()["result"]["tools"][0]["name"], "quick");
-    // Who needs none finds room, and nobody gets one by saying so.
-    let done = call(&http, "quick", 1, MODERN).await.message();
-    assert_eq!(done["result"]["content"][0]["text"], "done", "{done}");
-    for (method, says, means) in [
-        ("tools/call", MODERN, LEGACY),
-        ("tools/call", MODERN, MODERN),
-        ("", MODERN, MODERN),
-        ("Initialize", "2027-01-01", "2027-01-01"),
-        ("tools/call", LEGACY, LEGACY),
-        ("tools/call", "z", LEGACY),
-    ] {
-        let params = json!({"protocolVersion": means, "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"}});
-        let headers = [("mcp-method", method), ("mcp-protocol-version", says)];
-        let answer = send(&http, Method::POST, &headers, message("initialize", params)).await;
-        let no_session = !answer.headers.contains_key("mcp-session-id");
-        assert!(
-            !answer.status.is_success() && no_session,
-            "{method} {says} {means}: {}",
-            answer.body
-        );
-    }
-    let ended = send(&http, Method::DELETE, &of, String::new()).await;
-    assert!(ended.status.is_success(), "{}", ended.body);
-    assert!(hello(&http).await.is_ok());
-    busy(&hello(&http).await.unwrap_err());
-}
-
-#[tokio::test]
 async fn a_client_that_vanishes_takes_its_call_with_it() {
     let (one, _gate) = waits();
     let (room, http) = web(vec![one]);
@@ -256,8 +214,13 @@ async fn a_client_that_vanishes_takes_its_call_with_it() {
     let asked = tokio::time::timeout(Duration::from_millis(300), asked).await;
     assert!(asked.is_err(), "it waits");
     under_way(&http, 1).await;
+    assert_eq!(room.audit.codes().len(), 1, "it goes on");
+    let since = Instant::now();
     send(&http, Method::DELETE, &headers, String::new()).await;
     assert_eq!(room.recorded(2).await, ["CANCELLED", "CANCELLED"]);
+    // At once, and not when nobody has taken the answer for a while.
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
 #[tokio::test]
@@ -318,4 +281,32 @@ async fn what_is_no_request_of_this_protocol_is_refused_and_says_why() {
     assert_eq!(listed["result"]["tools"][0]["name"], "quick", "{listed}");
     let done = call(&http, "quick", 1, MODERN).await.message();
     assert_eq!(done["result"]["content"][0]["text"], "done");
+}
+
+#[tokio::test]
+async fn what_others_count_is_told_with_the_rest() {
+    let room = Room::new(vec![]);
+    let looks = Figure {
+        name: "shelf_looks_total",
+        help: "Looks at the shelf.",
+        kind: FigureKind::Counter,
+        values: vec![
+            (Some(("result", "found")), 3.0),
+            (Some(("result", "missed")), 0.5),
+        ],
+    };
+    let figures = move || {
+        vec![
+            looks.clone(),
+            Figure::one("shelf_books", FigureKind::Gauge, 7.0, "Books."),
+        ]
+    };
+    let options = HttpOptions {
+        figures: Some(Arc::new(figures)),
+        ..HttpOptions::default()
+    };
+    let http = room.server.http(options).unwrap();
+    let text = metrics(&http).await;
+    let told = "# HELP shelf_looks_total Looks at the shelf.\n# TYPE shelf_looks_total counter\nshelf_looks_total{result=\"found\"} 3\nshelf_looks_total{result=\"missed\"} 0.5\n# HELP shelf_books Books.\n# TYPE shelf_books gauge\nshelf_books 7\n";
+    assert!(text.contains(told), "{text}");
 }

@@ -13,7 +13,11 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 mod code;
+mod counts;
 mod private;
+
+pub use counts::CodeCounts;
+use counts::Counts;
 
 /// The first bytes of every entry; the last one is the version of this format.
 const MAGIC: &[u8; 8] = b"mimir\0c\x02";
@@ -27,6 +31,7 @@ pub struct Cache {
     folder: Option<PathBuf>,
     /// Whether somebody was told that it cannot be used.
     told: AtomicBool,
+    counts: Counts,
 }
 
 /// What `doctor` says about the cache.
@@ -56,12 +61,18 @@ impl Cache {
         Self {
             folder,
             told: AtomicBool::new(false),
+            counts: Counts::default(),
         }
     }
 
     /// Where it is.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
+    }
+
+    /// Where it is counted what was there.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// Its state and size.

@@ -60,10 +60,24 @@ fn key(engine: &Engine, digest: &Hash) -> String {
 /// The compiled component, from the cache if a trustworthy entry is there.
 pub(crate) fn cached(engine: &Engine, cache: &Cache, digest: &Hash) -> Option<Component> {
     let key = key(engine, digest);
-    let mapped = cache.unchanged(&key);
-    let mapped = mapped.and_then(|file| load::mapped(engine, &file));
-    let loaded = mapped.or_else(|| load::copied(engine, &cache.code(&key)?));
-    loaded.map(imaged)
+    let counts = cache.counts();
+    let mapped = || {
+        let file = cache.unchanged(&key)?;
+        let component = load::mapped(engine, &file)?;
+        counts.mapped(file.metadata().map_or(0, |meta| meta.len()));
+        Some(component)
+    };
+    let read = || {
+        let code = cache.code(&key)?;
+        let component = load::copied(engine, &code)?;
+        counts.read(code.len() as u64);
+        Some(component)
+    };
+    let found = mapped().or_else(read);
+    if found.is_none() {
+        counts.missed();
+    }
+    found.map(imaged)
 }
 
 /// Compiles the component and keeps its code.
@@ -87,9 +101,11 @@ pub(crate) fn compile(
         bytes: bytes.len() as u64,
     });
     let compiled = Component::new(engine, bytes);
+    let took = start.elapsed();
+    cache.counts().compiled(took);
     tell(CompileEvent::Finished {
         name: name.to_owned(),
-        took: start.elapsed(),
+        took,
     });
     let component = compiled.map_err(|error| uncompiled(name, &error))?;
     match component.serialize() {
@@ -114,4 +130,32 @@ fn uncompiled(name: &str, error: &wasmtime::Error) -> HostError {
         format!("{name} cannot be compiled: {reason}"),
         Code::InvalidInput,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_looked_for_and_compiled_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(Some(folder.path().join("cache")));
+        let engine = Engine::default();
+        let bytes = wat::parse_str("(component)").unwrap();
+        let digest = Hash::of(&bytes);
+        assert!(cached(&engine, &cache, &digest).is_none());
+        compile(&engine, &cache, &digest, "it", &bytes, &|_| {}).unwrap();
+        // Too new to be mapped, it is read.
+        assert!(cached(&engine, &cache, &digest).is_some());
+        let counts = cache.counts().now();
+        let found = (counts.missed, counts.compiled, counts.read + counts.mapped);
+        assert_eq!(found, (1, 1, 1), "{counts:?}");
+        assert!(
+            counts.bytes > 0 && !counts.compiling.is_zero(),
+            "{counts:?}"
+        );
+        // Bytes that are none were compiled, too, as far as that went.
+        assert!(compile(&engine, &cache, &digest, "no", b"no", &|_| {}).is_err());
+        assert_eq!(cache.counts().now().compiled, 2);
+    }
 }

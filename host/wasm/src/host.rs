@@ -7,7 +7,7 @@ use mimir_net::Resolver;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
-use crate::cache::{Cache, CacheState};
+use crate::cache::{Cache, CacheState, CodeCounts};
 use crate::compile::{CompileEvent, Works};
 use crate::engine::{self, Allocation};
 use crate::error::HostError;
@@ -127,6 +127,16 @@ impl WasmHost {
             cache_dir: self.cache.folder().map(Path::to_owned),
             cache: self.cache.state(),
         }
+    }
+
+    /// What the cache of compiled code has saved until now.
+    pub fn code_counts(&self) -> CodeCounts {
+        self.cache.counts().now()
+    }
+
+    /// The state and size of the cache. Looks at each of its files, and makes no engine.
+    pub fn cache_state(&self) -> CacheState {
+        self.cache.state()
     }
 
     /// The engine, for who measures it or links components of another kind. Made at the first use.

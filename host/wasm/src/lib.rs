@@ -40,7 +40,7 @@ mod rest;
 pub mod script;
 mod toolbox;
 
-pub use cache::CacheState;
+pub use cache::{CacheState, CodeCounts};
 pub use clock::SystemClock;
 pub use compile::CompileEvent;
 pub use digest::Hash;

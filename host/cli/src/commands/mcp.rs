@@ -46,11 +46,8 @@ pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<E
 /// What a server is, in a line.
 fn way(server: &McpServer) -> String {
     match (&server.command, &server.url) {
-        (Some(command), _) => {
-            let words = std::iter::once(command).chain(&server.args);
-            visible(&words.cloned().collect::<Vec<_>>().join(" "))
-        }
-        (None, Some(url)) => visible(url),
+        (Some(command), _) => card::words(std::iter::once(command).chain(&server.args)).join(" "),
+        (None, Some(url)) => card::url(url),
         (None, None) => String::new(),
     }
 }
@@ -77,8 +74,8 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
             json!({
                 "name": name,
                 "command": server.command,
-                "args": server.args,
-                "url": server.url,
+                "args": card::words(&server.args),
+                "url": server.url.as_deref().map(card::url),
                 "enabled": server.is_enabled(),
                 "tools": (known > 0).then_some(known),
                 "login": logins.get(name),

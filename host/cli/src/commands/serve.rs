@@ -79,6 +79,7 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
     }
     let _ = setup.workspace.make_state();
     let mut live = Live::new(setup).await?;
+    options.figures = Some(crate::serve::figures(live.host()));
     let (server, keeper) = served(&live);
     let http = server.http(options)?;
     note(format_args!("mimir serves MCP at {url}"));
@@ -142,6 +143,7 @@ fn options(setup: &Setup, wish: &HttpWish) -> Result<HttpOptions, Failure> {
         origins: wish.origins.clone(),
         token: token.map(|token| token.word),
         identity: None,
+        figures: None,
     })
 }
 

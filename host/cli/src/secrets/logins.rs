@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use mimir_core::{Code, ToolError};
 use mimir_mcp::client::Logins;
+use sha2::{Digest as _, Sha256};
 
 use super::{Kept, Secrets};
 use crate::places::Places;
@@ -16,7 +17,7 @@ use crate::private;
 /// The logins of this user.
 pub struct UserLogins {
     secrets: Option<Secrets>,
-    /// Beside which file whoever renews a login takes turns.
+    /// Where whoever renews a login takes turns, at a file for each.
     turns: Option<PathBuf>,
 }
 
@@ -145,11 +146,14 @@ impl Logins for UserLogins {
         hasher.finish()
     }
 
-    fn turn(&self) -> Result<Box<dyn Send>, ToolError> {
-        let Some(file) = &self.turns else {
+    fn turn(&self, key: &str) -> Result<Box<dyn Send>, ToolError> {
+        let Some(folder) = &self.turns else {
             return Ok(Box::new(()));
         };
-        let turn = private::turn(file).map_err(|error| {
+        // A server's name may have what no file's has.
+        let hash = format!("{:x}", Sha256::digest(key));
+        let file = folder.join(&hash[..16]);
+        let turn = private::turn(&file).map_err(|error| {
             let place = mimir_core::text::visible(&file.display().to_string());
             ToolError::new(Code::Unavailable, format!("{place}: no turn: {error}"))
         })?;
@@ -214,6 +218,29 @@ mod tests {
         assert_eq!(logins.forget("t").unwrap(), 0);
         assert_eq!(logins.forget("s").unwrap(), 1);
         assert_eq!(logins.read(key).unwrap(), None);
+    }
+
+    #[test]
+    fn who_waits_for_one_login_holds_up_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = logins(folder.path()).turn("slow.one@0").unwrap();
+        let elsewhere = |key: &'static str| {
+            let logins = logins(folder.path());
+            let (tell, told) = std::sync::mpsc::channel();
+            std::thread::spawn(move || {
+                let turn = logins.turn(key).unwrap();
+                tell.send(()).unwrap();
+                drop(turn);
+            });
+            told
+        };
+        let soon = std::time::Duration::from_secs(20);
+        elsewhere("slow.two@0").recv_timeout(soon).unwrap();
+        let same = elsewhere("slow.one@0");
+        let briefly = std::time::Duration::from_millis(100);
+        assert!(same.recv_timeout(briefly).is_err(), "it is its turn");
+        drop(one);
+        same.recv_timeout(soon).unwrap();
     }
 
     #[test]

@@ -177,7 +177,8 @@ impl Desk {
             };
             all.push(match wish.want {
                 Want::Roots => self.roots(answer.as_ref()),
-                Want::Form | Want::Model => answer.ok_or_else(|| unanswered(&self.server))?,
+                Want::Form => filled(wish, answer.ok_or_else(|| unanswered(&self.server))?),
+                Want::Model => answer.ok_or_else(|| unanswered(&self.server))?,
             });
         }
         Ok(all)
@@ -291,6 +292,19 @@ impl Desk {
         });
         json!({"roots": roots.collect::<Vec<_>>()})
     }
+}
+
+/// A form as it was filled in: with the fields that the server has asked for, and nothing that it has not.
+fn filled(wish: &Wish, mut answer: Value) -> Value {
+    let fields = wish.params["requestedSchema"]["properties"].as_object();
+    let accepted = answer["action"] == "accept";
+    if let Some(answer) = answer.as_object_mut() {
+        answer.retain(|key, _| key == "action" || (key == "content" && accepted));
+        if let Some(content) = answer.get_mut("content").and_then(Value::as_object_mut) {
+            content.retain(|key, _| fields.is_some_and(|fields| fields.contains_key(key)));
+        }
+    }
+    answer
 }
 
 /// A folder as a URI.

@@ -9,8 +9,13 @@ use mimir_core::redact::{REACH, Redactor};
 use mimir_core::text::{self, prefix, visible};
 use mimir_core::{Code, ToolError};
 
+use super::hidden;
+
 /// Lines of a server's stderr that are kept for the message that says why it ended.
 const LAST_WORDS: usize = 3;
+
+/// Lines in which a server says that it does not find something, that are kept.
+const ABSENCES: usize = 5;
 
 /// Characters of a server's own words in a message of ours.
 pub(super) const WORDS_MOST: usize = 500;
@@ -23,6 +28,8 @@ pub(super) struct End {
     pub(super) redactor: Redactor,
     why: Mutex<Option<ToolError>>,
     words: Mutex<Vec<String>>,
+    /// What it said that it does not find.
+    absences: Mutex<Vec<String>>,
     strange: AtomicBool,
     pub(super) flood: AtomicBool,
 }
@@ -95,11 +102,23 @@ impl End {
     /// A line of its stderr, masked.
     pub(super) fn said(&self, line: &str) {
         tracing::info!(server = self.server, "{line}");
+        if hidden::is_absence(line) {
+            let mut absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
+            if absences.len() < ABSENCES {
+                absences.push(line.to_owned());
+            }
+        }
         let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         if words.len() == LAST_WORDS {
             words.remove(0);
         }
         words.push(line.to_owned());
+    }
+
+    /// The lines in which it said that it does not find something.
+    pub(super) fn absences(&self) -> Vec<String> {
+        let absences = self.absences.lock().unwrap_or_else(PoisonError::into_inner);
+        absences.clone()
     }
 
     /// Why it ended, with the last words that it said; `else_` where nobody knows.

@@ -4,64 +4,37 @@ use std::io;
 use std::sync::Arc;
 
 use rmcp::RoleClient;
-use rmcp::model::ServerJsonRpcMessage;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
-use tokio::sync::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::lines::{LINE_MOST, Piece, Reader, Writer};
+
+use super::errors;
 use super::link::End;
 use super::pace::{self, Pace};
-
-/// The longest line. A model reads a small part of that, and a picture of 12 MiB fits as base64.
-const LINE_MOST: usize = 16 << 20;
 
 /// Values in one message. Each takes a hundred times the memory of the two bytes that it may be written in.
 const VALUES_MOST: usize = 250_000;
 
-type Reader = Box<dyn AsyncRead + Send + Sync + Unpin>;
-type Writer = Box<dyn AsyncWrite + Send + Sync + Unpin>;
+type From = Box<dyn AsyncRead + Send + Sync + Unpin>;
+type To = Box<dyn AsyncWrite + Send + Sync + Unpin>;
 
 /// Speaks with a server line by line.
 pub(super) struct Lines {
-    reader: BufReader<Reader>,
-    writer: Arc<Mutex<Option<Writer>>>,
-    line: Vec<u8>,
+    reader: Reader<From>,
+    writer: Writer<To>,
     end: Arc<End>,
     pace: Pace,
 }
 
 impl Lines {
-    pub(super) fn new(reader: Reader, writer: Writer, end: Arc<End>) -> Self {
+    pub(super) fn new(reader: From, writer: To, end: Arc<End>) -> Self {
         Self {
-            reader: BufReader::new(reader),
-            writer: Arc::new(Mutex::new(Some(writer))),
-            line: Vec::new(),
+            reader: Reader::new(reader),
+            writer: Writer::new(writer),
             end,
             pace: pace::of_notifications(),
-        }
-    }
-
-    /// The next line without its end, in `self.line`. May be dropped and called again.
-    async fn next(&mut self) -> bool {
-        loop {
-            let bytes = match self.reader.fill_buf().await {
-                Ok([]) | Err(_) => return false,
-                Ok(bytes) => bytes,
-            };
-            let (taken, whole) = match bytes.iter().position(|byte| *byte == b'\n') {
-                Some(at) => (at + 1, true),
-                None => (bytes.len(), false),
-            };
-            if self.line.len() + taken > LINE_MOST {
-                self.end.because_too_long(LINE_MOST as u64);
-                return false;
-            }
-            self.line.extend_from_slice(&bytes[..taken]);
-            self.reader.consume(taken);
-            if whole {
-                return true;
-            }
         }
     }
 }
@@ -73,25 +46,24 @@ impl Transport<RoleClient> for Lines {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        let writer = Arc::clone(&self.writer);
+        let writer = self.writer.clone();
         async move {
-            let mut line = serde_json::to_vec(&item).map_err(io::Error::other)?;
-            line.push(b'\n');
-            let mut writer = writer.lock().await;
-            let Some(writer) = &mut *writer else {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            };
-            writer.write_all(&line).await?;
-            writer.flush().await
+            let line = serde_json::to_vec(&item).map_err(io::Error::other)?;
+            writer.write(line).await
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            if !self.next().await {
-                return None;
-            }
-            let line = std::mem::take(&mut self.line);
+            let line = match self.reader.next().await {
+                Piece::Line(line) => line,
+                // Nothing of the rest could be made use of.
+                Piece::Part(_) => {
+                    self.end.because_too_long(LINE_MOST as u64);
+                    return None;
+                }
+                Piece::End => return None,
+            };
             if line.trim_ascii().is_empty() {
                 continue;
             }
@@ -104,7 +76,7 @@ impl Transport<RoleClient> for Lines {
                 self.end.because_too_dense();
                 return None;
             }
-            match serde_json::from_slice::<ServerJsonRpcMessage>(&line) {
+            match errors::read(&line) {
                 Ok(message) => return Some(message),
                 // A program that prints beside the protocol is not ended for it.
                 Err(error) => self.end.strange(&line, &error),
@@ -113,8 +85,7 @@ impl Transport<RoleClient> for Lines {
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
-        // Whoever reads from it sees the end of its input.
-        self.writer.lock().await.take();
+        self.writer.close().await;
         Ok(())
     }
 }

@@ -37,6 +37,9 @@ const PAGES_MOST: usize = 50;
 /// Items of a kind that are read. No model chooses among more tools.
 pub(super) const ITEMS_MOST: usize = 1_000;
 
+/// Characters of a version in a message: theirs are dates.
+const VERSION_MOST: usize = 40;
+
 /// Rounds of a call in which a server answers with what it wants to know.
 const ROUNDS_MOST: usize = 10;
 
@@ -129,6 +132,7 @@ impl Link {
                 false => Unbegun::Failed(error),
             }
         })?;
+        known(running.peer(), &end)?;
         let link = Self {
             peer: running.peer().clone(),
             stop: Some(running.cancellation_token()),
@@ -362,6 +366,30 @@ impl Link {
             }
         }
     }
+}
+
+/// Whether the server speaks a version that is known: with one that speaks another nobody knows what is meant.
+fn known(peer: &Peer<RoleClient>, end: &End) -> Result<(), Unbegun> {
+    let Some(info) = peer.peer_info() else {
+        return Ok(());
+    };
+    let theirs = &info.protocol_version;
+    if ProtocolVersion::KNOWN_VERSIONS.contains(theirs) {
+        return Ok(());
+    }
+    let theirs = end.words(theirs.as_str(), VERSION_MOST);
+    let ours = ProtocolVersion::LATEST_WITH_INITIALIZE;
+    let server = &end.server;
+    let message = format!(
+        "the server `{server}` speaks the version `{theirs}` of the protocol, which mimir does not know; it was asked for `{ours}`"
+    );
+    let ways = [
+        format!("a version of the server `{server}` that speaks `{ours}` or an older one"),
+        "a newer mimir, if that version is out".to_owned(),
+    ];
+    Err(Unbegun::Failed(
+        ToolError::new(Code::Unavailable, message).with_way_out(ways),
+    ))
 }
 
 impl Drop for Link {

@@ -43,7 +43,8 @@ pub(super) fn fit(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName>> {
     let each = plain.iter().zip(theirs).map(|(plain, theirs)| {
         let own = is_own(plain, theirs);
         let shared = count.get(plain.as_str()).is_some_and(|count| *count > 1);
-        match plain.len() > MOST || (shared && !own) {
+        let taken = crate::discovery::is_taken(plain);
+        match plain.len() > MOST || (shared && !own) || taken {
             true => marked(plain, theirs),
             false => plain.clone(),
         }
@@ -62,6 +63,12 @@ pub(super) fn fit(prefix: &str, theirs: &[&str]) -> Vec<Option<ToolName>> {
         }
     });
     each.collect()
+}
+
+/// Whether a tool of a server with this prefix may be called so.
+pub(super) fn may_be(prefix: &str, name: &str) -> bool {
+    // The whole of a long prefix does not stand in the names.
+    name.starts_with(mimir_core::text::prefix_bytes(prefix, MOST - DIGITS - 1))
 }
 
 /// A name that is cut to its limit and told apart by what it was.
@@ -100,6 +107,16 @@ mod tests {
     }
 
     #[test]
+    fn a_name_says_whose_it_may_be() {
+        for prefix in ["mcp_fs_", "", &"x".repeat(60)] {
+            for name in names(prefix, &["go", &"y".repeat(70)]) {
+                assert!(may_be(prefix, &name), "{prefix} {name}");
+            }
+        }
+        assert!(!may_be("mcp_fs_", "mcp_other_go") && !may_be("mcp_fs_", "read_file"));
+    }
+
+    #[test]
     fn a_name_that_is_spelled_as_another_was_marked_is_not_that_one() {
         let marked = &names("", &["a_b", "a-b"])[1];
         let fitted = fit("", &["a_b", "a-b", marked]);
@@ -108,6 +125,27 @@ mod tests {
             fitted[2].as_ref().map(ToolName::as_str),
             Some(marked.as_str())
         );
+    }
+
+    #[test]
+    fn no_tool_is_called_as_one_of_ours_is() {
+        for (prefix, theirs) in [
+            ("mimir_", "call_tool"),
+            ("", "mimir_call_tool"),
+            ("", "mimirSearchTools"),
+            ("mimir_describe_", "tool"),
+        ] {
+            let [name] = &names(prefix, &[theirs])[..] else {
+                panic!("{theirs} has no name");
+            };
+            let ours = [
+                "mimir_call_tool",
+                "mimir_search_tools",
+                "mimir_describe_tool",
+            ];
+            let plain = ours.iter().find(|ours| name.starts_with(**ours)).unwrap();
+            assert_eq!(name.len(), plain.len() + 1 + DIGITS, "{name}");
+        }
     }
 
     #[test]

@@ -4,17 +4,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use mimir_core::launch::{Hold, Launch, Launched, Launcher};
-use mimir_core::redact::{Lines as Masked, REACH, Vault};
+use mimir_core::launch::{Hold, Launch, Launched};
+use mimir_core::redact::{Lines as Masked, REACH};
 use mimir_core::text::{prefix, visible};
 use mimir_core::{Code, ToolError};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::ears::Ears;
+use super::hidden;
 use super::lines::Lines;
 use super::link::{End, Era, Link, Unbegun};
+use super::server::Deps;
 use super::spec::filled;
 
 /// How long a server may take to end when its input has ended, and again when it is asked to.
@@ -38,21 +40,23 @@ const LINE_MOST: usize = 4_096;
 /// Bytes of a line that are looked at: a secret that begins in what is shown may end behind it.
 const LINE_READ: usize = LINE_MOST + REACH;
 
+/// How long a server that has not begun is heard to its end.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
 /// Starts a server and begins to speak with it.
 pub(super) async fn begin(
     launch: &Launch,
     era: Era,
     ears: Arc<Ears>,
     end: Arc<End>,
-    launcher: &dyn Launcher,
-    vault: &dyn Vault,
+    deps: &Deps,
 ) -> Result<Link, Unbegun> {
-    let launch = Launch {
-        environment: filled(&launch.environment, vault).map_err(Unbegun::Failed)?,
+    let filled = Launch {
+        environment: filled(&launch.environment, &*deps.vault).map_err(Unbegun::Failed)?,
         ..launch.clone()
     };
     let server = &end.server;
-    let launched = launcher.launch(launch).await.map_err(|mut error| {
+    let launched = deps.launcher.launch(filled).await.map_err(|mut error| {
         error.message = format!("the server `{server}` cannot be started: {}", error.message);
         Unbegun::Failed(error)
     })?;
@@ -63,10 +67,20 @@ pub(super) async fn begin(
         hold,
     } = launched;
     let lines = Lines::new(stdout, stdin, Arc::clone(&end));
-    tokio::spawn(hear(stderr, Arc::clone(&end)));
+    let hearing = tokio::spawn(hear(stderr, Arc::clone(&end)));
     let (held, dropped) = oneshot::channel::<()>();
     tokio::spawn(keep(hold, dropped, Arc::clone(&end)));
-    Link::begin(lines, era, ears, end, Box::new(held)).await
+    let begun = Link::begin(lines, era, ears, Arc::clone(&end), Box::new(held)).await;
+    match begun {
+        Err(Unbegun::Failed(error)) => {
+            // What it has said may be under way still.
+            let _ = timeout(LAST_WORDS, hearing).await;
+            Err(Unbegun::Failed(hidden::told(
+                error, launch, &deps.root, &end,
+            )))
+        }
+        begun => begun,
+    }
 }
 
 /// Waits for the end of the program, or ends it when nobody holds it any more.

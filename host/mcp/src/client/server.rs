@@ -321,9 +321,7 @@ impl Server {
     }
 
     async fn begin_as(&self, era: Era) -> Result<Link, Unbegun> {
-        let Deps {
-            launcher, vault, ..
-        } = &self.deps;
+        let vault = &self.deps.vault;
         // Who cannot be kept from telling secrets is not started.
         let redactor = vault.redactor().map_err(|error| {
             Unbegun::Failed(ToolError::new(Code::Unavailable, error.to_string()))
@@ -331,9 +329,7 @@ impl Server {
         let ears = Ears::new(&self.spec, &self.updates, redactor.clone());
         let end = End::new(&self.spec.name, redactor);
         match &self.spec.way {
-            Way::Program(launch) => {
-                program::begin(launch, era, ears, end, &**launcher, &**vault).await
-            }
+            Way::Program(launch) => program::begin(launch, era, ears, end, &self.deps).await,
             Way::Web {
                 url,
                 headers,

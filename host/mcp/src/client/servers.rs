@@ -14,7 +14,9 @@ use tokio::sync::Notify;
 use super::backend::{Reader, ServerTool};
 use super::described::{Described, Theirs, print};
 use super::ears::Updates;
+use super::names;
 use super::oauth::{self, Login, Plan};
+use super::readers::Reads;
 use super::server::{Deps, Server};
 use super::spec::ServerSpec;
 
@@ -125,18 +127,36 @@ impl Servers {
 
     /// Their tools. Servers of which nothing is known are started and asked, all at once.
     pub async fn load(&self) -> Found {
+        self.load_where(|_| true).await
+    }
+
+    /// Their tools, for a call of this name: of the servers of which nothing is known those alone are started that may
+    /// have a tool of this name.
+    pub async fn load_for(&self, name: &str) -> Found {
+        let reads = [Reads::Resources, Reads::Prompts];
+        self.load_where(|spec| {
+            names::may_be(&spec.prefix, name) || reads.iter().any(|reads| reads.name(spec) == name)
+        })
+        .await
+    }
+
+    async fn load_where(&self, wanted: impl Fn(&ServerSpec) -> bool) -> Found {
         let mut asked = Vec::new();
+        let mut found = Found::default();
         for server in self.sorted() {
             let task = match server.known() {
                 Some(described) => Err(described),
-                None => {
+                None if wanted(&server.spec) => {
                     let server = Arc::clone(&server);
                     Ok(tokio::spawn(async move { server.look().await }))
+                }
+                None => {
+                    found.unseen += 1;
+                    continue;
                 }
             };
             asked.push((server, task));
         }
-        let mut found = Found::default();
         for (server, task) in asked {
             let described = match task {
                 Err(described) => Ok(described),

@@ -27,6 +27,7 @@ use sse_stream::{Sse, SseStream};
 use tokio::sync::watch;
 
 use super::ears::Ears;
+use super::errors;
 use super::lines::{is_dense, is_notification};
 use super::link::{End, Era, Link, Unbegun};
 use super::oauth::{Bearer, Challenge, Token};
@@ -148,23 +149,23 @@ impl Guarded {
                 end.because_too_dense();
                 return Some(Err(SseError::Body("a message of too many parts".into())));
             }
+            let mended = errors::mended(data);
             let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
             let hears = !is_notification(data) || pace.takes();
             drop(pace);
             if !hears {
                 end.flooded();
             }
-            if let (
-                Some(bearer),
-                Ok(Sse {
-                    data: Some(data), ..
-                }),
-            ) = (
-                bearer.as_ref().filter(|bearer| bearer.has_values()),
-                &mut event,
-            ) && let Ok(mut message) = serde_json::from_str(data)
+            let bearer = bearer.as_ref().filter(|bearer| bearer.has_values());
+            if let Ok(Sse {
+                data: Some(data), ..
+            }) = &mut event
+                && (bearer.is_some() || mended.is_some())
+                && let Some(mut message) = mended.or_else(|| serde_json::from_str(data).ok())
             {
-                bearer.mask(&mut message);
+                if let Some(bearer) = bearer {
+                    bearer.mask(&mut message);
+                }
                 *data = message.to_string();
             }
             hears.then_some(event)
@@ -255,9 +256,12 @@ impl Guarded {
     /// A message of the server's, without what its login is made of.
     fn masked(&self, body: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
         match self.bearer.as_ref().filter(|bearer| bearer.has_values()) {
-            None => serde_json::from_slice(body),
+            None => errors::read(body),
             Some(bearer) => {
-                let mut message: Value = serde_json::from_slice(body)?;
+                let mut message: Value = match errors::mended(body) {
+                    Some(message) => message,
+                    None => serde_json::from_slice(body)?,
+                };
                 bearer.mask(&mut message);
                 serde_json::from_value(message)
             }

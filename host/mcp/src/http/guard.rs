@@ -29,8 +29,10 @@ pub(super) enum Refusal {
     Token,
     /// There is no such session, or it is somebody else's.
     NoSession,
-    /// There are too many sessions or calls.
+    /// There are too many calls.
     Busy,
+    /// There are too many sessions, and none in which nothing goes on.
+    Full,
 }
 
 impl Refusal {
@@ -39,7 +41,7 @@ impl Refusal {
             Refusal::Host | Refusal::Origin => StatusCode::FORBIDDEN,
             Refusal::Token => StatusCode::UNAUTHORIZED,
             Refusal::NoSession => StatusCode::NOT_FOUND,
-            Refusal::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Busy | Refusal::Full => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -53,14 +55,17 @@ impl Refusal {
             }
             Refusal::Token => "a bearer token is wanted: the one that `mimir serve` has shown\n",
             Refusal::NoSession => "there is no such session\n",
-            Refusal::Busy => "too many sessions or calls at a time\n",
+            Refusal::Busy => "too many calls at a time; try again when some have ended\n",
+            Refusal::Full => {
+                "too many sessions at a time, and something goes on in each of them; end one that is done with (DELETE /mcp with its mcp-session-id), or try again later\n"
+            }
         }
     }
 
     pub(super) const fn header(self) -> Option<(HeaderName, &'static str)> {
         match self {
             Refusal::Token => Some((WWW_AUTHENTICATE, "Bearer realm=\"mimir\"")),
-            Refusal::Busy => Some((RETRY_AFTER, "1")),
+            Refusal::Busy | Refusal::Full => Some((RETRY_AFTER, "1")),
             Refusal::Host | Refusal::Origin | Refusal::NoSession => None,
         }
     }
@@ -153,6 +158,7 @@ mod tests {
             origins: vec!["https://app.example:443".into()],
             token: Some("secret".into()),
             identity: None,
+            figures: None,
         })
     }
 

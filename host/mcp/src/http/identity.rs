@@ -7,6 +7,7 @@
 //! Never here: a login, and a token of somebody else's that is passed on.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use ::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use ::http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -21,6 +22,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 use super::{Answer, Principal, text};
 use crate::client::Clients;
@@ -69,11 +71,19 @@ pub(super) enum Denied {
     Later,
 }
 
+impl Denied {
+    /// It does not count any more.
+    pub(super) const ENDED: Self = Self::Invalid("it has ended");
+}
+
 /// Where a resource describes itself; RFC 9728.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// Clocks that differ by more are wrong.
 const LEEWAY: u64 = 30;
+
+/// No answer is read for longer.
+const LONG: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Bytes of a token.
 const TOKEN_MOST: usize = 16 << 10;
@@ -89,6 +99,8 @@ const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorith
 struct Claims {
     iss: String,
     sub: String,
+    /// Until when it counts, in seconds since 1970; a fraction is allowed.
+    exp: f64,
     #[serde(default)]
     scope: Option<String>,
     /// How some providers write scopes.
@@ -184,8 +196,8 @@ impl Identity {
         self.resource.url().path().trim_end_matches('/')
     }
 
-    /// Who speaks.
-    pub(super) async fn judge(&self, headers: &HeaderMap) -> Result<Principal, Denied> {
+    /// Who speaks, and until when.
+    pub(super) async fn judge(&self, headers: &HeaderMap) -> Result<(Principal, Instant), Denied> {
         let token = token(headers)?;
         let header = jsonwebtoken::decode_header(token).map_err(|_| NOT_SIGNED)?;
         // What has to be understood is not.
@@ -223,7 +235,7 @@ impl Identity {
         {
             return Err(Denied::Scope);
         }
-        Ok(self.principal(&claims.sub))
+        Ok((self.principal(&claims.sub), claims.until()))
     }
 
     /// The same for every token of a subject, and no other's.
@@ -286,6 +298,16 @@ impl Claims {
     fn is_of_another_kind(&self) -> bool {
         let others = [&self.nonce, &self.at_hash, &self.c_hash, &self.events];
         others.into_iter().any(Option::is_some)
+    }
+
+    /// When it ends, on the clock that answers are held to.
+    fn until(&self) -> Instant {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        // Whole seconds are compared: it counts to the end of the last one.
+        let last = self.exp + LEEWAY as f64 + 1.0;
+        let left = last - since.unwrap_or_default().as_secs_f64();
+        let left = Duration::try_from_secs_f64(left.max(0.0)).unwrap_or(LONG);
+        Instant::now() + left.min(LONG)
     }
 
     fn scopes(&self) -> Vec<&str> {

@@ -201,6 +201,7 @@ impl Session {
                 biased;
                 () = context.ct.cancelled() => break Step::Stopped,
                 () = self.over() => break Step::Stopped,
+                () = Self::left(context) => break Step::Stopped,
                 outcome = work.ended() => break outcome.map_or(Step::Broken, Step::Done),
                 () = &mut tell, if tells => tells = false,
                 question = &mut ask, if asks => match question {

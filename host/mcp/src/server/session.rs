@@ -1,6 +1,6 @@
 //! One connection: its session in the pipeline, and what its client has asked for.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use mimir_core::RequestId;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::ask::Whose;
-use crate::http::Principal;
+use crate::http::{Principal, Visit};
 use crate::logs::Least;
 
 use super::Server;
@@ -40,7 +40,7 @@ impl Gone {
     }
 
     /// Completes when it was said.
-    pub(super) async fn said(&self) {
+    pub(crate) async fn said(&self) {
         // It is here, so the sender is.
         let _ = self.0.subscribe().wait_for(|gone| *gone).await;
     }
@@ -93,6 +93,15 @@ impl Session {
         tokio::select! {
             () = self.gone.said() => {}
             () = self.server.0.gone.said() => {}
+        }
+    }
+
+    /// Completes when the session over HTTP has ended that a request belongs to.
+    pub(super) async fn left(request: &RequestContext<RoleServer>) {
+        let visit = parts(request).and_then(|parts| parts.extensions.get::<Arc<Visit>>());
+        match visit {
+            Some(visit) => visit.over().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -161,6 +170,10 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn principal(request: &RequestContext<RoleServer>) -> Option<&Principal> {
-    let parts = request.extensions.get::<::http::request::Parts>()?;
-    parts.extensions.get::<Principal>()
+    parts(request)?.extensions.get::<Principal>()
+}
+
+/// What stood before the body, where the request came over HTTP.
+fn parts(request: &RequestContext<RoleServer>) -> Option<&::http::request::Parts> {
+    request.extensions.get::<::http::request::Parts>()
 }

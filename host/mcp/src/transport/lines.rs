@@ -1,7 +1,6 @@
 //! A client on a pair of streams: a message a line, and an answer to what cannot be read, for somebody may wait for it.
 
 use std::io;
-use std::sync::Arc;
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId};
@@ -9,22 +8,18 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
-use tokio::sync::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 
+use crate::lines::{LINE_MOST, Piece, Reader, Writer};
 use crate::server::wrong_params;
 
 use super::traces::Traces;
 
-/// The longest line, as over HTTP.
-const LINE_MOST: usize = 16 << 20;
-
 /// Speaks with a client line by line.
 pub(super) struct Lines<R, W> {
-    reader: BufReader<R>,
-    writer: Arc<Mutex<Option<W>>>,
-    line: Vec<u8>,
+    reader: Reader<R>,
+    writer: Writer<W>,
     /// What can be told of a line that is too long, while the rest of it goes by.
     too_long: Option<Traces>,
     /// An answer on its way. Nothing more is read before it is there.
@@ -33,8 +28,7 @@ pub(super) struct Lines<R, W> {
 
 /// What was read.
 enum Read {
-    /// A line, in `line`.
-    Whole,
+    Whole(Vec<u8>),
     TooLong(Traces),
     End,
 }
@@ -53,9 +47,8 @@ where
 {
     pub(super) fn new(reader: R, writer: W) -> Self {
         Self {
-            reader: BufReader::new(reader),
-            writer: Arc::new(Mutex::new(Some(writer))),
-            line: Vec::new(),
+            reader: Reader::new(reader),
+            writer: Writer::new(writer),
             too_long: None,
             answering: None,
         }
@@ -64,30 +57,17 @@ where
     /// The next line. May be dropped and called again.
     async fn next(&mut self) -> Read {
         loop {
-            let bytes = match self.reader.fill_buf().await {
-                Ok([]) | Err(_) => return Read::End,
-                Ok(bytes) => bytes,
-            };
-            let (taken, whole) = match bytes.iter().position(|byte| *byte == b'\n') {
-                Some(at) => (at + 1, true),
-                None => (bytes.len(), false),
-            };
-            let part = &bytes[..taken];
-            match &mut self.too_long {
-                Some(traces) => traces.read(part),
-                None if self.line.len() + taken > LINE_MOST => {
-                    let mut traces = Traces::of(&std::mem::take(&mut self.line));
-                    traces.read(part);
-                    self.too_long = Some(traces);
+            match (self.reader.next().await, self.too_long.take()) {
+                (Piece::End, _) => return Read::End,
+                (Piece::Line(line), None) => return Read::Whole(line),
+                (Piece::Line(rest), Some(mut traces)) => {
+                    traces.read(&rest);
+                    return Read::TooLong(traces);
                 }
-                None => self.line.extend_from_slice(part),
-            }
-            self.reader.consume(taken);
-            if whole {
-                return match self.too_long.take() {
-                    Some(traces) => Read::TooLong(traces),
-                    None => Read::Whole,
-                };
+                (Piece::Part(part), traces) => {
+                    let traces = self.too_long.insert(traces.unwrap_or_default());
+                    traces.read(&part);
+                }
             }
         }
     }
@@ -96,10 +76,10 @@ where
     pub(super) fn say(&mut self, id: Option<RequestId>, error: ErrorData) {
         // Without a name it has the name null, as JSON-RPC has it.
         let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
-        let writer = Arc::clone(&self.writer);
+        let writer = self.writer.clone();
         self.answering = Some(tokio::spawn(async move {
             // Who has gone away needs no answer.
-            let _ = write(&writer, answer.to_string().into_bytes()).await;
+            let _ = writer.write(answer.to_string().into_bytes()).await;
         }));
     }
 }
@@ -115,10 +95,10 @@ where
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        let writer = Arc::clone(&self.writer);
+        let writer = self.writer.clone();
         async move {
             let line = serde_json::to_vec(&item).map_err(io::Error::other)?;
-            write(&writer, line).await
+            writer.write(line).await
         }
     }
 
@@ -135,11 +115,7 @@ where
                     let words = format!("a message has {most} MiB at most; send it in parts");
                     unread(&traces, ErrorData::invalid_request(words, None))
                 }
-                Read::Whole => {
-                    let heard = hear(&self.line);
-                    self.line.clear();
-                    heard
-                }
+                Read::Whole(line) => hear(&line),
             };
             match heard {
                 Heard::Message(message) => return Some(*message),
@@ -153,22 +129,9 @@ where
         if let Some(answering) = self.answering.take() {
             answering.abort();
         }
-        drop(self.writer.lock().await.take());
+        self.writer.close().await;
         Ok(())
     }
-}
-
-async fn write<W: AsyncWrite + Unpin>(
-    writer: &Mutex<Option<W>>,
-    mut line: Vec<u8>,
-) -> Result<(), io::Error> {
-    line.push(b'\n');
-    let mut writer = writer.lock().await;
-    let Some(writer) = &mut *writer else {
-        return Err(io::ErrorKind::NotConnected.into());
-    };
-    writer.write_all(&line).await?;
-    writer.flush().await
 }
 
 fn hear(line: &[u8]) -> Heard {

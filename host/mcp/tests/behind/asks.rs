@@ -328,3 +328,26 @@ async fn what_is_asked_outside_of_a_call_is_not_served() {
     assert!(answer["error"].is_object(), "{answer}");
     assert!(behind.room.audit.wishes().is_empty());
 }
+
+#[tokio::test]
+async fn a_server_gets_no_field_that_it_did_not_ask_for() {
+    let content = json!({"answer": "once", "password": "hunter2", "_note": {"a": 1}});
+    for (theirs, passed) in [
+        (
+            json!({"action": "accept", "content": content, "more": "of it"}),
+            json!({"action": "accept", "content": {"answer": "once"}}),
+        ),
+        (
+            json!({"action": "decline", "content": {"answer": "once"}}),
+            json!({"action": "decline"}),
+        ),
+    ] {
+        let (behind, _) = behind(Does::Asks("elicitation/create", form(), 1), json!({})).await;
+        let mut wire = behind.room.client(everything()).await;
+        let id = called(&mut wire).await;
+        let question = wire.told("elicitation/create").await;
+        wire.answer(&question, theirs).await;
+        let answer = wire.answered(id).await["result"].take();
+        assert_eq!(told(&answer)[0]["result"], passed, "{answer}");
+    }
+}

@@ -184,7 +184,11 @@ async fn a_line_that_is_no_message_is_passed_over() {
 
 #[tokio::test]
 async fn an_error_of_the_protocol_is_a_failure_that_can_be_shown() {
-    let behind = Behind::one(&Script::new(Does::Refuses)).open().await;
+    let behind = Behind::one(&Script::new(Does::Fails(
+        json!({"code": -32602, "message": "no \u{1b}[8mway"}),
+    )))
+    .open()
+    .await;
     let outcome = behind.call("mcp_s_go", json!({})).await;
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, Code::ExecutionError);
@@ -318,4 +322,135 @@ async fn a_message_of_nothing_but_brackets_is_not_read() {
         .open()
         .await;
     assert!(behind.call("mcp_s_go", json!({})).await.result().is_ok());
+}
+
+#[tokio::test]
+async fn one_that_speaks_what_nobody_knows_is_not_used() {
+    for version in ["2031-01-01", "1.0", ""] {
+        let mut script = Script::new(Does::Answers(text("never")));
+        script.speaks = Some(version);
+        let behind = Behind::one(&script);
+        let error = behind.servers.test("s").await.unwrap().unwrap_err();
+        assert_eq!(error.code, Code::Unavailable, "{error}");
+        for words in [format!("`{version}`"), "`2025-11-25`".to_owned()] {
+            assert!(error.message.contains(&words), "{error}");
+        }
+        assert!(
+            error.way_out[0].contains("a version of the server `s`"),
+            "{error}"
+        );
+        assert!(script.heard("tools/list").is_empty(), "it was asked on");
+    }
+    let mut old = Script::new(Does::Answers(text("still there")));
+    old.speaks = Some("2024-11-05");
+    let behind = Behind::one(&old).open().await;
+    assert_eq!(
+        said(&behind.call("mcp_s_go", json!({})).await),
+        "still there"
+    );
+}
+
+#[tokio::test]
+async fn an_error_with_a_code_that_is_none_is_an_answer() {
+    let error = json!({"code": 4_294_967_296_i64, "message": "no way"});
+    let script = Script::new(Does::Fails(error));
+    let behind = Behind::one(&script).open().await;
+    let begun = Instant::now();
+    let outcome = behind.call("mcp_s_go", json!({})).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::ExecutionError, "{error}");
+    assert!(
+        error.message.contains("no way") && error.message.contains("4294967296"),
+        "{error}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn a_call_starts_the_server_that_may_have_its_tool_and_no_other() {
+    let [one, two] = [(); 2].map(|()| Script::new(Does::Answers(text("yes"))));
+    let started = |script: &Script| script.started.load(std::sync::atomic::Ordering::SeqCst);
+    let both = json!({"one": {"command": "one"}, "two": {"command": "two", "prefix": "second_"}});
+    let behind = Behind::on(Default::default(), both, &[("one", &one), ("two", &two)]);
+    let found = behind.servers.load_for("read_flie").await;
+    assert_eq!((found.tools.len(), found.unseen), (0, 2));
+    assert_eq!((started(&one), started(&two)), (0, 0));
+    let found = behind.servers.load_for("mcp_one_go").await;
+    assert_eq!((found.tools.len(), found.unseen), (1, 1));
+    assert_eq!((started(&one), started(&two)), (1, 0));
+    // What reads its resources has that name whatever the prefix is.
+    let found = behind.servers.load_for("mcp_two_resources_read").await;
+    assert_eq!((found.tools.len(), found.unseen), (2, 0));
+    // One without a prefix may have any.
+    let bare = Script::new(Does::Answers(text("yes")));
+    let servers = json!({"bare": {"command": "bare", "prefix": ""}, "one": {"command": "one"}});
+    let behind = Behind::on(
+        Default::default(),
+        servers,
+        &[("bare", &bare), ("one", &one)],
+    );
+    assert_eq!(behind.servers.load_for("anything").await.tools.len(), 1);
+    assert_eq!((started(&bare), started(&one)), (1, 1));
+}
+
+/// What is said of a server that is started with this and ends with these words.
+async fn unstarted(server: serde_json::Value, words: String) -> mimir_core::ToolError {
+    let dead = Script::new(Does::Answers(text("never")));
+    let sure = std::sync::atomic::Ordering::SeqCst;
+    dead.stillborn.store(true, sure);
+    *dead.last_words.lock().unwrap() = words;
+    let behind = Behind::on(Default::default(), json!({"s": server}), &[("s", &dead)]);
+    behind.servers.test("s").await.unwrap().unwrap_err()
+}
+
+#[tokio::test]
+async fn one_that_does_not_find_what_its_sandbox_hides_is_told_what_shows_it() {
+    // What is there on every machine that this runs on.
+    let file = std::env::current_exe().unwrap();
+    let folder = file.parent().unwrap().display().to_string();
+    let file = file.display().to_string();
+    // As Node says it, with more behind it than is kept of last words.
+    let words = |file: &str| {
+        format!(
+            "node:internal\n  throw err;\nError: Cannot find module '{file}'\n    at one\n    at two\n    at three\n    at four\n"
+        )
+    };
+    let server = json!({"command": "s", "args": [file]});
+    let error = unstarted(server, words(&file)).await;
+    assert!(
+        error.message.contains(&format!("`{file}`, which is there")),
+        "{error}"
+    );
+    let ways = error.way_out.join("\n");
+    assert!(
+        ways.contains(&format!("`bindMounts: [{folder}]` in mcp.servers.s")),
+        "{ways}"
+    );
+    for (server, words) in [
+        // It is not there, or seen, or not what it was started with, or not what is wrong.
+        (
+            json!({"command": "s", "args": ["/nowhere/at/all.js"]}),
+            words("/nowhere/at/all.js"),
+        ),
+        (
+            json!({"command": "s", "args": [file], "bindMounts": [folder]}),
+            words(&file),
+        ),
+        (
+            json!({"command": "s", "args": [file], "sandbox": "none"}),
+            words(&file),
+        ),
+        (json!({"command": "s"}), words(&file)),
+        (
+            json!({"command": "s", "args": [file]}),
+            format!("{file}: syntax error\n"),
+        ),
+    ] {
+        let error = unstarted(server.clone(), words).await;
+        assert!(
+            !error.message.contains("which is there"),
+            "{server}: {error}"
+        );
+        assert!(error.way_out.is_empty(), "{server}: {error:?}");
+    }
 }

@@ -29,8 +29,8 @@ use super::kit::Room;
 pub enum Does {
     /// Answers with a result.
     Answers(Value),
-    /// Answers with an error of the protocol.
-    Refuses,
+    /// Answers with this error.
+    Fails(Value),
     /// Says nothing, ever.
     Nothing,
     /// Answers after a while.
@@ -88,6 +88,8 @@ pub struct Script {
     pub also: Arc<Mutex<HashMap<&'static str, Value>>>,
     /// Speaks without a handshake.
     pub modern: bool,
+    /// The version that it says it speaks, whatever it was asked for.
+    pub speaks: Option<&'static str>,
 }
 
 /// A tool of theirs.
@@ -123,6 +125,7 @@ impl Script {
             can: json!({}),
             also: Arc::default(),
             modern: false,
+            speaks: None,
         }
     }
 
@@ -174,7 +177,10 @@ impl Script {
                 Some("initialize") => {
                     tokio::time::sleep(self.slow_start).await;
                     let result = json!({
-                        "protocolVersion": message["params"]["protocolVersion"],
+                        "protocolVersion": match self.speaks {
+                            Some(version) => json!(version),
+                            None => message["params"]["protocolVersion"].clone(),
+                        },
                         "capabilities": self.capabilities(),
                         "serverInfo": {"name": "script", "version": "1.2.3"},
                     });
@@ -232,8 +238,7 @@ impl Script {
         let answer = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
         match &self.does {
             Does::Answers(result) => say(to, &answer(result.clone())).await,
-            Does::Refuses => {
-                let error = json!({"code": -32602, "message": "no \u{1b}[8mway"});
+            Does::Fails(error) => {
                 say(to, &json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
             }
             Does::Nothing => {}

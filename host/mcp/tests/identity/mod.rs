@@ -1,5 +1,6 @@
 //! The server behind an identity provider: whose tokens let people in, and all that lets nobody in.
 
+mod ends;
 mod provider;
 
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
+use mimir_core::Tool;
 use mimir_mcp::{Http, HttpOptions, IdentityOptions};
 use serde_json::{Value, json};
 use tower_service::Service as _;
@@ -65,7 +67,12 @@ struct Gate {
 impl Gate {
     fn before(provider: &Provider) -> Self {
         let (careful, _) = careful();
-        let room = Room::new(vec![tool("go", fake(|_| async { said("done") })), careful]);
+        let tools = vec![tool("go", fake(|_| async { said("done") })), careful];
+        Self::with(provider, tools)
+    }
+
+    fn with(provider: &Provider, tools: Vec<Tool>) -> Self {
+        let room = Room::new(tools);
         let identity = IdentityOptions {
             issuer: provider.site.url.clone(),
             resource: RESOURCE.to_owned(),

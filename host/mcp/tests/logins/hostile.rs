@@ -345,3 +345,18 @@ async fn headers_of_the_settings_go_before_a_login() {
     let token = world.logins.only()["access"].as_str().unwrap().to_owned();
     assert!(sent.iter().all(|one| one.token() != Some(&token)));
 }
+
+#[tokio::test]
+async fn who_is_refused_for_want_of_pkce_is_told_what_to_do() {
+    let world = World::new().await;
+    world.set(|ways| ways.issuer = json!({"code_challenge_methods_supported": null}));
+    let error = world.log_in().await.unwrap_err();
+    let ways = error.way_out.join("\n");
+    for words in [
+        "code_challenge_methods_supported",
+        "--issuer",
+        "--header 'Authorization=",
+    ] {
+        assert!(ways.contains(words), "{ways}");
+    }
+}

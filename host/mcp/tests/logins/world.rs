@@ -126,7 +126,7 @@ impl Logins for Memory {
     fn version(&self) -> u64 {
         self.version.load(std::sync::atomic::Ordering::SeqCst)
     }
-    fn turn(&self) -> Result<Box<dyn Send>, ToolError> {
+    fn turn(&self, _: &str) -> Result<Box<dyn Send>, ToolError> {
         drop(self.turn.lock().unwrap());
         Ok(Box::new(()))
     }

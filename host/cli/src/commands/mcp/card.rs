@@ -13,6 +13,9 @@ use serde_json::Value;
 /// Characters of a line. What is longer says so.
 const LINE_MOST: usize = 400;
 
+/// What stands in place of a credential.
+const HIDDEN: &str = "[REDACTED]";
+
 /// A block, in lines. One that describes no server has none.
 pub fn lines(block: &Value) -> Vec<String> {
     let Ok(server) = serde_json::from_value::<McpServer>(block.clone()) else {
@@ -54,7 +57,7 @@ pub fn lines(block: &Value) -> Vec<String> {
         }
     }
     if let Some(url) = &server.url {
-        lines.push(format!("reached at {url}"));
+        lines.push(format!("reached at {}", self::url(url)));
         let host = host(url);
         for (name, value) in &server.headers {
             lines.push(match is_credential(name) && !value.contains("${") {
@@ -100,10 +103,62 @@ pub fn root(block: &mut Value, workspace: &Path) {
     }
 }
 
-/// A line that can be shown: secrets in plain text are masked, and what is cut says so.
+/// Words that can be shown: secrets in plain text are masked.
+pub fn masked(words: &str) -> String {
+    let mut words = visible(words);
+    Redactor::new().text(&mut words);
+    words
+}
+
+/// The words of a command that can be shown: without what follows an option that is named like a credential. Where
+/// somebody is to say yes to them, all of them are shown.
+pub fn words<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    let mut hides = false;
+    let each = words.into_iter().map(|word| {
+        let option = word.starts_with('-');
+        let hidden = std::mem::take(&mut hides) && !option;
+        match word.split_once('=') {
+            _ if hidden => HIDDEN.to_owned(),
+            Some((name, _)) if option && is_credential(name) => format!("{name}={HIDDEN}"),
+            _ => {
+                hides = option && is_credential(word);
+                url(word)
+            }
+        }
+    });
+    each.collect()
+}
+
+/// A URL that can be shown: without a login in it, and without what a parameter has that is named like one.
+pub fn url(url: &str) -> String {
+    let (head, query) = match url.split_once('?') {
+        Some((head, query)) => (head, Some(query)),
+        None => (url, None),
+    };
+    // What is no URL has no login before an `@`.
+    let login = head.split_once("://").and_then(|(scheme, rest)| {
+        let (place, path) = rest.split_at(rest.find(['/', '#']).unwrap_or(rest.len()));
+        let (_, host) = place.rsplit_once('@')?;
+        Some(format!("{scheme}://{HIDDEN}@{host}{path}"))
+    });
+    let mut shown = login.unwrap_or_else(|| head.to_owned());
+    if let Some(query) = query {
+        let each = query.split('&').map(|pair| match pair.split_once('=') {
+            Some((name, value)) if is_credential(name) && !value.is_empty() => {
+                format!("{name}={HIDDEN}")
+            }
+            _ => pair.to_owned(),
+        });
+        let pairs: Vec<String> = each.collect();
+        shown.push('?');
+        shown.push_str(&pairs.join("&"));
+    }
+    masked(&shown)
+}
+
+/// A line that can be shown: what is cut says so.
 fn shown(line: &str) -> String {
-    let mut line = visible(line);
-    Redactor::new().text(&mut line);
+    let line = masked(line);
     let head = prefix(&line, LINE_MOST);
     match head.len() < line.len() {
         true => format!(
@@ -190,6 +245,51 @@ mod tests {
         assert!(card.contains("header X-Kind: a"), "{card}");
         let long = lines(&json!({"command": "sh", "args": ["-c", "x".repeat(1_000)]}));
         assert!(long[0].contains("characters more"), "{long:?}");
+    }
+
+    #[test]
+    fn a_url_is_shown_without_what_lets_somebody_in() {
+        for (theirs, expected) in [
+            ("https://h.example/mcp?a=b#c", "https://h.example/mcp?a=b#c"),
+            (
+                "https://me:pw@h.example/x",
+                "https://[REDACTED]@h.example/x",
+            ),
+            ("https://tok3n@h.example", "https://[REDACTED]@h.example"),
+            (
+                "https://h.example/mcp?api_key=abc&x=1&accessToken=d",
+                "https://h.example/mcp?api_key=[REDACTED]&x=1&accessToken=[REDACTED]",
+            ),
+            (
+                "https://h.example/@me?to=a@b",
+                "https://h.example/@me?to=a@b",
+            ),
+        ] {
+            assert_eq!(url(theirs), expected);
+        }
+    }
+
+    #[test]
+    fn words_are_shown_without_what_lets_somebody_in() {
+        let shown = |list: &[&str]| {
+            let list: Vec<String> = list.iter().map(|word| (*word).to_owned()).collect();
+            words(&list).join(" ")
+        };
+        assert_eq!(
+            shown(&[
+                "npx",
+                "-y",
+                "@scope/server",
+                "me@host",
+                "--api-key",
+                "abc",
+                "--token=x",
+                "-v",
+                "b"
+            ]),
+            "npx -y @scope/server me@host --api-key [REDACTED] --token=[REDACTED] -v b"
+        );
+        assert_eq!(shown(&["--key", "--other", "x"]), "--key --other x");
     }
 
     #[test]

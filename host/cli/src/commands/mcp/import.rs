@@ -12,6 +12,10 @@ use serde_json::{Map, Value, json};
 use super::card;
 use crate::args::Agent;
 
+mod words;
+
+use words::{Left, Place, Words};
+
 /// A server in the settings of an agent.
 pub struct Imported {
     /// What it is called there, in letters that a name here has.
@@ -46,14 +50,19 @@ pub fn find(workspace: &Path, from: Option<Agent>) -> Vec<Imported> {
                 continue;
             };
             let place = path.display().to_string();
-            let blocks = match path.extension().is_some_and(|kind| kind == "toml") {
-                true => of_toml(&text),
+            let (blocks, inputs) = match path.extension().is_some_and(|kind| kind == "toml") {
+                true => (of_toml(&text), Value::Null),
                 false => of_json(&text, workspace),
             };
-            found.extend(blocks.into_iter().map(|(name, block)| Imported {
+            let from = From {
+                place: &place,
                 own,
-                ..imported(&name, &place, &block, workspace)
-            }));
+                inputs: &inputs,
+                workspace,
+                home: home.as_deref(),
+            };
+            let blocks = blocks.iter();
+            found.extend(blocks.map(|(name, block)| imported(name, block, &from)));
         }
     }
     found
@@ -87,17 +96,19 @@ fn places(agent: Agent, workspace: &Path, home: Option<&Path>) -> Vec<(PathBuf, 
     all.into_iter().flatten().collect()
 }
 
-/// `mcpServers` of most agents, `servers` of VS Code, and what Claude Code keeps for one project.
-fn of_json(text: &str, workspace: &Path) -> Vec<(String, Value)> {
+/// `mcpServers` of most agents, `servers` of VS Code, and what Claude Code keeps for one project; with what VS Code asks
+/// the person for.
+fn of_json(text: &str, workspace: &Path) -> (Vec<(String, Value)>, Value) {
     // Comments and commas at the end are VS Code's; YAML reads the rest of JSON, and neither of these.
-    let Ok(value) = serde_json::from_str::<Value>(&plain(text)) else {
-        return Vec::new();
+    let Ok(mut value) = serde_json::from_str::<Value>(&plain(text)) else {
+        return (Vec::new(), Value::Null);
     };
     let project = &value["projects"][workspace.display().to_string()]["mcpServers"];
     let blocks = [&value["mcpServers"], &value["servers"], project];
     let each = blocks.into_iter().filter_map(Value::as_object).flatten();
-    each.map(|(name, block)| (name.clone(), block.clone()))
-        .collect()
+    let each = each.map(|(name, block)| (name.clone(), block.clone()));
+    let all = each.collect();
+    (all, value["inputs"].take())
 }
 
 /// JSON without comments, and without commas before an end.
@@ -152,16 +163,38 @@ fn of_toml(text: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
-fn imported(theirs: &str, place: &str, block: &Value, workspace: &Path) -> Imported {
+/// Where a block stands.
+struct From<'a> {
+    place: &'a str,
+    own: bool,
+    inputs: &'a Value,
+    workspace: &'a Path,
+    home: Option<&'a Path>,
+}
+
+fn imported(theirs: &str, block: &Value, from: &From<'_>) -> Imported {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name: String = theirs
         .chars()
         .map(|c| if fits(c) { c } else { '-' })
         .take(40)
         .collect();
-    let mut hints = Vec::new();
-    let (mut ours, mut fault) = ours(block, &mut hints);
-    card::root(&mut ours, workspace);
+    let mut words = Words {
+        workspace: from.workspace,
+        home: from.home,
+        variable: &|name| std::env::var(name).ok(),
+        inputs: from.inputs,
+        server: &name,
+        here: ".".to_owned(),
+        is_here: false,
+        hints: Vec::new(),
+    };
+    let (mut ours, mut fault) = match ours(block, from, &mut words) {
+        Ok(ours) => (ours, None),
+        Err((ours, fault)) => (ours, Some(fault)),
+    };
+    let hints = words.hints;
+    card::root(&mut ours, from.workspace);
     let checked =
         serde_json::from_value::<McpServer>(ours.clone()).map_err(|error| error.to_string());
     let checked = checked.and_then(|server| server.check(&name).map_err(|error| error.to_string()));
@@ -170,58 +203,124 @@ fn imported(theirs: &str, place: &str, block: &Value, workspace: &Path) -> Impor
     }
     Imported {
         name,
-        place: place.to_owned(),
-        own: false,
+        place: from.place.to_owned(),
+        own: from.own,
         block: ours,
         fault,
         hints,
     }
 }
 
-/// A block of theirs as one of ours, or why not.
-fn ours(theirs: &Value, hints: &mut Vec<String>) -> (Value, Option<String>) {
+/// A block of theirs as one of ours, or as far as it was read and why it is not taken.
+fn ours(theirs: &Value, from: &From<'_>, words: &mut Words<'_>) -> Result<Value, (Value, String)> {
     let mut block = Map::new();
-    let mut put = |key: &str, value: &Value| {
+    let read = read(theirs, from, words, &mut block);
+    let block = Value::Object(block);
+    match read {
+        Ok(()) => Ok(block),
+        Err(why) => Err((block, why)),
+    }
+}
+
+fn read(
+    theirs: &Value,
+    from: &From<'_>,
+    words: &mut Words<'_>,
+    block: &mut Map<String, Value>,
+) -> Result<(), String> {
+    let mut put = |key: &str, value: Value| {
         let empty = value.is_null()
             || value.as_array().is_some_and(Vec::is_empty)
             || value.as_object().is_some_and(Map::is_empty);
         if !empty {
-            block.insert(key.to_owned(), value.clone());
+            block.insert(key.to_owned(), value);
         }
     };
-    let is = theirs["type"].as_str().unwrap_or_default();
-    put("command", &theirs["command"]);
-    put("args", &theirs["args"]);
-    if let Some(program) = theirs["command"]
-        .as_str()
-        .filter(|program| fetches(program))
-    {
-        hints.push(format!(
-            "`{program}` fetches the server from the network, which the sandbox does not have: `sandbox: none` in its block lets it"
-        ));
+    let cwd = match theirs["cwd"].as_str() {
+        Some(cwd) => {
+            let cwd = open(words, "cwd", cwd)?;
+            Some(cwd.strip_prefix("./").unwrap_or(&cwd).to_owned())
+        }
+        None => None,
+    };
+    if cwd.as_deref().is_some_and(|cwd| cwd != ".") {
+        words.here = from.workspace.display().to_string();
     }
-    put("env", &variables(&theirs["env"], hints));
-    put("cwd", &theirs["cwd"]);
-    put("url", &theirs["url"]);
+    words.is_here = false;
+    if let Some(program) = theirs["command"].as_str() {
+        put("command", open(words, "command", program)?.into());
+        if fetches(program) {
+            words.hint(format!(
+                "`{program}` fetches the server from the network, which the sandbox does not have: `sandbox: none` in its block lets it"
+            ));
+        }
+    }
+    match theirs["args"].as_array() {
+        Some(args) => {
+            let each = args.iter().map(|arg| match arg.as_str() {
+                Some(arg) => open(words, "args", arg).map(Value::from),
+                None => Ok(arg.clone()),
+            });
+            put("args", each.collect::<Result<Vec<Value>, String>>()?.into());
+        }
+        None => put("args", theirs["args"].clone()),
+    }
+    let mut given = match theirs["envFile"].as_str() {
+        Some(file) => words.file(file, from.own)?,
+        None => Map::new(),
+    };
+    given.extend(theirs["env"].as_object().cloned().unwrap_or_default());
+    for name in theirs["env_vars"].as_array().into_iter().flatten() {
+        if let Some(name) = name.as_str() {
+            given.insert(name.to_owned(), format!("${{{name}}}").into());
+        }
+    }
+    put("env", words.all(&given, |name| Place::Variable(name))?);
+    let from_here = words.is_here && words.here == ".";
+    match cwd {
+        Some(cwd) => put("cwd", cwd.into()),
+        // What stands there is meant from there.
+        None if from_here && theirs["command"].is_string() => put("cwd", ".".into()),
+        None => {}
+    }
+    words.here = from.workspace.display().to_string();
+    if let Some(url) = theirs["url"].as_str() {
+        put("url", open(words, "url", url)?.into());
+    }
     let headers = match theirs.get("headers") {
         Some(headers) => headers,
         None => &theirs["http_headers"],
     };
-    let mut headers = variables(headers, hints);
-    if let Some(name) = theirs["bearer_token_env_var"].as_str() {
-        if headers.is_null() {
-            headers = json!({});
+    let mut headers = headers.as_object().cloned().unwrap_or_default();
+    let named = theirs["env_http_headers"].as_object().into_iter().flatten();
+    for (header, name) in named {
+        if let Some(name) = name.as_str() {
+            headers.insert(header.clone(), format!("${{{name}}}").into());
         }
-        headers["Authorization"] = format!("Bearer ${{{name}}}").into();
-        hints.push(format!("`mimir secrets set {name}` keeps its token"));
     }
-    put("headers", &headers);
+    if let Some(name) = theirs["bearer_token_env_var"].as_str() {
+        let bearer = format!("Bearer ${{{name}}}");
+        headers.insert("Authorization".to_owned(), bearer.into());
+    }
+    put("headers", words.all(&headers, |name| Place::Header(name))?);
     if theirs["disabled"] == true || theirs["enabled"] == false {
-        put("enabled", &json!(false));
+        put("enabled", json!(false));
     }
-    let fault =
-        (is == "sse").then(|| "it is of a form of HTTP (SSE) that is not used any more".to_owned());
-    (block.into(), fault)
+    match theirs["type"] == "sse" {
+        true => Err("it is of a form of HTTP (SSE) that is not used any more".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// A text that all may read.
+fn open(words: &mut Words<'_>, key: &str, text: &str) -> Result<String, String> {
+    words
+        .replaced(text, Place::Open(key))
+        .map_err(|left| match left {
+            Left::Fault(why) => why,
+            // What is left out there is a fault.
+            Left::Out => format!("its `{key}` cannot be read"),
+        })
 }
 
 /// Whether a program is one that fetches what it runs.
@@ -232,32 +331,6 @@ fn fetches(program: &str) -> bool {
         name,
         "npx" | "bunx" | "pnpx" | "uvx" | "pipx" | "docker" | "podman"
     )
-}
-
-/// Values with the names of secrets in the way that our settings write them; those in plain text are told.
-fn variables(values: &Value, hints: &mut Vec<String>) -> Value {
-    let Some(values) = values.as_object() else {
-        return Value::Null;
-    };
-    let each = values.iter().map(|(name, value)| {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        // Cursor and VS Code write `${env:NAME}`, and VS Code `${input:NAME}`.
-        let text = text.replace("${env:", "${").replace("${input:", "${");
-        let secret = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION"];
-        let upper = name.to_uppercase();
-        if text.contains("${") {
-            hints.push(format!("`{name}` is made of secrets: keep each with `mimir secrets set`"));
-        } else if secret.iter().any(|word| upper.contains(word)) {
-            hints.push(format!(
-                "`{name}` looks like a secret in plain text: keep it with `mimir secrets set {upper}` and write ${{{upper}}}"
-            ));
-        }
-        (name.clone(), text.into())
-    });
-    Value::Object(each.collect())
 }
 
 #[cfg(test)]
@@ -302,14 +375,21 @@ mod tests {
                     assert!(!own, "it came with the project");
                     let text = std::fs::read_to_string(&path).unwrap();
                     let toml = path.extension().unwrap() == "toml";
-                    let blocks = if toml {
-                        of_toml(&text)
+                    let (blocks, inputs) = if toml {
+                        (of_toml(&text), Value::Null)
                     } else {
                         of_json(&text, root)
                     };
-                    blocks
-                        .into_iter()
-                        .map(|(name, block)| imported(&name, "x", &block, root))
+                    let from = From {
+                        place: "x",
+                        own,
+                        inputs: &inputs,
+                        workspace: root,
+                        home: None,
+                    };
+                    let each = blocks.iter();
+                    each.map(|(name, block)| imported(name, block, &from))
+                        .collect::<Vec<_>>()
                 })
             })
             .collect();
@@ -331,5 +411,61 @@ mod tests {
         assert_eq!(found[5].block["args"], json!(["//", "a,"]));
         let sound = found.iter().filter(|one| one.fault.is_none());
         assert_eq!(sound.count(), 5);
+    }
+    #[test]
+    fn what_an_agent_fills_in_when_it_starts_is_filled_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        write(root, "server.js", "");
+        write(root, ".env", "MODE=fast\nDB_PASSWORD=hunter2\n");
+        write(root, "sub/.env", "");
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let text = json!({
+            "inputs": [{"id": "pin", "password": true}],
+            "servers": {
+                "a": {"command": "node", "args": ["${workspaceFolder}/server.js"], "envFile": "${workspaceFolder}/.env",
+                    "env": {"PIN": "${input:pin}", "MODE": "slow"}},
+                "b": {"command": "node", "args": ["x"], "cwd": "${workspaceFolder}/sub", "env": {"AT": "${workspaceFolder}"}},
+                "c": {"command": "node", "envFile": outside.path()},
+                "d": {"command": "node", "envFile": "nowhere.env"},
+                "e": {"url": "https://${NOBODY_HAS_THIS:-e.example}/mcp"},
+            },
+        });
+        let (blocks, inputs) = of_json(&text.to_string(), root);
+        let from = |own| From {
+            place: "x",
+            own,
+            inputs: &inputs,
+            workspace: root,
+            home: None,
+        };
+        let all: Vec<Imported> = blocks
+            .iter()
+            .map(|(name, block)| imported(name, block, &from(false)))
+            .collect();
+        let a = json!({"command": "node", "args": ["./server.js"], "cwd": ".",
+            "env": {"DB_PASSWORD": "${DB_PASSWORD}", "MODE": "slow", "PIN": "${PIN}"}});
+        assert_eq!((&all[0].block, &all[0].fault), (&a, &None));
+        let hints = all[0].hints.join("\n");
+        for name in ["PIN", "DB_PASSWORD"] {
+            assert!(
+                hints.contains(&format!("mimir secrets set {name}")),
+                "{hints}"
+            );
+        }
+        assert!(!hints.contains("hunter2"), "{hints}");
+        assert_eq!(all[1].block["cwd"], "sub");
+        assert_eq!(all[1].block["env"]["AT"], root.display().to_string());
+        // What lies elsewhere is read for the person's own settings alone.
+        let fault = all[2].fault.as_ref().unwrap();
+        assert!(fault.contains("not in the project"), "{fault}");
+        let own = imported("c", &blocks[2].1, &from(true));
+        assert_eq!(own.fault, None);
+        assert!(
+            all[3].hints[0].contains("cannot be read"),
+            "{:?}",
+            all[3].hints
+        );
+        assert_eq!(all[4].block["url"], "https://e.example/mcp");
     }
 }

@@ -315,7 +315,8 @@ impl Bearer {
         let failed = Ungranted::Failed;
         let _here = self.turn.lock().await;
         // What renews a token is good for once: two processes that send it have both lost it.
-        let _everywhere = login::turn(&self.deps).await.map_err(failed)?;
+        let turn = login::turn(&self.deps, &self.server, &self.url).await;
+        let _everywhere = turn.map_err(failed)?;
         let kept = Kept::read(&*self.deps.logins, &self.server, &self.url).map_err(failed)?;
         let kept = kept.filter(|kept| self.is_of_settings(kept));
         let Some(mut kept) = kept else {

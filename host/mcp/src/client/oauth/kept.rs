@@ -23,8 +23,9 @@ pub trait Logins: Send + Sync {
     fn remove(&self, key: &str) -> Result<(), ToolError>;
     /// Is another one whenever what is kept may be another. Asked for at each request.
     fn version(&self) -> u64;
-    /// Waits until no other process renews a login; the turn ends when what is returned is dropped. It may block.
-    fn turn(&self) -> Result<Box<dyn Send>, ToolError>;
+    /// Waits until nobody else changes what is kept under this key, in this process or another; the turn ends when what
+    /// is returned is dropped. It may block. Whoever waits for one key holds up nobody at another.
+    fn turn(&self, key: &str) -> Result<Box<dyn Send>, ToolError>;
 }
 
 /// One login. No key of it is optional but those that a server may leave out: a text that is not whole is none.

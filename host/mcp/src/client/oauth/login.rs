@@ -21,7 +21,7 @@ use super::answer::{Expected, Unfit};
 use super::challenge::{self, Challenge};
 use super::endpoint::{Endpoint, judge};
 use super::exchange::Asking;
-use super::kept::{Kept, Login};
+use super::kept::{self, Kept, Login};
 use super::metadata::{self, Issuer, Resource};
 use super::registration::{self, Client, Known};
 use super::{bearer, refused};
@@ -358,7 +358,7 @@ impl Pending {
             granted: granted.scopes.unwrap_or_else(|| facts.scopes.clone()),
             asked: facts.scopes.clone(),
         };
-        let turn = turn(deps).await?;
+        let turn = turn(deps, &facts.server, url).await?;
         let before = Kept::read(&*deps.logins, &facts.server, url)?;
         kept.write(&*deps.logins, url)?;
         drop(turn);
@@ -373,10 +373,14 @@ impl Pending {
     }
 }
 
-/// Waits until nobody else renews a login.
-pub(super) async fn turn(deps: &Deps) -> Result<Box<dyn Send>, ToolError> {
-    let logins = Arc::clone(&deps.logins);
-    let turn = tokio::task::spawn_blocking(move || logins.turn()).await;
+/// Waits until nobody else renews the login at this server.
+pub(super) async fn turn(
+    deps: &Deps,
+    server: &str,
+    url: &Target,
+) -> Result<Box<dyn Send>, ToolError> {
+    let (logins, key) = (Arc::clone(&deps.logins), kept::key(server, url));
+    let turn = tokio::task::spawn_blocking(move || logins.turn(&key)).await;
     turn.map_err(|error| ToolError::new(Code::Internal, error.to_string()))?
 }
 
@@ -413,7 +417,7 @@ pub(crate) async fn forget(spec: &ServerSpec, deps: &Deps) -> Result<Option<bool
         return Ok(None);
     };
     let url = Target::parse(url).map_err(mimir_net::Error::from)?;
-    let turn = turn(deps).await?;
+    let turn = turn(deps, &spec.name, &url).await?;
     let kept = Kept::read(&*deps.logins, &spec.name, &url)?;
     deps.logins.remove(&super::key(&spec.name, &url))?;
     drop(turn);

@@ -214,9 +214,17 @@ impl Described {
         if lacks(&self.code_challenge_methods_supported, "S256") {
             return Err(refused(format!(
                 "the authorization server {} does not say that it knows PKCE with S256, without which a code that somebody \
-                 catches is as good as yours",
+                 catches is as good as yours; the protocol forbids a login there",
                 shown(name)
-            )));
+            ))
+            .with_way_out([
+                "whoever runs it can name `S256` in `code_challenge_methods_supported` of its metadata, or put a proxy before \
+                 it that does; `--issuer` of `mimir mcp add` names another one"
+                    .to_owned(),
+                "a token that you have from elsewhere does without a login: `mimir secrets set TOKEN`, and \
+                 `mimir mcp add NAME --url URL --header 'Authorization=Bearer ${TOKEN}'`"
+                    .to_owned(),
+            ]));
         }
         if self.response_types_supported.is_some() && lacks(&self.response_types_supported, "code")
         {

@@ -1,0 +1,140 @@
+use super::*;
+use serde_json::json;
+
+fn environment(name: &str) -> Option<String> {
+    let value = match name {
+        "HOME" => "/home/me",
+        "LEVEL" => "debug",
+        "DATABASE" => "postgres://me:hunter2@db.example/x",
+        "API_KEY" => "plain",
+        _ => return None,
+    };
+    Some(value.to_owned())
+}
+
+/// What comes of a text in this place, and the hints.
+fn told(text: &str, place: Place<'_>) -> (Result<String, Option<String>>, String) {
+    let inputs = json!([
+        {"id": "pin", "type": "promptString", "password": true},
+        {"id": "region", "type": "promptString", "default": "eu"},
+        {"id": "team", "type": "promptString"},
+    ]);
+    let mut words = Words {
+        workspace: Path::new("/work/it"),
+        home: Some(Path::new("/home/me")),
+        variable: &environment,
+        inputs: &inputs,
+        server: "web",
+        here: ".".to_owned(),
+        is_here: false,
+        hints: Vec::new(),
+    };
+    let taken = words.replaced(text, place).map_err(|left| match left {
+        Left::Fault(why) => Some(why),
+        Left::Out => None,
+    });
+    (taken, words.hints.join("\n"))
+}
+
+#[test]
+fn what_stands_for_a_folder_or_a_setting_is_that() {
+    for (text, expected) in [
+        ("${workspaceFolder}/server.js", "./server.js"),
+        ("--root=${workspaceFolder}", "--root=."),
+        ("${workspaceFolderBasename}", "it"),
+        ("${userHome}${/}x", "/home/me/x"),
+        ("${HOME}/x", "/home/me/x"),
+        ("${env:HOME}", "/home/me"),
+        ("${LEVEL}", "debug"),
+        ("${LEVEL:-info}", "debug"),
+        ("${MISSING:-info}", "info"),
+        ("a${MISSING:-}b", "ab"),
+        ("${input:region}", "eu"),
+        ("$5 {x} ${", "$5 {x} ${"),
+    ] {
+        for place in [Place::Open("args"), Place::Variable("X")] {
+            let (taken, hints) = told(text, place);
+            assert_eq!(taken.as_deref(), Ok(expected), "{text}");
+            assert_eq!(hints, "", "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_secret_is_named_and_never_written_down() {
+    for (text, place, expected) in [
+        ("${API_KEY}", Place::Variable("X"), "${API_KEY}"),
+        ("${env:API_KEY}", Place::Variable("X"), "${API_KEY}"),
+        ("${MISSING}", Place::Variable("DB_PASSWORD"), "${MISSING}"),
+        ("${API_KEY:-none}", Place::Variable("X"), "${API_KEY}"),
+        ("${DATABASE}", Place::Variable("X"), "${DATABASE}"),
+        ("Bearer ${LEVEL}", Place::Header("X"), "Bearer ${LEVEL}"),
+        ("${input:pin}", Place::Variable("X"), "${PIN}"),
+        ("${input:api-key}", Place::Header("X"), "${API_KEY}"),
+        // In plain text.
+        ("hunter2", Place::Variable("apiKey"), "${APIKEY}"),
+        (
+            "Bearer hunter2",
+            Place::Header("Authorization"),
+            "Bearer ${WEB_AUTHORIZATION}",
+        ),
+        ("postgres://me:x@db", Place::Variable("X"), "${X}"),
+    ] {
+        let (taken, hints) = told(text, place);
+        assert_eq!(taken.as_deref(), Ok(expected), "{text}");
+        assert!(hints.contains("mimir secrets set "), "{text}: {hints}");
+        assert!(
+            !hints.contains("hunter2") && !hints.contains("plain\""),
+            "{hints}"
+        );
+    }
+    // Names that only look like one.
+    for name in ["KEYBOARD", "MAX_TOKENS", "AUTHOR", "MONKEY", "PWD"] {
+        let (taken, hints) = told("x", Place::Variable(name));
+        assert_eq!((taken.as_deref(), hints.as_str()), (Ok("x"), ""), "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_found_out_is_told() {
+    for (text, words) in [
+        ("${MISSING}", "`MISSING`, which is not set here"),
+        ("${input:team}", "VS Code asks for"),
+        (
+            "${command:pick}",
+            "`${command:pick}`, which mimir does not know",
+        ),
+    ] {
+        let (taken, hints) = told(text, Place::Variable("X"));
+        assert_eq!(taken, Err(None), "{text}");
+        assert!(
+            hints.contains("`X` is left out") && hints.contains(words),
+            "{hints}"
+        );
+        // A command line without it is another one.
+        let (taken, _) = told(text, Place::Open("args"));
+        assert!(
+            taken
+                .as_ref()
+                .is_err_and(|why| why.as_ref().is_some_and(|why| why.contains(words))),
+            "{taken:?}"
+        );
+    }
+    let (taken, _) = told("--key=${API_KEY}", Place::Open("args"));
+    let why = taken.unwrap_err().unwrap();
+    assert!(
+        why.contains("the secret `API_KEY`") && !why.contains("plain"),
+        "{why}"
+    );
+}
+
+#[test]
+fn files_of_variables_are_read_as_they_are_written() {
+    let text =
+        "# ours\nexport A=1\nB = \"two words # here\" # x\nC='3'\nD=4 # four\n\nE\nF=\nG=a=b#c\n";
+    let all = variables(text);
+    assert_eq!(
+        Value::Object(all),
+        json!({"A": "1", "B": "two words # here", "C": "3", "D": "4", "F": "", "G": "a=b#c"})
+    );
+}
