@@ -226,7 +226,10 @@ fn a_shell_text_without_its_program_says_what_a_program_alone_would() {
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("Did you mean `git`"), "{message}");
         let (_, said) = place.exec("./script");
-        assert_eq!(said["error"]["code"], "PERMISSION_DENIED", "{mode} {said:#}");
+        assert_eq!(
+            said["error"]["code"], "PERMISSION_DENIED",
+            "{mode} {said:#}"
+        );
         let message = said["error"]["message"].as_str().unwrap();
         assert!(message.contains("chmod +x"), "{message}");
         // What else the text did is not lost.
@@ -404,7 +407,7 @@ fn the_repository_is_read_and_changed_without_running_what_is_in_it() {
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
     std::fs::write(&hook, format!("#!/bin/sh\n{trap}\n")).unwrap();
     std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    std::fs::write(work.join(".gitattributes"), "* filter=x\n").unwrap();
+    std::fs::write(work.join(".gitattributes"), "*.bin filter=x\n").unwrap();
     std::fs::write(work.join("a b.txt"), "one\n").unwrap();
 
     let git = |approve: &str, arguments: Value| {

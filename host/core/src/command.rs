@@ -15,6 +15,7 @@ mod pattern;
 mod plain;
 mod variables;
 mod verdict;
+mod word;
 
 pub(crate) use plain::Plain;
 pub(crate) use variables::is_harmless;
@@ -87,6 +88,10 @@ pub struct Simple {
     pub fed_by: Option<usize>,
     /// Why it cannot be judged by its words alone, if so.
     pub unknown: Vec<String>,
+    /// Whether it runs something that its words do not say: a program, or a text for a shell.
+    pub hides: bool,
+    /// Whether it starts the function anew that it stands in, beside the one that runs: then there is no end to them.
+    pub multiplies: bool,
 }
 
 /// One word of a simple command.
@@ -105,6 +110,8 @@ pub enum Word {
 pub struct Redirection {
     /// Whether it is written to; else it is read.
     pub writes: bool,
+    /// Whether what is written comes behind what the file has.
+    pub appends: bool,
     /// Which file.
     pub target: Word,
 }
@@ -188,6 +195,13 @@ pub trait Runner: Send + Sync {
     /// Where commands see the workspace: an absolute path, with `/` between components and none at its end.
     fn root(&self) -> Option<&str>;
 
+    /// The file of the workspace that may say which program runs by this name in a folder of it: a path from its root,
+    /// `folder` likewise. Nothing if there is none.
+    fn chooses(&self, program: &str, folder: &str) -> Option<String> {
+        let _ = (program, folder);
+        None
+    }
+
     /// The name of the sandbox that a command would run in there. Why not, if there is none, or if the programs of this
     /// machine are those that it has and `program` is none of them. Of what is in an image nothing is known here.
     fn offers<'a>(
@@ -266,23 +280,6 @@ impl Program {
     }
 }
 
-impl Word {
-    /// What the program will get, if that is known.
-    pub fn known(&self) -> Option<&str> {
-        match self {
-            Word::Known(text) => Some(text),
-            Word::Glob(_) | Word::Unknown(_) => None,
-        }
-    }
-
-    /// As a person reads it.
-    pub fn text(&self) -> &str {
-        match self {
-            Word::Known(text) | Word::Glob(text) | Word::Unknown(text) => text,
-        }
-    }
-}
-
 impl Simple {
     /// The program as it is named, if that is known.
     pub fn program(&self) -> Option<&str> {
@@ -300,12 +297,27 @@ impl Simple {
             word => word.text().to_owned(),
         });
         let redirections = self.redirections.iter().map(|one| {
-            let arrow = if one.writes { '>' } else { '<' };
+            let arrow = match (one.writes, one.appends) {
+                (true, true) => ">>",
+                (true, false) => ">",
+                _ => "<",
+            };
             format!("{arrow}{}", one.target.text())
         });
-        let mut all: Vec<String> = self.through.clone();
-        all.extend(assignments.chain(words).chain(redirections));
-        let line = all.join(" ");
+        let inner: Vec<String> = assignments.chain(words).chain(redirections).collect();
+        // From the innermost outwards: what a shell is given as a text stands between quotes.
+        let mut line = inner.join(" ");
+        let mut is_text = false;
+        for how in self.through.iter().rev() {
+            let takes_text = how.ends_with(" -c") || matches!(how.as_str(), "eval" | "trap");
+            let line_in = match takes_text && !is_text {
+                true if line.contains('\'') => format!("\"{line}\""),
+                true => format!("'{line}'"),
+                false => line,
+            };
+            is_text |= takes_text;
+            line = format!("{how} {line_in}");
+        }
         let cut = crate::text::prefix(&line, SHOWN);
         let dots = if cut.len() < line.len() { "…" } else { "" };
         format!("{}{dots}", crate::text::visible(cut))

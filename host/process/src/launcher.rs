@@ -78,7 +78,7 @@ impl Programs {
             spec.environment.push(("PATH".to_owned(), path));
         }
         let mut guard = match sandbox.shields() {
-            true => Guard::new(&spec.workspace, &spec.shield),
+            true => Guard::new(&spec),
             false => Guard::idle(),
         };
         let child = sandbox.start(&spec).await?;

@@ -3,6 +3,7 @@
 //! Never here: the judgement itself. Which commands may run is policy, and `mimir-core` has it.
 
 mod absent;
+mod chooses;
 mod ground;
 mod jobs;
 mod launcher;

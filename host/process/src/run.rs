@@ -123,7 +123,7 @@ impl Running {
     pub(crate) async fn begin(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Self, Fault> {
         let begun = Instant::now();
         let mut guard = match sandbox.shields() {
-            true => Guard::new(&spec.workspace, &spec.shield),
+            true => Guard::new(spec),
             false => Guard::idle(),
         };
         let mut child = sandbox.start(spec).await?;

@@ -10,17 +10,18 @@ use mimir_core::call::Observer;
 use mimir_core::command::{
     Command, Finished, Job, JobId, Owner, Piece, Place, Program, Runner, Script,
 };
-use mimir_core::config::SandboxSettings;
+use mimir_core::config::{SandboxMode, SandboxSettings};
 use mimir_core::needs::Access;
 use mimir_core::pipeline::Permitted;
 
 use crate::absent;
+use crate::chooses::chooses;
 use crate::jobs::Jobs;
 use crate::outside;
 use crate::place;
 use crate::run::{Lines, run};
 use crate::sandbox::{Chosen, Fault, Network, Reach, Sandbox, Spec, choose};
-use crate::shell;
+use crate::shell::{self, Shell};
 
 /// Bytes that are kept of each output of a command. A model is shown a tenth of that, and a person reads less.
 const KEEP_MOST: u64 = 1 << 20;
@@ -33,6 +34,8 @@ pub struct Commands {
     settings: SandboxSettings,
     /// The workspace as text.
     root: OnceLock<Option<String>>,
+    /// Whether this machine has a bash.
+    bash: OnceLock<bool>,
     /// By the place that commands have asked for.
     slots: Mutex<Vec<(Place, Arc<Slot>)>>,
     jobs: Jobs,
@@ -68,6 +71,7 @@ impl Commands {
             workspace: workspace.into(),
             settings,
             root: OnceLock::new(),
+            bash: OnceLock::new(),
             slots: Mutex::default(),
             jobs: Jobs::default(),
         }
@@ -96,6 +100,27 @@ impl Commands {
                 known.failed = slow.then(|| (Instant::now() + REMEMBERED, error.clone()));
                 Err(error)
             }
+        }
+    }
+
+    /// Which shell will run a text: where a container may be what runs it, nobody knows that before.
+    fn shell(&self) -> Shell {
+        let slot = self.slot(Place::Usual);
+        let known = slot.try_lock().ok();
+        let ready = known.as_ref().and_then(|known| known.ready.as_ref());
+        let contained = match (ready, self.settings.mode.unwrap_or_default()) {
+            (Some(ready), _) => ready.sandbox().name() == "container",
+            (None, SandboxMode::Container) => true,
+            (None, SandboxMode::Auto) => self.settings.image.is_some(),
+            (None, SandboxMode::Process | SandboxMode::None) => false,
+        };
+        let has_bash = || {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|folder| folder.join("bash").is_file())
+        };
+        match !contained && *self.bash.get_or_init(has_bash) {
+            true => Shell::Bash,
+            false => Shell::Any,
         }
     }
 
@@ -178,14 +203,18 @@ fn inside(workspace: &Path, directory: &str) -> Result<PathBuf, Fault> {
         return Err(Fault::Outside(directory.to_owned()));
     }
     if !real.is_dir() {
-        return Err(missing());
+        return Err(Fault::NotDirectory(directory.to_owned()));
     }
     Ok(real)
 }
 
 impl Runner for Commands {
     fn read(&self, program: &Program) -> Result<Script, ToolError> {
-        shell::read(program)
+        shell::read_for(program, self.shell())
+    }
+
+    fn chooses(&self, program: &str, folder: &str) -> Option<String> {
+        chooses(&self.workspace, program, folder)
     }
 
     fn root(&self) -> Option<&str> {
@@ -262,7 +291,6 @@ impl Runner for Commands {
 mod tests {
     use super::*;
     use mimir_core::Code;
-    use mimir_core::config::SandboxMode;
 
     fn ready(workspace: &Path) -> Result<Ready, Fault> {
         let settings = SandboxSettings {
@@ -309,6 +337,30 @@ mod tests {
         {
             std::os::unix::fs::symlink("/", workspace.join("link")).unwrap();
             assert_eq!(at(Some("link")).unwrap_err().code(), Code::InvalidPath);
+        }
+    }
+
+    #[test]
+    fn where_a_container_may_run_a_text_its_shell_may_be_any() {
+        let folder = tempfile::tempdir().unwrap();
+        for (mode, image, alike) in [
+            (SandboxMode::None, None, true),
+            (SandboxMode::Process, None, true),
+            (SandboxMode::Auto, None, true),
+            (SandboxMode::Auto, Some("x"), false),
+            (SandboxMode::Container, Some("x"), false),
+        ] {
+            let settings = SandboxSettings {
+                mode: Some(mode),
+                image: image.map(str::to_owned),
+                ..SandboxSettings::default()
+            };
+            let commands = Commands::new(folder.path(), settings);
+            // The machine that tests this has bash.
+            let read = |text: &str| commands.read(&Program::Script(text.to_owned())).unwrap();
+            let unread = read("[[ a > g ]]").unknown;
+            assert_eq!(unread.is_empty(), alike, "{mode:?}: {unread:?}");
+            assert!(read("[ -f g ] && ls >/dev/null 2>&1").unknown.is_empty());
         }
     }
 

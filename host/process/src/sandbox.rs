@@ -12,6 +12,7 @@ mod environment;
 mod error;
 mod find;
 mod folders;
+mod ground;
 mod none;
 #[cfg(unix)]
 mod person;
@@ -34,7 +35,8 @@ pub use choose::{Chosen, choose, survey};
 #[cfg(unix)]
 pub use container::ContainerSandbox;
 pub use error::{Fault, Stopped};
-pub(crate) use folders::{NOT_OURS, named_by_rules};
+pub(crate) use folders::{INNER, NOT_OURS, OBEYED, inner, named_by_rules};
+pub(crate) use ground::{Ground, beside};
 pub use none::NoSandbox;
 #[cfg(target_os = "linux")]
 pub use process::ProcessSandbox;

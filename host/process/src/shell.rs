@@ -22,10 +22,16 @@ mod walk;
 mod word;
 mod wrappers;
 
+pub use lexer::Shell;
 use reader::Reader;
 
-/// Reads a program. What can be no program at all is [`Code::InvalidInput`].
+/// Reads a program whose text bash runs. What can be no program at all is [`Code::InvalidInput`].
 pub fn read(program: &Program) -> Result<Script, ToolError> {
+    read_for(program, Shell::Bash)
+}
+
+/// Reads a program whose text this shell runs.
+pub fn read_for(program: &Program, shell: Shell) -> Result<Script, ToolError> {
     let invalid = |message: &str| ToolError::new(Code::InvalidInput, message);
     match program {
         Program::Script(text) => {
@@ -37,7 +43,7 @@ pub fn read(program: &Program) -> Result<Script, ToolError> {
                     "the command holds a null character, which no program can be given",
                 ));
             }
-            let mut reader = Reader::default();
+            let mut reader = Reader::of(shell);
             reader.text(text, 0..text.len());
             Ok(reader.finish())
         }
@@ -50,7 +56,7 @@ pub fn read(program: &Program) -> Result<Script, ToolError> {
                     "an argument holds a null character, which no program can be given",
                 ));
             }
-            let mut reader = Reader::default();
+            let mut reader = Reader::of(shell);
             reader.command(
                 Simple {
                     words: words.iter().cloned().map(Word::Known).collect(),

@@ -142,6 +142,13 @@ fn ran(finished: &Finished) -> Worded<Ran> {
     if finished.exit_code != 0 {
         report::line(&mut text, &format!("exit code {}", finished.exit_code));
     }
+    if leads_outside(&stderr.text) {
+        report::line(
+            &mut text,
+            "[the workspace is a linked worktree or a submodule, whose repository is outside of it and not there for \
+             commands. `git init` is no way out; the tool `git` says what is]",
+        );
+    }
     Json(Ran {
         exit_code: Some(finished.exit_code),
         truncated: finished.truncated || stdout.is_cut || stderr.is_cut,
@@ -151,6 +158,13 @@ fn ran(finished: &Finished) -> Worded<Ran> {
         job: None,
     })
     .worded(text)
+}
+
+/// Whether git says that the file `.git` leads to a folder that is not there. Where there is no repository at all, it
+/// says so with words in brackets.
+fn leads_outside(said: &str) -> bool {
+    said.lines()
+        .any(|line| line.starts_with("fatal: not a git repository: /"))
 }
 
 #[cfg(test)]
@@ -180,6 +194,14 @@ mod tests {
         assert_eq!(bad.text, "onetwo\nexit code 101");
         assert_eq!(bad.value.stderr, "two");
         assert_eq!(ran(&finished(0, "", "")).text, "(no output)");
+        let worktree = finished(
+            128,
+            "",
+            "fatal: not a git repository: /a/.git/worktrees/w\n",
+        );
+        assert!(ran(&worktree).text.contains("`git init` is no way out"));
+        let nowhere = "fatal: not a git repository (or any of the parent directories): .git\n";
+        assert!(!ran(&finished(128, "", nowhere)).text.contains("worktree"));
         let output = Reported(bad).into_output().unwrap();
         assert!(format!("{output:?}").contains("exit_code: Some(101)"));
     }

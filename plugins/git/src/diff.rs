@@ -3,6 +3,7 @@
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
+use crate::moved::{self, Attributes};
 use crate::repository::{Repository, left_out};
 use crate::tool::Report;
 use crate::words::Words;
@@ -22,12 +23,14 @@ const SUMMARIES: [&str; 5] = [
     "--name-status",
 ];
 
-/// Whatever a repository says, no program of others makes the text.
-pub const PLAIN: [&str; 4] = [
+/// Whatever a repository says, no program of others makes the text: of a submodule, whose settings nobody has looked
+/// up, the commits alone are compared.
+pub const PLAIN: [&str; 5] = [
     "--no-ext-diff",
     "--no-textconv",
     "--no-color",
     "--ignore-submodules=dirty",
+    "--submodule=short",
 ];
 
 /// What has changed.
@@ -77,7 +80,18 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
         false if words.has(&SUMMARIES) => said,
         false => shown(&changes, &said),
     };
-    let text = text + &left_out(&hidden);
+    // Between commits, or with what is staged, no filter would go through anything.
+    let of_commits = words.has(&["--staged", "--cached"])
+        || words.names.len() > 1
+        || words.names.iter().any(|name| name.contains(".."));
+    let unfiltered = match !of_commits && changes.total > 0 {
+        true => {
+            let paths = changes.files.iter().map(|file| file.path.as_bytes());
+            moved::unfiltered(&moved::filtered(repository, paths, Attributes::Here)?)
+        }
+        false => String::new(),
+    };
+    let text = text + &left_out(&hidden) + &unfiltered;
     Ok(Json(Report {
         changes: Some(changes),
         ..Report::default()

@@ -1,7 +1,7 @@
 //! `git`: status, diff, log and show read a repository; add, commit, branch and checkout change it.
 //!
 //! `words` tells what the arguments of a call may be, `repository` runs git so that nothing in the
-//! repository runs with it, and each operation has a room with what it reports.
+//! repository runs with it, `moved` refuses what that would spoil, and each operation has a room with what it reports.
 //!
 //! Never here: a way to any other git command. Those go through `exec`, where each is judged by itself.
 
@@ -9,6 +9,7 @@ mod branch;
 mod change;
 mod diff;
 mod log;
+mod moved;
 mod repository;
 mod status;
 mod tool;

@@ -42,7 +42,9 @@ pub struct Commit {
 }
 
 pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> {
-    let mut all = vec!["log", "--no-show-signature", "--no-color", "--no-patch"];
+    let mut all = vec!["log", "--no-show-signature", "--no-patch"];
+    // It looks into files where it is to find those that changed some text.
+    all.extend(PLAIN);
     if !words.has(&["-n", "--max-count"]) {
         all.push(USUAL);
     }

@@ -3,11 +3,18 @@
 //! Whoever can write to a repository can have git run programs: by hooks, and by settings for pagers, diffs, filters,
 //! signatures, file watchers and transports. All of them are switched off for each run. Filters and the like have
 //! names of the repository's choosing, so they are looked up first; reading settings runs nothing.
+//!
+//! A submodule has settings of its own, which nobody looks up: git is never let into one. So no operation here may ask
+//! whether the files of a submodule have changed, or what (see [`moved`](crate::moved) and [`PLAIN`](crate::diff::PLAIN)).
+//!
+//! Nothing is fetched either. Git fetches by itself what a partial clone has left out, with a program that the
+//! repository names: the transports are switched off one by one, since each goes before the rule for all, and git is
+//! told not to try.
 
 use std::time::Duration;
 
 use mimir_sdk::Code;
-use mimir_sdk::commands::{Command, Finished};
+use mimir_sdk::commands::Command;
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
@@ -33,19 +40,38 @@ const QUIET: [&str; 17] = [
 ];
 
 /// The ends of names of settings that are programs, after a part that is anybody's choice, and what switches each off.
-const PROGRAMS: [(&str, &str, &str); 6] = [
-    ("filter.", ".clean", ""),
-    ("filter.", ".smudge", ""),
-    ("filter.", ".process", ""),
-    ("diff.", ".command", ""),
-    ("diff.", ".textconv", ""),
-    ("merge.", ".driver", "false"),
+const PROGRAMS: [Program; 9] = [
+    Program("filter.", ".clean", ".clean="),
+    Program("filter.", ".smudge", ".smudge="),
+    Program("filter.", ".process", ".process="),
+    Program("diff.", ".command", ".command="),
+    Program("diff.", ".textconv", ".textconv="),
+    Program("merge.", ".driver", ".driver=false"),
+    Program("protocol.", ".allow", ".allow=never"),
+    // A hook in the settings is in no folder.
+    Program("hook.", ".command", ".enabled=false"),
+    Program("hook.", ".event", ".enabled=false"),
 ];
+
+/// How the name of a setting begins and ends, and the end of the one that switches it off, with its value.
+struct Program(&'static str, &'static str, &'static str);
+
+/// What a setting's name begins or ends with where git may come to fetch what is missing.
+const PARTIAL: [(&str, &str); 3] = [
+    ("extensions.", "partialclone"),
+    ("remote.", ".promisor"),
+    ("remote.", ".partialclonefilter"),
+];
+
+/// Keeps git from trying.
+const NO_FETCH: (&str, &str) = ("GIT_NO_LAZY_FETCH", "1");
 
 /// A repository, with the settings under which git runs in it.
 #[derive(Debug)]
 pub struct Repository {
     settings: Vec<String>,
+    /// Whether it is a partial clone.
+    partial: bool,
 }
 
 /// Enough for a large repository on a slow disk.
@@ -57,23 +83,57 @@ const WORDS_MAX: usize = 600;
 impl Repository {
     /// The repository of the workspace.
     pub fn open() -> Result<Self> {
-        let quiet: Vec<String> = QUIET.map(str::to_owned).into();
-        let listed = git(&quiet, &["config", "--list", "--name-only", "-z"], &[])?;
-        let mut settings = quiet;
-        settings.extend(switched_off(&listed.stdout)?);
-        Ok(Self { settings })
+        let mut all = Self {
+            settings: QUIET.map(str::to_owned).into(),
+            partial: false,
+        };
+        let names = all.run(&["config", "--list", "--name-only", "-z"], &[])?;
+        all.settings.extend(switched_off(&names)?);
+        all.partial = is_partial(&names);
+        Ok(all)
     }
 
     /// Runs a subcommand that must succeed, and gives what it wrote to stdout. What follows `paths` is taken for
     /// paths whatever it looks like.
     pub fn run(&self, words: &[&str], paths: &[String]) -> Result<Vec<u8>> {
-        let finished = git(&self.settings, words, paths)?;
-        match finished.truncated {
-            true => Err(Error::new(
+        let mut command = self.command(words);
+        if !paths.is_empty() {
+            command = command.arg("--").args(paths);
+        }
+        self.said(command)
+    }
+
+    /// The same with something to read on stdin.
+    pub fn tell(&self, words: &[&str], stdin: &[u8]) -> Result<Vec<u8>> {
+        self.said(self.command(words).stdin(stdin))
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("git").args(["--no-pager"]);
+        for setting in &self.settings {
+            command = command.args(["-c", setting]);
+        }
+        if self.partial {
+            command = command.env(NO_FETCH.0, NO_FETCH.1);
+        }
+        command.args(words.iter().copied()).timeout(TIMEOUT)
+    }
+
+    /// What a command that must succeed writes to stdout.
+    fn said(&self, command: Command) -> Result<Vec<u8>> {
+        let finished = command.run()?;
+        let said = || String::from_utf8_lossy(&finished.stderr);
+        match finished.exit_code {
+            0 if finished.truncated => Err(Error::new(
                 Code::LimitExceeded,
                 "git wrote more than a call may hold; name paths or a smaller range",
             )),
-            false => Ok(finished.stdout),
+            0 => Ok(finished.stdout),
+            _ if self.partial && is_left_out(&said()) => Err(Error::unavailable(
+                "the repository is a partial clone, and what this needs has not been fetched; this tool fetches nothing: \
+                 run the same git command with `exec`, if commands have network access, or by hand",
+            )),
+            code => Err(failure(code, &said())),
         }
     }
 }
@@ -145,10 +205,10 @@ fn switched_off(names: &[u8]) -> Result<Vec<String>> {
                 "a setting of the repository has a name that is no UTF-8, so it cannot be switched off; look at .git/config",
             ));
         };
-        let off = PROGRAMS.iter().find(|(begin, end, _)| {
+        let matching = PROGRAMS.iter().find(|Program(begin, end, _)| {
             name.starts_with(begin) && name.ends_with(end) && name.len() >= begin.len() + end.len()
         });
-        let Some((begin, end, off)) = off else {
+        let Some(Program(begin, end, off)) = matching else {
             continue;
         };
         // `-c` takes the name up to the first `=`: such a one would stay in force.
@@ -161,10 +221,10 @@ fn switched_off(names: &[u8]) -> Result<Vec<String>> {
                 ),
             ));
         }
-        settings.push(format!("{name}={off}"));
+        let chosen = &name[..name.len() - end.len()];
+        settings.push(format!("{chosen}{off}"));
         if *begin == "filter." {
-            let driver = &name[..name.len() - end.len()];
-            settings.push(format!("{driver}.required=false"));
+            settings.push(format!("{chosen}.required=false"));
         }
     }
     settings.sort();
@@ -172,20 +232,21 @@ fn switched_off(names: &[u8]) -> Result<Vec<String>> {
     Ok(settings)
 }
 
-fn git(settings: &[String], words: &[&str], paths: &[String]) -> Result<Finished> {
-    let mut command = Command::new("git").args(["--no-pager"]);
-    for setting in settings {
-        command = command.args(["-c", setting]);
-    }
-    command = command.args(words.iter().copied());
-    if !paths.is_empty() {
-        command = command.arg("--").args(paths);
-    }
-    let finished = command.timeout(TIMEOUT).run()?;
-    match finished.exit_code {
-        0 => Ok(finished),
-        code => Err(failure(code, &String::from_utf8_lossy(&finished.stderr))),
-    }
+/// Whether these names of settings are of a repository that leaves out what it can fetch.
+fn is_partial(names: &[u8]) -> bool {
+    names.split(|byte| *byte == 0).any(|name| {
+        let name = name.to_ascii_lowercase();
+        let is = |(begin, end): &(&str, &str)| {
+            name.starts_with(begin.as_bytes()) && name.ends_with(end.as_bytes())
+        };
+        PARTIAL.iter().any(is)
+    })
+}
+
+/// Whether git says that it has looked for something in vain that a partial clone may leave out.
+fn is_left_out(said: &str) -> bool {
+    let signs = ["lazy fetching disabled", "' not allowed", "unable to read"];
+    signs.iter().any(|sign| said.contains(sign))
 }
 
 /// What git says when it fails, as an error of the contract.
@@ -198,7 +259,7 @@ fn failure(code: i32, said: &str) -> Error {
     let said = &said[..end];
     let is = |words: &str| said.contains(words);
     let kind = if is("not a git repository") {
-        return Error::not_found("the workspace is not a git repository; `git init` makes one");
+        return nowhere(said);
     } else if is("did not match any file") || is("unknown revision") || is("not a commit") {
         Code::NotFound
     } else if is("already exists") {
@@ -216,20 +277,47 @@ fn failure(code: i32, said: &str) -> Error {
     }
 }
 
+/// What a folder is in which git finds no repository.
+fn nowhere(said: &str) -> Error {
+    // A file `.git` that leads elsewhere is one, and git says where.
+    let led = said
+        .split_once("not a git repository: ")
+        .and_then(|(_, to)| to.lines().next());
+    let Some(to) = led else {
+        return Error::not_found("the workspace is not a git repository; `git init` makes one");
+    };
+    let to = text::name(to.trim());
+    let mount = match to.split_once("/.git/") {
+        Some((folder, _)) => format!(
+            ", or, if that repository is yours, show it to commands: `sandbox: {{bindMounts: [\"{folder}/.git:{folder}/.git:rw\"]}}` \
+             in the settings"
+        ),
+        None => String::new(),
+    };
+    Error::unavailable(format_args!(
+        "the workspace is a linked worktree or a submodule: its file .git leads to `{to}`, which is outside of the workspace and \
+         not there for tools. `git init` is no way out: it would part the folder from its repository. Open the workspace \
+         at the folder that has the repository in it{mount}"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn whatever_the_repository_calls_a_program_is_switched_off() {
-        let names = b"core.bare\0filter.lfs.clean\0filter.lfs.required\0diff.a.b.textconv\0merge.x.driver\0filter.clean\0";
+        let names = b"core.bare\0filter.lfs.clean\0filter.lfs.required\0diff.a.b.textconv\0merge.x.driver\0filter.clean\0\
+            protocol.file.allow\0hook.a.b.command\0hook.a.b.event\0protocol.allow\0";
         assert_eq!(
             switched_off(names).unwrap(),
             [
                 "diff.a.b.textconv=",
                 "filter.lfs.clean=",
                 "filter.lfs.required=false",
-                "merge.x.driver=false"
+                "hook.a.b.enabled=false",
+                "merge.x.driver=false",
+                "protocol.file.allow=never"
             ]
         );
         for odd in [
@@ -239,6 +327,23 @@ mod tests {
         ] {
             assert!(switched_off(odd).is_err());
         }
+    }
+
+    #[test]
+    fn a_partial_clone_is_told_by_its_settings() {
+        for name in [
+            "extensions.partialclone",
+            "remote.a.b.promisor",
+            "remote.origin.partialCloneFilter",
+        ] {
+            assert!(
+                is_partial(format!("core.bare\0{name}\0").as_bytes()),
+                "{name}"
+            );
+        }
+        assert!(!is_partial(b"core.bare\0remote.origin.url\0"));
+        assert!(is_left_out("fatal: transport 'file' not allowed"));
+        assert!(!is_left_out("fatal: bad revision 'x'"));
     }
 
     #[test]
@@ -258,9 +363,14 @@ mod tests {
     fn failures_have_codes() {
         let code = |said: &str| failure(128, said).code().clone();
         assert_eq!(
-            code("fatal: not a git repository (or any of …)"),
+            code("fatal: not a git repository (or any of …): .git"),
             Code::NotFound
         );
+        let linked = failure(128, "fatal: not a git repository: /a/main/.git/worktrees/w");
+        assert_eq!(*linked.code(), Code::Unavailable);
+        for part in ["a linked worktree", "[\"/a/main/.git:/a/main/.git:rw\"]"] {
+            assert!(linked.message().contains(part), "{linked}");
+        }
         assert_eq!(
             code("error: pathspec 'x' did not match any file(s)"),
             Code::NotFound

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
+use crate::moved::{self, Attributes};
 use crate::repository::{Repository, left_out};
 use crate::tool::Report;
 use crate::words::Words;
@@ -58,18 +59,35 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     let mut paths = words.names.clone();
     paths.extend(words.paths.iter().cloned());
     let mut status = read(repository, &paths)?;
-    let is_modified = |entry: &Entry| entry.unstaged.as_deref() == Some("modified");
     let hidden = match status.files.iter().any(is_modified) {
         true => repository.hidden(&paths)?,
         false => Vec::new(),
     };
     status.leave_out(&hidden);
-    let text = status.text() + &left_out(&hidden);
+    let text = status.text() + &left_out(&hidden) + &unfiltered(repository, &status)?;
     Ok(Json(Report {
         status: Some(status),
         ..Report::default()
     })
     .worded(text))
+}
+
+/// The note on files that may only look changed.
+fn unfiltered(repository: &Repository, status: &Status) -> Result<String> {
+    let modified = status.files.iter().filter(|entry| is_modified(entry));
+    let paths: Vec<&[u8]> = modified.map(|entry| entry.path.as_bytes()).collect();
+    match paths.is_empty() {
+        true => Ok(String::new()),
+        false => Ok(moved::unfiltered(&moved::filtered(
+            repository,
+            paths,
+            Attributes::Here,
+        )?)),
+    }
+}
+
+fn is_modified(entry: &Entry) -> bool {
+    entry.unstaged.as_deref() == Some("modified")
 }
 
 /// The state of the working tree, or of some paths.

@@ -13,7 +13,7 @@ use crate::words::Words;
 
 /// Works with the git repository of the workspace. `status`, `diff`, `log`, `show` and `branch` without a name read;
 /// `add`, `commit`, `checkout` and `branch NAME` change. Hooks and other programs that the repository brings along
-/// don't run. Anything else, such as `push`, goes through `exec`.
+/// don't run, so files with a filter (LFS, git-crypt) are refused. Anything else, such as `push`, goes through `exec`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Git {

@@ -128,6 +128,7 @@ const HARMLESS: &[&str] = &[
     "cargo_term_progress_when",
     "cargo_term_quiet",
     "cargo_term_verbose",
+    "git_no_lazy_fetch",
     "git_pager_in_use",
     "git_terminal_prompt",
     "npm_config_loglevel",

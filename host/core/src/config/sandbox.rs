@@ -54,7 +54,7 @@ pub enum SandboxMode {
     None,
 }
 
-/// Something that commands see beside the workspace: `/data`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
+/// Something that commands see beside the workspace: `/data`, `/data:rw`, `/data:/mnt/data` or `/data:/mnt/data:rw`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindMount {
     /// What, an absolute path of this machine.
@@ -195,13 +195,15 @@ impl FromStr for BindMount {
             written: written.to_owned(),
             why,
         };
-        let mut parts = written.split(':');
+        let mut parts = written.split(':').peekable();
         let from = parts.next().unwrap_or_default();
-        let at = parts.next().unwrap_or(from);
+        let at = parts
+            .next_if(|part| !["ro", "rw"].contains(part))
+            .unwrap_or(from);
         let writable = match parts.next() {
             None | Some("ro") => false,
             Some("rw") => true,
-            Some(_) => return Err(fault("what comes third is `ro` or `rw`")),
+            Some(_) => return Err(fault("what comes last is `ro` or `rw`")),
         };
         if parts.next().is_some() {
             return Err(fault("it has more than three parts"));
@@ -266,6 +268,8 @@ mod tests {
                 writable: true
             }
         );
+        assert_eq!("/a:rw".parse(), "/a:/a:rw".parse::<BindMount>());
+        assert!("/a:rw:/b".parse::<BindMount>().is_err());
         assert_eq!(block.check("sandbox"), Ok(()));
         assert_eq!(read(json!({})).unwrap(), SandboxSettings::default());
     }

@@ -109,7 +109,7 @@ fn commands(
         granted: &[],
         paths: checked.paths(),
         links,
-        root: runner.root(),
+        runner: &**runner,
     };
     policy.command(&question, evaluation)
 }

@@ -3,7 +3,7 @@
 //! A program comes here as it was read: as its simple commands, each an argument vector. Every one is judged by itself,
 //! and the strictest word wins. Beside the modes, three things speak of every command: what cannot be known of it asks;
 //! what it does to files is judged as a tool's own access would be; and a danger pattern asks. `mode: full` asks about
-//! nothing but danger.
+//! nothing but danger, and what is not known may be one.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::code;
 use crate::command::{
-    Command, CommandPattern, CommandVerdict, Place, Program, Script, Simple, is_harmless,
+    Command, CommandPattern, CommandVerdict, Place, Program, Runner, Script, Simple, is_harmless,
 };
 use crate::config::{AddedBy, ExecApprovals, ExecMode};
 use crate::decision::{Basis, Decision, Evaluation, Layer, Offer, Reason};
@@ -64,8 +64,8 @@ pub(crate) struct CommandQuestion<'a> {
     pub(crate) paths: &'a PathRules,
     /// Where the links among them lead.
     pub(crate) links: &'a Links<'a>,
-    /// Where commands see the workspace.
-    pub(crate) root: Option<&'a str>,
+    /// What runs it.
+    pub(crate) runner: &'a dyn Runner,
 }
 
 pub(super) use crate::decision::OURS;
@@ -309,6 +309,9 @@ impl Policy {
                     text,
                 ));
             }
+        } else {
+            let unread = script.unknown.iter().map(|why| danger::unread(why));
+            unread.for_each(|reason| evaluation.push(reason));
         }
         for (at, simple) in script.commands.iter().enumerate() {
             let first = evaluation.reasons().len();
@@ -325,6 +328,8 @@ impl Policy {
                 .for_each(|reason| evaluation.push(reason));
             if !lenient {
                 unknown(simple).for_each(|reason| evaluation.push(reason));
+            } else if let Some(reason) = danger::of_unknown(simple) {
+                evaluation.push(reason);
             }
             for file in self.voices() {
                 let before = evaluation.reasons().len();
@@ -338,7 +343,8 @@ impl Policy {
                     .writes(simple)
                     .into_iter()
                     .for_each(|reason| evaluation.push(reason));
-                let (reason, offer) = default(simple, question.granted, &code);
+                let chooses = || places.chooses(simple);
+                let (reason, offer) = default(simple, question.granted, &code, chooses);
                 evaluation.push_from(
                     reason,
                     Basis {
@@ -360,6 +366,7 @@ fn default(
     simple: &Simple,
     granted: &[CommandPattern],
     code: &[String],
+    chooses: impl FnOnce() -> Option<String>,
 ) -> (Reason, Option<Arc<Offer>>) {
     let shown = simple.shown();
     let say = |decision, text| ours(Layer::Commands, decision, DEFAULT, text);
@@ -375,6 +382,10 @@ fn default(
         return (say(Decision::Allow, text), None);
     }
     if reading::only_reads(simple) {
+        if let Some(file) = chooses() {
+            let text = format!("`{shown}` may run a program of the workspace: `{file}` says which");
+            return (say(Decision::Ask, text), None);
+        }
         let text = format!("`{shown}` only reads");
         return (say(Decision::Allow, text), None);
     }

@@ -12,7 +12,7 @@ use crate::tool::Tool;
 
 mod commands;
 
-pub(super) use commands::{is_safe_device, of_command};
+pub(super) use commands::{is_safe_device, of_command, of_unknown, unread};
 
 use super::budget::{Budget, SET_MAX};
 use super::error::PolicyError;

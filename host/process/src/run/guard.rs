@@ -6,7 +6,8 @@
 //!
 //! Looked for, twenty times in a second, are the names right in the workspace, and those in the folders there of which
 //! rules name single entries. All below is searched when the command has ended, and from time to time before (see
-//! [`tree`]). What a command made is given another name, at which nobody obeys it, and nothing is lost.
+//! [`tree`]), and so is each folder beside the workspace that the command may change. What a command made is given another
+//! name, at which nobody obeys it, and nothing is lost.
 //!
 //! Who made something is not known: what a person makes meanwhile is treated alike.
 
@@ -24,7 +25,7 @@ use mimir_core::paths::{PathRules, Shield, Verdict};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::oneshot::{Receiver, channel};
 
-use crate::sandbox::Seen;
+use crate::sandbox::{Ground, Seen, Spec, beside};
 use file::aside;
 use tree::{Searched, Tree};
 
@@ -79,8 +80,8 @@ pub(crate) struct Guard {
     looked: Option<Instant>,
     /// Whether the command has begun.
     watches: bool,
-    /// All below.
-    tree: Option<Arc<Tree>>,
+    /// All below, and all of the folders beside the workspace that the command may change.
+    trees: Option<Arc<[Tree]>>,
     search: Search,
     /// What a search has set aside of what a command may fetch as a whole.
     aside: Vec<Made>,
@@ -112,7 +113,13 @@ struct Folder {
 }
 
 impl Guard {
-    pub(crate) fn new(workspace: &Path, rules: &PathRules) -> Self {
+    /// Looks at what is there before a command starts.
+    pub(crate) fn new(spec: &Spec) -> Self {
+        let (workspace, rules) = (&spec.workspace, &spec.shield);
+        let beside = beside(spec).into_iter().map(|(_, ground)| ground);
+        let beside = beside.filter(|ground| !ground.folder().starts_with(workspace));
+        let grounds = std::iter::once(Ground::workspace(workspace)).chain(beside);
+        let trees = grounds.map(|ground| Tree::new(ground, workspace, rules));
         let there =
             |below: &&str| below.is_empty() || workspace.join(below).is_dir() || *below != ".git";
         let folders = FOLDERS.iter().copied().filter(there).map(|below| {
@@ -133,7 +140,7 @@ impl Guard {
             covered: Vec::new(),
             looked: None,
             watches: false,
-            tree: Some(Arc::new(Tree::new(workspace, rules))),
+            trees: Some(trees.collect()),
             search: Search::Idle {
                 next: Instant::now() + SEARCH_EVERY,
             },
@@ -156,7 +163,7 @@ impl Guard {
             covered: Vec::new(),
             looked: None,
             watches: false,
-            tree: None,
+            trees: None,
             search: Search::Idle {
                 next: Instant::now(),
             },
@@ -176,9 +183,9 @@ impl Guard {
     /// The same when the command is gone: all that it has made is found.
     pub(crate) async fn last_look(&mut self) -> Option<Breach> {
         let first = self.look();
-        if let Some(tree) = self.tree.take() {
+        if let Some(trees) = self.trees.take() {
             // One that goes on still may set aside the same, and one of both finds it.
-            let searched = tokio::task::spawn_blocking(move || tree.search()).await;
+            let searched = tokio::task::spawn_blocking(move || search(&trees)).await;
             let running = std::mem::replace(
                 &mut self.search,
                 Search::Idle {
@@ -197,15 +204,15 @@ impl Guard {
 
     /// What the searches have found that a command does not go on with; and begins the next one in its time.
     fn searched(&mut self) -> Option<Breach> {
-        let tree = self.tree.as_ref()?;
+        let trees = self.trees.as_ref()?;
         match &mut self.search {
             Search::Idle { next } if Instant::now() < *next => None,
             Search::Idle { .. } => {
                 let (tell, results) = channel();
-                let tree = Arc::clone(tree);
+                let trees = Arc::clone(trees);
                 tokio::task::spawn_blocking(move || {
                     let begun = Instant::now();
-                    let searched = tree.search();
+                    let searched = search(&trees);
                     // Nobody may wait for it any more.
                     let _ = tell.send((searched, begun.elapsed()));
                 });
@@ -277,6 +284,16 @@ impl Guard {
     }
 }
 
+/// Looks through them all.
+fn search(trees: &[Tree]) -> Searched {
+    let mut all = Searched::default();
+    for searched in trees.iter().map(Tree::search) {
+        all.made.extend(searched.made);
+        all.ends |= searched.ends;
+    }
+    all
+}
+
 /// The rule that keeps a name for people. A secret that a command writes itself is its own.
 fn against(rules: &PathRules, at: &Path, below: &str, name: &OsString) -> Option<String> {
     let name_text = name.to_str()?;
@@ -308,10 +325,10 @@ impl Drop for Guard {
         if !self.watches {
             return;
         }
-        if let Some(tree) = self.tree.take() {
+        if let Some(trees) = self.trees.take() {
             std::thread::spawn(move || {
                 std::thread::sleep(GONE);
-                tree.search();
+                search(&trees);
             });
         }
     }
@@ -360,7 +377,8 @@ mod tests {
         let workspace = folder.path();
         fs::create_dir(workspace.join(".git")).unwrap();
         fs::write(workspace.join(".bashrc"), "old").unwrap();
-        let mut guard = Guard::new(workspace, &PathRules::protected());
+        let program = mimir_core::command::Program::Vector(Vec::new());
+        let mut guard = Guard::new(&Spec::new(program, workspace));
         assert_eq!(guard.look(), None);
         fs::write(workspace.join(".bashrc"), "new").unwrap();
         fs::write(workspace.join("main.rs"), "x").unwrap();

@@ -107,9 +107,16 @@ pub(super) fn usual(spec: &Spec, home: &Path, temp: &Path) -> Variables {
     all.insert("TMPDIR".into(), temp.into());
     all.insert("PWD".into(), spec.directory.clone().into());
     all.insert("TERM".into(), "dumb".into());
+    if spec.network == Network::None {
+        all.insert(NO_FETCH.into(), "1".into());
+    }
     git(&mut all, GIT);
     all
 }
+
+/// Keeps git from fetching what a partial clone has left out, for a command that only reads: there is nothing to fetch it
+/// from, and the program that would is named by the repository.
+const NO_FETCH: &str = "GIT_NO_LAZY_FETCH";
 
 /// What git obeys over the settings of a repository, since it would run programs of it for a command that only reads:
 /// a folder that only looks like a repository, as a tool can make one, is none; and `git status` asks no program what
@@ -212,6 +219,17 @@ mod tests {
         // What cargo gives every test is not passed on.
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
         assert_eq!(get("CARGO_MANIFEST_DIR"), None);
+    }
+
+    #[test]
+    fn git_fetches_nothing_by_itself_where_there_is_no_network() {
+        let mut spec = spec(&[]);
+        let is_told = |spec: &Spec| {
+            usual(spec, Path::new("/h"), Path::new("/t")).contains_key(OsStr::new(NO_FETCH))
+        };
+        assert!(is_told(&spec));
+        spec.network = Network::Proxy;
+        assert!(!is_told(&spec));
     }
 
     #[test]

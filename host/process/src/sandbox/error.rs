@@ -49,6 +49,9 @@ pub enum Fault {
     /// The folder to start in is not there.
     #[error("there is no folder `{0}` to start in")]
     NoDirectory(String),
+    /// What the command was to start in is something else.
+    #[error("`{0}` is a file, and commands start in folders")]
+    NotDirectory(String),
     /// The folder to start in is not in the workspace.
     #[error("`{0}` is not in the workspace")]
     Outside(String),
@@ -199,6 +202,9 @@ pub struct Stopped {
 const OUTPUT_WITH_ERROR: usize = 16_000;
 
 impl Fault {
+    /// What no key of the settings asks for, and cannot be held where too much is to be covered.
+    pub(crate) const RULES: &'static str = "the rules about paths";
+
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io { doing, error }
     }
@@ -218,7 +224,7 @@ impl Fault {
             Self::NotExecutable { .. } | Self::Shielded { .. } | Self::WorkspaceCode(_) => {
                 Code::PermissionDenied
             }
-            Self::NoDirectory(_) => Code::FileNotFound,
+            Self::NoDirectory(_) | Self::NotDirectory(_) => Code::FileNotFound,
             Self::Outside(_) => Code::InvalidPath,
             Self::Timeout(_) => Code::Timeout,
             Self::Memory(_) | Self::TooManyJobs(_) => Code::LimitExceeded,
@@ -275,7 +281,7 @@ impl Fault {
             Self::BadImage { .. } => {
                 Some("`sandbox.image` in the settings names another one".into())
             }
-            Self::CannotHold { what, .. } if *what != super::shield::RULES => Some(
+            Self::CannotHold { what, .. } if *what != Self::RULES => Some(
                 "`mimir doctor` says what each sandbox gives here; leave that key out of `sandbox` in the settings, or name another `mode` there"
                     .into(),
             ),

@@ -20,7 +20,7 @@ mod here {
 
     use super::profile::{self, Profile};
     use crate::sandbox::environment::Ambient;
-    use crate::sandbox::shield::covers;
+    use crate::sandbox::shield::{covers, covers_beside};
     use crate::sandbox::{Child, Exit, Fault, Handle, Network, Sandbox, Seen, Spec, find, none};
 
     const NAME: &str = "process";
@@ -54,9 +54,11 @@ mod here {
             let parts = spec.parts();
             let writes = parts.iter().any(|(_, writable)| *writable);
             let covers = covers(NAME, &spec.workspace, &spec.shield, writes)?;
+            let beside = covers_beside(NAME, spec)?;
             let covers = covers
                 .into_iter()
                 .map(|(path, with)| (spec.workspace.join(path), with))
+                .chain(beside.into_iter().map(|one| (one.at, one.with)))
                 .collect::<Vec<_>>();
             let seen = covers
                 .iter()

@@ -1,5 +1,5 @@
 //! The rules about paths, as mounts over what is there: what is read-only is covered by itself, what is hidden by
-//! nothing.
+//! nothing. They hold in the workspace, and in each folder beside it that a command may change.
 //!
 //! A mount needs something to be mounted on. What is not there yet is made impossible by an empty folder where one
 //! does no harm; the rest is watched for while the command runs (see `run/guard.rs`). A repository or a secret that a
@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::paths::{PathRules, Verdict};
 
-use super::Fault;
-use super::folders::{NOT_OURS, named_by_rules};
+use super::folders::{INNER, NOT_OURS, OBEYED, inner, named_by_rules};
+use super::ground::{Ground, beside};
 use super::sockets::{Sockets, is_socket};
+use super::{Fault, Spec};
 
 /// What comes over a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,9 +41,6 @@ const REPOSITORY: &str = ".git";
 const OURS: &str = ".mimir";
 const HOOKS: &str = "hooks";
 
-/// What cannot be held if there are more covers than this, which no key of the settings asks for.
-pub(super) const RULES: &str = "the rules about paths";
-
 /// More than this is no workspace, but a collection of test fixtures.
 const COVERS_MOST: usize = 4_000;
 
@@ -54,58 +52,135 @@ pub(super) fn covers(
     rules: &PathRules,
     writes: bool,
 ) -> Result<Vec<(PathBuf, Cover)>, Fault> {
-    let mut found = Found {
-        workspace,
-        rules,
-        writes,
-        covers: BTreeMap::new(),
-        sockets: Sockets::default(),
-    };
+    let ground = Ground::workspace(workspace);
+    let mut found = Found::new(&ground, rules, writes);
     if !rules.rules().is_empty() {
         found.keep_empty(OURS);
-        found
-            .folder("")
-            .map_err(Fault::io("the workspace could not be looked through"))?;
-        for path in found.sockets.bound_below(workspace) {
-            let nothing = Cover::Nothing { folder: false };
-            found.covers.insert(path, nothing);
+        found.sockets = Some(Sockets::default());
+    }
+    found.all(sandbox)
+}
+
+/// Something to be covered in a folder beside the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Beside {
+    /// What it is on this machine.
+    pub(super) from: PathBuf,
+    /// Where the command sees it.
+    pub(super) at: PathBuf,
+    pub(super) with: Cover,
+}
+
+/// Finds the same in the folders beside the workspace that the command may change, without what cannot be changed for
+/// what is above it. It goes over the mounts of those folders.
+pub(super) fn covers_beside(sandbox: &'static str, spec: &Spec) -> Result<Vec<Beside>, Fault> {
+    let mut all = Vec::new();
+    for (mount, ground) in beside(spec) {
+        // What the workspace has is covered there.
+        let seen = match mount.from == mount.at {
+            true => spec.parts().into_iter().map(|(part, _)| part).collect(),
+            false => Vec::new(),
+        };
+        let mut found = Found::new(&ground, &spec.shield, true);
+        found.seen = seen;
+        let found = found.all(sandbox)?;
+        let mut read_only: Option<PathBuf> = None;
+        for (path, with) in found {
+            let from = ground.base.join(path);
+            let held = read_only
+                .as_ref()
+                .is_some_and(|above| from.starts_with(above));
+            let Ok(below) = from.strip_prefix(&mount.from) else {
+                continue;
+            };
+            if held && matches!(with, Cover::Pin | Cover::ReadOnly) {
+                continue;
+            }
+            if with == Cover::ReadOnly {
+                read_only = Some(from.clone());
+            }
+            all.push(Beside {
+                at: mount.at.join(below),
+                from,
+                with,
+            });
         }
     }
-    if found.covers.len() > COVERS_MOST {
-        return Err(Fault::CannotHold {
-            sandbox,
-            what: RULES,
-            why: format!(
-                "{} files of the workspace are read-only or hidden, and more than {COVERS_MOST} cannot be covered",
-                found.covers.len()
-            ),
-        });
-    }
-    // Sorted by path, so that what is above comes first.
-    Ok(found.covers.into_iter().collect())
+    Ok(all)
+}
+
+fn is_inner(name: &str) -> bool {
+    INNER.iter().any(|inner| name.eq_ignore_ascii_case(inner))
 }
 
 struct Found<'a> {
-    workspace: &'a Path,
+    ground: &'a Ground,
     rules: &'a PathRules,
     /// Whether the command may change anything.
     writes: bool,
+    /// Folders that are covered otherwise.
+    seen: Vec<PathBuf>,
     covers: BTreeMap<PathBuf, Cover>,
-    sockets: Sockets,
+    /// Those that are covered: who shows a folder beside the workspace may mean the socket in it.
+    sockets: Option<Sockets>,
 }
 
-impl Found<'_> {
+impl<'a> Found<'a> {
+    fn new(ground: &'a Ground, rules: &'a PathRules, writes: bool) -> Self {
+        Self {
+            ground,
+            rules,
+            writes,
+            seen: Vec::new(),
+            covers: BTreeMap::new(),
+            sockets: None,
+        }
+    }
+
+    /// All of it, sorted by path, so that what is above comes first.
+    fn all(mut self, sandbox: &'static str) -> Result<Vec<(PathBuf, Cover)>, Fault> {
+        if !self.rules.rules().is_empty() {
+            self.folder(&self.ground.start).map_err(Fault::io(
+                "a folder of commands could not be looked through",
+            ))?;
+            let sockets = self.sockets.iter();
+            for path in sockets.flat_map(|sockets| sockets.bound_below(&self.ground.base)) {
+                let nothing = Cover::Nothing { folder: false };
+                self.covers.insert(path, nothing);
+            }
+        }
+        if self.covers.len() > COVERS_MOST {
+            return Err(Fault::CannotHold {
+                sandbox,
+                what: Fault::RULES,
+                why: format!(
+                    "{} files of `{}` are read-only or hidden, and more than {COVERS_MOST} cannot be covered",
+                    self.covers.len(),
+                    self.ground.folder().display()
+                ),
+            });
+        }
+        Ok(self.covers.into_iter().collect())
+    }
+
+    fn real(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.ground.base.join(path)
+    }
+
     /// What is there cannot be made.
     fn keep_empty(&self, path: &str) {
         if self.writes && self.rules.check(path).against_writing().is_some() {
             // It is there in nearly every case. Where it cannot be made, the command cannot make it either.
-            let _ = make(&self.workspace.join(path));
+            let _ = make(&self.real(path));
         }
     }
 
-    /// Looks through a folder, `at` below the workspace.
+    /// Looks through a folder, `at` below where paths begin.
     fn folder(&mut self, at: &str) -> io::Result<()> {
-        let folder = self.workspace.join(at);
+        let folder = self.real(at);
+        if self.seen.contains(&folder) {
+            return Ok(());
+        }
         let repository = folder.file_name().is_some_and(|name| name == REPOSITORY);
         if repository {
             self.keep_empty(&format!("{at}/{HOOKS}"));
@@ -124,6 +199,7 @@ impl Found<'_> {
             Err(error) => return Err(error),
         };
         let scope = self.rules.scope(at);
+        let mut head = false;
         for entry in entries {
             let entry = entry?;
             // No rule matches a name that is no text.
@@ -136,6 +212,7 @@ impl Found<'_> {
                 format!("{at}/{name}")
             };
             let kind = entry.file_type()?;
+            head |= name == "HEAD" && kind.is_file();
             let verdict = match kind.is_dir() {
                 true => self.rules.check_in(&scope, &name),
                 false => self.rules.check_file(&path),
@@ -151,8 +228,13 @@ impl Found<'_> {
                     );
                     continue;
                 }
-                _ if is_socket(kind) && self.sockets.lead_out(&self.workspace.join(&path)) => {
+                _ if is_socket(kind) && self.lead_out(&path) => {
                     self.cover(&path, kind, Cover::Nothing { folder: false });
+                }
+                // A person who shows a repository that is elsewhere may mean the worktree or the submodule that the
+                // workspace is: what git writes there is let, but for what it obeys.
+                Verdict::ReadOnly { .. } if repository && !self.ground.own && is_inner(&name) => {
+                    self.inner(&path);
                 }
                 Verdict::ReadOnly { .. } => self.cover(&path, kind, Cover::ReadOnly),
                 Verdict::Free => {}
@@ -161,7 +243,65 @@ impl Found<'_> {
                 self.folder(&path)?;
             }
         }
+        // One in the workspace is a fixture of its tests, and nobody works in it.
+        if head && !repository && !self.ground.own {
+            self.bare(at, &folder);
+        }
         Ok(())
+    }
+
+    /// Covers what the repositories in a folder obey, and keeps them where they are.
+    fn inner(&mut self, at: &str) {
+        self.covers.insert(at.into(), Cover::Pin);
+        for folder in inner(&self.real(at)) {
+            if !folder.join("commondir").exists() {
+                let _ = make(&folder.join(HOOKS));
+            }
+            let Ok(below) = folder.strip_prefix(&self.ground.base).map(Path::to_owned) else {
+                continue;
+            };
+            for name in OBEYED {
+                let is_there =
+                    |path: &Path| path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
+                if is_there(&folder.join(name)) {
+                    self.covers.insert(below.join(name), Cover::ReadOnly);
+                }
+            }
+            let above = below
+                .ancestors()
+                .take_while(|above| *above != Path::new(at));
+            for above in above {
+                self.covers.insert(above.to_owned(), Cover::Pin);
+            }
+        }
+    }
+
+    /// Covers what a repository obeys that has no folder `.git` around it.
+    fn bare(&mut self, at: &str, folder: &Path) {
+        let is_one = ["objects", "refs"]
+            .iter()
+            .all(|name| folder.join(name).is_dir());
+        let kept = self.rules.check(".git/hooks").against_writing().is_some();
+        if !is_one || !kept {
+            return;
+        }
+        if self.writes {
+            let _ = make(&folder.join(HOOKS));
+        }
+        for name in OBEYED {
+            if let Ok(meta) = folder.join(name).symlink_metadata() {
+                let path = Path::new(at).join(name);
+                self.cover(&path.to_string_lossy(), meta.file_type(), Cover::ReadOnly);
+            }
+        }
+        if !at.is_empty() && at != self.ground.start {
+            self.covers.entry(at.into()).or_insert(Cover::Pin);
+        }
+    }
+
+    fn lead_out(&self, path: &str) -> bool {
+        let sockets = self.sockets.as_ref();
+        sockets.is_some_and(|sockets| sockets.lead_out(&self.real(path)))
     }
 
     fn cover(&mut self, path: &str, kind: fs::FileType, with: Cover) {
@@ -174,6 +314,8 @@ impl Found<'_> {
         if let Some(above) = path
             .parent()
             .filter(|above| above.file_name().is_some_and(named_by_rules))
+            // The folder that was mounted cannot be moved.
+            .filter(|above| *above != Path::new(&self.ground.start))
         {
             self.covers.entry(above.to_owned()).or_insert(Cover::Pin);
         }
@@ -184,16 +326,17 @@ impl Found<'_> {
         self.covers.insert(path.to_owned(), strictest);
     }
 
-    /// A link is not covered itself, but what it leads to is, if that is in the workspace. What is outside of it is
+    /// A link is not covered itself, but what it leads to is, if that is in the same folder. What is outside of it is
     /// not there for the command.
     fn link(&mut self, path: &Path, with: Cover) {
-        let Ok(real) = self.workspace.join(path).canonicalize() else {
+        let Ok(real) = self.real(path).canonicalize() else {
             return;
         };
-        let Ok(below) = real.strip_prefix(self.workspace) else {
+        let folder = self.ground.folder();
+        let Ok(below) = real.strip_prefix(&self.ground.base) else {
             return;
         };
-        if below.as_os_str().is_empty() {
+        if real == folder || !real.starts_with(&folder) {
             return;
         }
         let with = match with {

@@ -62,7 +62,6 @@ impl Spec {
 
     /// The parts of the workspace that it sees, and whether it may change them. One that leads out of it, or is not
     /// there, is none.
-    #[cfg(unix)]
     pub(super) fn parts(&self) -> Vec<(PathBuf, bool)> {
         let real = self.reach.iter().filter_map(|part| {
             let at = self.workspace.join(&part.below).canonicalize().ok()?;

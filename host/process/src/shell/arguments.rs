@@ -18,10 +18,12 @@ const TABLE: &[(&str, Runs)] = &[
     // The shell's own.
     ("alias", Runs::Always("gives a name another meaning")),
     ("bind", Runs::Always("lets keys run commands")),
+    ("compgen", Runs::Always("runs what is in its words")),
     (
         "complete",
         Runs::Always("lets the shell run commands by itself"),
     ),
+    ("fc", Runs::Always("runs commands anew")),
     (
         "enable",
         Runs::Always("changes what the shell's own commands are"),
@@ -37,9 +39,9 @@ const TABLE: &[(&str, Runs)] = &[
         "let",
         Runs::Always("is arithmetic, which may run what a variable holds"),
     ),
-    ("jobs", Runs::Options(&["-x"])),
-    ("mapfile", Runs::Options(&["-C"])),
-    ("readarray", Runs::Options(&["-C"])),
+    ("jobs", Runs::OptionsAnywhere(&["-x"])),
+    ("mapfile", Runs::OptionsAnywhere(&["-C"])),
+    ("readarray", Runs::OptionsAnywhere(&["-C"])),
     // Those that run what follows in another place or way.
     ("at", Runs::Always(GIVEN)),
     ("batch", Runs::Always(GIVEN)),

@@ -2,6 +2,9 @@
 
 use mimir_core::command::{Simple, Word};
 
+use super::lexer::Shell;
+use super::options::Options;
+
 /// `set` with anything but what makes a script stricter.
 pub(super) fn sets(words: &[Word]) -> Option<String> {
     let harmless = [
@@ -27,14 +30,80 @@ pub(super) fn sets(words: &[Word]) -> Option<String> {
     odd.then(|| "`set` changes how the shell reads commands, or what `$1` is".to_owned())
 }
 
-/// `export NAME=value` and the like set variables.
-pub(super) fn declares(simple: &mut Simple) {
+/// Arrays that bash has from the start.
+const ARRAYS: &[&str] = &[
+    "BASH_ALIASES",
+    "BASH_ARGC",
+    "BASH_ARGV",
+    "BASH_CMDS",
+    "BASH_LINENO",
+    "BASH_REMATCH",
+    "BASH_SOURCE",
+    "BASH_VERSINFO",
+    "COMPREPLY",
+    "COMP_WORDS",
+    "COPROC",
+    "DIRSTACK",
+    "FUNCNAME",
+    "GROUPS",
+    "MAPFILE",
+    "PIPESTATUS",
+];
+
+/// Variables that take what they are given as arithmetic, and arithmetic runs what stands between brackets.
+const NUMBERS: &[&str] = &[
+    "BASHPID",
+    "EPOCHREALTIME",
+    "EPOCHSECONDS",
+    "EUID",
+    "HISTCMD",
+    "LINENO",
+    "OPTIND",
+    "PPID",
+    "RANDOM",
+    "SECONDS",
+    "SRANDOM",
+    "UID",
+];
+
+/// Variables that change which files a wildcard finds, or which program a name is.
+const LOOKS: &[&str] = &["EXECIGNORE", "GLOBIGNORE"];
+
+/// Why a variable may do more than be set.
+pub(super) fn odd_variable(name: &str, value: &Word) -> Option<String> {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if NUMBERS.contains(&name) && !is_number(value.text()) {
+        return Some(format!(
+            "`{name}` takes what it is given for arithmetic, which may run what a variable holds"
+        ));
+    }
+    let looks = LOOKS.contains(&name);
+    looks.then(|| format!("`{name}` changes which files the shell finds"))
+}
+
+/// `export NAME=value` and the like set variables. Of an array, the shell takes a value for the text of one, and runs
+/// what is in it.
+pub(super) fn declares(simple: &mut Simple, shell: Shell) {
     let mut odd = Vec::new();
     let mut set = Vec::new();
     for word in simple.words.iter().skip(1) {
         let text = word.text();
+        let unclear = word.known().is_none();
         match text.split_once('=') {
             Some((name, value)) if is_name(name) => {
+                let is_array = ARRAYS.contains(&name);
+                let begins = value.trim_start_matches(['"', '\'', '\\']);
+                if is_array && unclear || begins.starts_with('(') {
+                    odd.push(format!(
+                        "of an array, the value of `{name}` may run what is in it"
+                    ));
+                }
+                if unclear && shell == Shell::Any && !word.is_single() {
+                    let why = format!(
+                        "shells other than bash may make several words of the value of `{name}`"
+                    );
+                    odd.push(why);
+                }
                 set.push((name.to_owned(), Word::Unknown(value.to_owned())))
             }
             None if is_name(text) => set.push((text.to_owned(), Word::Unknown(String::new()))),
@@ -49,15 +118,114 @@ pub(super) fn declares(simple: &mut Simple) {
     simple.unknown.extend(odd);
 }
 
-/// `read NAME` and the like set variables.
-pub(super) fn names(simple: &mut Simple) {
-    let mut set = Vec::new();
+/// Whether the command makes an array of a variable.
+pub(super) fn makes_array(program: &str, words: &[Word]) -> bool {
+    let is_list = |word: &Word| {
+        let letters = word.known().and_then(|text| text.strip_prefix('-'));
+        letters.is_some_and(|letters| letters.contains('a'))
+    };
+    matches!(program, "mapfile" | "readarray") || program == "read" && words.iter().any(is_list)
+}
+
+/// A command of the shell that sets variables which its words name.
+struct Naming {
+    program: &'static str,
+    options: Options,
+    /// Letters whose value is a name.
+    names: &'static str,
+    /// Which of its operands are names: from the first number up to before the second.
+    operands: (usize, usize),
+}
+
+const fn naming(
+    program: &'static str,
+    (flags, values): (&'static str, &'static str),
+    names: &'static str,
+    operands: (usize, usize),
+) -> Naming {
+    Naming {
+        program,
+        options: Options {
+            flags,
+            values,
+            long: &[],
+            long_values: &[],
+        },
+        names,
+        operands,
+    }
+}
+
+const NAMING: &[Naming] = &[
+    naming("read", ("ers", "adinNptu"), "a", (0, usize::MAX)),
+    naming("getopts", ("", ""), "", (1, 2)),
+    naming("unset", ("fvn", ""), "", (0, usize::MAX)),
+    naming("mapfile", ("t", "dnOsuCc"), "", (0, usize::MAX)),
+    naming("readarray", ("t", "dnOsuCc"), "", (0, usize::MAX)),
+    naming("printf", ("", "v"), "v", (0, 0)),
+    naming("wait", ("fn", "p"), "p", (0, 0)),
+];
+
+/// `read NAME` and the like set variables. What may be a name, or an option that takes one, and is not known, may hold
+/// something that runs: the place in an array.
+pub(super) fn names(program: &str, simple: &mut Simple) {
+    let Some(naming) = NAMING.iter().find(|naming| naming.program == program) else {
+        return;
+    };
+    let mut found: Vec<Word> = Vec::new();
     let mut odd = false;
-    for word in simple.words.iter().skip(1) {
+    let mut words = simple.words.iter().skip(1).peekable();
+    while let Some(&word) = words.peek() {
+        let Some(text) = word.known() else {
+            // Alone, `-v` of `printf` has no name that it could set.
+            let alone = program == "printf" && word.is_single() && words.len() == 1;
+            odd |= word.may_be_option() && !alone;
+            break;
+        };
+        if text == "--" {
+            words.next();
+            break;
+        }
+        if text.len() < 2 || !text.starts_with('-') {
+            break;
+        }
+        words.next();
+        let letters = &text[1..];
+        let value = letters.find(|c| naming.options.values.contains(c));
+        let flags = &letters[..value.unwrap_or(letters.len())];
+        odd |= !flags.chars().all(|c| naming.options.flags.contains(c));
+        if let Some(at) = value {
+            let attached = &letters[at + 1..];
+            let given = match attached.is_empty() {
+                true => words.next().cloned(),
+                false => Some(Word::Known(attached.to_owned())),
+            };
+            odd |= given.as_ref().is_some_and(|word| !word.is_single());
+            if naming.names.contains(&letters[at..at + 1]) {
+                found.extend(given);
+            }
+        }
+    }
+    let operands: Vec<&Word> = words.collect();
+    let (first, last) = naming.operands;
+    // Before the last of the names, one word that is several moves them.
+    let moved = operands
+        .iter()
+        .take(last)
+        .take_while(|word| word.is_single());
+    odd |= first < last && moved.count() < operands.len().min(last);
+    let named = operands.iter().skip(first).take(last.saturating_sub(first));
+    found.extend(named.map(|word| (*word).clone()));
+    if program == "printf" {
+        odd |= counts(&operands);
+    }
+    let mut set = Vec::new();
+    for word in &found {
         match word.known() {
             Some(text) if is_name(text) => {
-                set.push((text.to_owned(), Word::Unknown("…".to_owned())))
+                set.push((text.to_owned(), Word::Unknown("…".to_owned())));
             }
+            // A file descriptor of `read`, and the like: no name, and no place in an array.
             Some(text) if !text.contains('[') => {}
             _ => odd = true,
         }
@@ -68,6 +236,60 @@ pub(super) fn names(simple: &mut Simple) {
             .unknown
             .push("which variable it sets only the shell will know".to_owned());
     }
+}
+
+/// Whether the format of `printf` sets a variable by `%n`, as far as it is known.
+fn counts(operands: &[&Word]) -> bool {
+    let Some((format, rest)) = operands.split_first() else {
+        return false;
+    };
+    let Some(format) = format.known() else {
+        return !rest.is_empty();
+    };
+    let mut parts = format.split('%').skip(1);
+    while let Some(part) = parts.next() {
+        if part.is_empty() {
+            // `%%` is a sign of its own.
+            parts.next();
+            continue;
+        }
+        let kind =
+            part.trim_start_matches(|c: char| c.is_ascii_digit() || "-+ #'*.hlLjzt".contains(c));
+        if kind.starts_with('n') {
+            return true;
+        }
+    }
+    false
+}
+
+/// Why `test` may look into the place of an array: by `-v` and `-R`, and by a word that may become one.
+pub(super) fn tests(words: &[Word]) -> Option<String> {
+    let mut rest = words.get(1..).unwrap_or_default();
+    if words
+        .first()
+        .and_then(Word::known)
+        .is_some_and(|name| name.ends_with('['))
+        && rest.last().and_then(Word::known) == Some("]")
+    {
+        rest = &rest[..rest.len() - 1];
+    }
+    let looks = |at: usize| {
+        let next = rest.get(at + 1);
+        match &rest[at] {
+            Word::Known(text) => matches!(text.as_str(), "-v" | "-R"),
+            // Of what is behind a name, nothing is run.
+            word if word.is_single() => {
+                let holds = |next: &Word| next.known().is_none_or(|text| text.contains('['));
+                word.may_be_option() && next.is_some_and(holds)
+            }
+            Word::Glob(text) => text.chars().all(|c| "*?-vR".contains(c)) || text.starts_with('['),
+            _ => true,
+        }
+    };
+    let looks = (0..rest.len()).any(looks);
+    looks.then(|| {
+        "the name of a variable may hold something that runs, and a word without quotes may be `-v`".to_owned()
+    })
 }
 
 fn is_name(text: &str) -> bool {

@@ -24,14 +24,16 @@ const OFF: [(&str, &str); 17] = [
 ];
 
 /// The same for settings with a part that is anybody's choice: how the name begins and ends, and the value.
-const OFF_OF_ANY: [(&str, &str, &str); 7] = [
+const OFF_OF_ANY: [(&str, &str, &str); 9] = [
     ("diff.", ".command", ""),
     ("diff.", ".textconv", ""),
     ("filter.", ".clean", ""),
     ("filter.", ".process", ""),
     ("filter.", ".required", "false"),
     ("filter.", ".smudge", ""),
+    ("hook.", ".enabled", "false"),
     ("merge.", ".driver", "false"),
+    ("protocol.", ".allow", "never"),
 ];
 
 /// Takes out what stands before git's command and only switches something off: with or without it, the command is the
@@ -58,6 +60,44 @@ fn is_off(setting: &str) -> bool {
     };
     let is = |(known, off): &(&str, &str)| name.eq_ignore_ascii_case(known) && *off == value;
     OFF.iter().any(is) || OFF_OF_ANY.iter().any(of_any)
+}
+
+/// Commands that take the options of `git diff` and `git log`, or pass them on.
+const SHOWS: &[&str] = &[
+    "annotate",
+    "blame",
+    "diff",
+    "diff-files",
+    "diff-index",
+    "diff-tree",
+    "grep",
+    "log",
+    "range-diff",
+    "reflog",
+    "rev-list",
+    "shortlog",
+    "show",
+    "stash",
+    "whatchanged",
+];
+
+/// Their options that write a file or run a program.
+const WRITES: &[&str] = &["ext-diff", "output", "show-signature", "textconv"];
+
+/// Whether a word is one of those, shortened or not: git takes any beginning of an option.
+fn is_shortened(word: &str) -> bool {
+    let name = word
+        .strip_prefix("--")
+        .map(|rest| rest.split('=').next().unwrap_or(rest));
+    let is_one = |name: &str| name != "text" && WRITES.iter().any(|long| long.starts_with(name));
+    name.is_some_and(|name| !name.is_empty() && is_one(name))
+}
+
+/// Whether letters of `git grep` have the one that opens a pager, before one that a value follows.
+fn opens_pager(word: &str) -> bool {
+    let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    let mut letters = letters.unwrap_or_default().chars();
+    letters.find(|c| "ABCOefm".contains(*c)) == Some('O')
 }
 
 /// What git could be made to run.
@@ -101,9 +141,17 @@ pub(super) fn unknown(words: &[Word]) -> Vec<String> {
             .any(|word| options.iter().any(|option| word.starts_with(option)))
     };
     let first = rest.first().copied().unwrap_or_default();
+    if let Some(command) = command.filter(|command| SHOWS.contains(command)) {
+        let mut options = rest.iter().take_while(|word| **word != "--");
+        // Of a signature, a program of the settings says what it is.
+        let found = options.find(|word| is_shortened(word) || word.contains("%G"));
+        all.extend(found.map(|word| {
+            format!("`git {command} {word}` may write a file or run a program of the settings")
+        }));
+    }
     let runs = match command {
         Some("config") => !has(&["--get", "--list", "-l", "get", "list"]),
-        Some("grep") => has(&["-O", "--open"]),
+        Some("grep") => has(&["--op"]) || rest.iter().any(|word| opens_pager(word)),
         Some("rebase") => has(&["-x", "--exec", "-i", "--interactive", "--edit"]),
         Some("bisect") => first == "run",
         Some("submodule") => matches!(first, "foreach" | "add" | "update" | "init"),
@@ -126,7 +174,6 @@ pub(super) fn unknown(words: &[Word]) -> Vec<String> {
                 "--template",
             ]) || rest.iter().any(|word| word.contains("::"))
         }
-        Some("diff" | "log" | "show") => has(&["--ext-diff", "--output"]),
         Some("init") => has(&["--template"]),
         Some("commit" | "merge" | "tag") => has(&["--gpg-sign", "-S"]),
         Some("remote") => matches!(first, "add" | "set-url"),
@@ -162,6 +209,10 @@ mod tests {
                 "git status -s",
             ),
             ("git -c CORE.pager=cat log", "git log"),
+            (
+                "git -c protocol.file.allow=never -c hook.a.b.enabled=false log",
+                "git log",
+            ),
             ("git status", "git status"),
             ("git", "git"),
         ] {

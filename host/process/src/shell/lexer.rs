@@ -4,6 +4,11 @@
 //! It stands before the parser for two reasons. The parser is handed no text that is too deep or too long for it. And
 //! its words must be those of this reader: where the two disagree, a person is asked.
 
+mod extent;
+
+pub(super) use extent::body;
+use extent::{has_dollar_quote, word};
+
 /// One word or operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token<'a> {
@@ -26,6 +31,55 @@ pub(super) const DEPTH_MAX: usize = 12;
 pub(super) const LENGTH_MAX: usize = 64 << 10;
 
 const GLUED: Fault = "`<(…)` is part of a word, which only the shell will know";
+
+/// What bash reads in one way, and other shells in another.
+const BASH: &[(&str, Fault)] = &[
+    ("&>", "`&>` means something else to shells other than bash"),
+    (
+        "&>>",
+        "`&>>` means something else to shells other than bash",
+    ),
+    (
+        ">&",
+        "`>&` with a file means something else to shells other than bash",
+    ),
+    ("|&", "`|&` means something else to shells other than bash"),
+    (";&", "`;&` means something else to shells other than bash"),
+    (
+        ";;&",
+        "`;;&` means something else to shells other than bash",
+    ),
+    (
+        "<<<",
+        "`<<<` means something else to shells other than bash",
+    ),
+    (
+        "[[",
+        "`[[` means something else to shells other than bash: `>` in it writes a file; `[` is read alike",
+    ),
+    (
+        "function",
+        "`function` means something else to shells other than bash; `name() { …; }` is read alike",
+    ),
+    (
+        "select",
+        "`select` means something else to shells other than bash",
+    ),
+    (
+        "coproc",
+        "`coproc` means something else to shells other than bash",
+    ),
+];
+
+/// Which shell will run a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shell {
+    /// Bash.
+    #[default]
+    Bash,
+    /// One that may be any: what shells read in different ways is not read at all.
+    Any,
+}
 
 /// Longest first, so that the first that fits is the one.
 const OPERATORS: &[&str] = &[
@@ -79,12 +133,13 @@ pub(super) struct Read<'a> {
 }
 
 /// Splits a text.
-pub(super) fn read(text: &str) -> Result<Read<'_>, Fault> {
+pub(super) fn read(text: &str, shell: Shell) -> Result<Read<'_>, Fault> {
     if let Some(fault) = odd(text) {
         return Err(fault);
     }
     let mut scan = Scan {
         text,
+        shell,
         at: 0,
         tokens: Vec::new(),
         bodies: Vec::new(),
@@ -127,6 +182,7 @@ fn odd(text: &str) -> Option<Fault> {
 
 struct Scan<'a> {
     text: &'a str,
+    shell: Shell,
     at: usize,
     tokens: Vec<Token<'a>>,
     bodies: Vec<(&'a str, bool)>,
@@ -178,11 +234,30 @@ impl<'a> Scan<'a> {
         self.at += length;
     }
 
+    /// What bash alone reads in its way, where it is not sure to be bash.
+    fn alike(&self, text: &str) -> Result<(), Fault> {
+        let found = BASH.iter().find(|(known, _)| *known == text);
+        match found.filter(|_| self.shell == Shell::Any) {
+            Some((_, fault)) => Err(fault),
+            None => Ok(()),
+        }
+    }
+
     fn operator(&mut self, operator: &'static str) -> Result<(), Fault> {
         let after = &self.rest()[operator.len()..];
+        // `>&1` is read alike.
+        if operator != ">&" || !after.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+            self.alike(operator)?;
+        }
+        if operator.starts_with(['<', '>']) && self.is_glued() && self.names_variable() {
+            return Err("`{name}>` sets a variable, and may run what another one holds");
+        }
         match operator {
             "(" if after.starts_with('(') => {
                 return Err("`((` may be arithmetic or two subshells");
+            }
+            "(" if self.is_process() && self.shell == Shell::Any => {
+                return Err("`<(…)` means something else to shells other than bash");
             }
             "(" if self.is_process() => self.open(Compound::Process)?,
             "(" => self.open(Compound::Paren)?,
@@ -208,6 +283,12 @@ impl<'a> Scan<'a> {
     fn is_glued(&self) -> bool {
         let last = self.tokens.last().filter(|token| !token.operator);
         last.is_some_and(|token| token.start + token.text.len() == self.at)
+    }
+
+    /// Whether the last token is `{…}`, which before a redirection is a variable that gets its number.
+    fn names_variable(&self) -> bool {
+        let last = self.tokens.last().map(|token| token.text);
+        last.is_some_and(|text| text.len() > 2 && text.starts_with('{') && text.ends_with('}'))
     }
 
     /// Whether `<` or `>` stands right before.
@@ -295,6 +376,12 @@ impl<'a> Scan<'a> {
         let length = word(self.rest())?;
         let text = &self.rest()[..length];
         let after = &self.rest()[length..];
+        if self.fresh {
+            self.alike(text)?;
+        }
+        if self.shell == Shell::Any && has_dollar_quote(text) {
+            return Err("`$'…'` means something else to shells other than bash");
+        }
         if after.starts_with('(') && text.ends_with('=') {
             return Err("arrays are not followed");
         }
@@ -326,152 +413,5 @@ impl<'a> Scan<'a> {
         }
         self.push(length, false);
         Ok(())
-    }
-}
-
-/// What is open inside of a word.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
-    /// `"…"`
-    Double,
-    /// `$(…)`, and parentheses in it.
-    Paren,
-    /// `${…}`
-    Brace,
-}
-
-/// Checks the body of a here-document in which the shell looks for what it has to run.
-pub(super) fn body(text: &str) -> Result<(), Fault> {
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let begins = match byte {
-            b'\\' => {
-                at += 2;
-                continue;
-            }
-            b'$' => matches!(bytes.get(at + 1), Some(b'(' | b'{' | b'[')),
-            byte => byte == b'`',
-        };
-        // A substitution is read as it would be between double quotes.
-        at += if begins {
-            scan(&text[at..], vec![Open::Double])?
-        } else {
-            1
-        };
-    }
-    Ok(())
-}
-
-/// The length of the word that the text begins with.
-fn word(text: &str) -> Result<usize, Fault> {
-    scan(text, Vec::new())
-}
-
-/// The same, or, inside of something else that is open, that of the one substitution that the text begins with.
-fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
-    let bytes = text.as_bytes();
-    let outside = open.len();
-    let mut at = 0;
-    // Whether a word of the inner text begins here.
-    let mut begins = false;
-    while let Some(&byte) = bytes.get(at) {
-        let next = bytes.get(at + 1).copied();
-        let top = open.last().copied();
-        let began = std::mem::replace(&mut begins, false);
-        if open.len() > DEPTH_MAX {
-            return Err("it is nested too deep to be read");
-        }
-        match (byte, top) {
-            (b'\\', _) => at += 1,
-            (b'\'', Some(Open::Double)) => {}
-            (b'\'', Some(Open::Brace)) if open.contains(&Open::Double) => {
-                return Err("a quote inside of `\"${…}\"` means different things to shells");
-            }
-            (b'\'', _) => at += skip_single(&bytes[at..])?,
-            (b'"', Some(Open::Double)) => {
-                open.pop();
-            }
-            (b'"', _) => open.push(Open::Double),
-            (b'`', _) => at += skip_back(&bytes[at..])?,
-            (b'$', _) if next == Some(b'(') => {
-                open.push(Open::Paren);
-                begins = true;
-                at += 1;
-            }
-            (b'$', _) if next == Some(b'{') => {
-                open.push(Open::Brace);
-                at += 1;
-            }
-            (b'$', _) if next == Some(b'[') => return Err("`$[` means different things to shells"),
-            (b'$', None | Some(Open::Paren)) if next == Some(b'\'') => {
-                at += 1 + skip_ansi(&bytes[at + 1..])?
-            }
-            (b'}', Some(Open::Brace)) => {
-                open.pop();
-            }
-            (b'(', Some(Open::Paren)) => {
-                open.push(Open::Paren);
-                begins = true;
-            }
-            (b')', Some(Open::Paren)) => {
-                open.pop();
-            }
-            (b'#', Some(Open::Paren)) if began => {
-                return Err("a comment inside of a substitution is not followed");
-            }
-            (b'c', Some(Open::Paren)) if began && is_word(&text[at..], "case") => {
-                return Err("`case` inside of a substitution is not followed");
-            }
-            (b'<', Some(Open::Paren)) if next == Some(b'<') && bytes.get(at + 2) != Some(&b'<') => {
-                return Err("a here-document inside of a substitution is not followed");
-            }
-            (b'<', Some(Open::Paren)) if next == Some(b'<') => at += 2,
-            (b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b'<' | b'>', Some(Open::Paren)) => {
-                begins = true
-            }
-            (b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b'<' | b'>' | b'(' | b')', None) => {
-                return Ok(at);
-            }
-            _ => {}
-        }
-        at += 1;
-        if outside > 0 && open.len() == outside {
-            return Ok(at);
-        }
-    }
-    match open.is_empty() && at == bytes.len() {
-        true => Ok(at),
-        false => Err("a quote or a substitution does not end"),
-    }
-}
-
-fn is_word(text: &str, word: &str) -> bool {
-    let after = text.strip_prefix(word);
-    after.is_some_and(|after| after.starts_with([' ', '\t', '\n']))
-}
-
-/// How far it is from a single quote to the one that ends it.
-fn skip_single(bytes: &[u8]) -> Result<usize, Fault> {
-    let end = bytes[1..].iter().position(|byte| *byte == b'\'');
-    end.map(|end| end + 1).ok_or("a quote does not end")
-}
-
-/// The same of `'…'` after a dollar sign. Shells without that form end it at another quote.
-fn skip_ansi(bytes: &[u8]) -> Result<usize, Fault> {
-    let end = skip_single(bytes)?;
-    match bytes[..end].last() {
-        Some(b'\\') => Err("`\\'` inside of `$'…'` means different things to shells"),
-        _ => Ok(end),
-    }
-}
-
-/// The same of a backquote.
-fn skip_back(bytes: &[u8]) -> Result<usize, Fault> {
-    let end = bytes[1..].iter().position(|byte| *byte == b'`');
-    let end = end.map(|end| end + 1).ok_or("a backquote does not end")?;
-    match bytes[..end].contains(&b'\\') {
-        true => Err("a backslash inside of backquotes is not followed"),
-        false => Ok(end),
     }
 }

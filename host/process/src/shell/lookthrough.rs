@@ -3,8 +3,9 @@
 use mimir_core::command::{Redirection, Simple, Word};
 
 use super::arguments;
-use super::builtins::{declares, names, sets};
+use super::builtins::{declares, makes_array, names, sets, tests};
 use super::git;
+use super::lexer::Shell;
 use super::options::{Options, skip};
 use super::reader::Reader;
 use super::sed;
@@ -15,6 +16,9 @@ use super::wrappers::{Effect, WRAPPERS, Wrapper, XARGS_VALUES};
 const WRAPPERS_MAX: usize = 8;
 
 const SHELLS: &[&str] = &["ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"];
+
+/// Shells that read what others read in ways of their own: words that are programs' paths, patterns that run something.
+const ODD_SHELLS: &[&str] = &["ksh", "mksh", "zsh"];
 
 /// Interpreters that run what they are given on their standard input if no file is named.
 const STDIN: &[&str] = &[
@@ -39,6 +43,12 @@ const SHELL_OPTIONS: Options = Options {
 /// Folders whose programs are those that the bare name means.
 const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/"];
 
+/// Says that it runs something that its words do not say.
+fn hide(simple: &mut Simple, why: impl Into<String>) {
+    simple.unknown.push(why.into());
+    simple.hides = true;
+}
+
 /// The name of a program, without the folder if it is one of the system's.
 fn base(program: &str) -> &str {
     let mut folders = FOLDERS.iter();
@@ -59,9 +69,10 @@ impl Reader {
         }
         for _ in 0..WRAPPERS_MAX {
             let Some(program) = simple.program().map(|program| base(program).to_owned()) else {
-                simple
-                    .unknown
-                    .push("which program that is only the shell will know".to_owned());
+                hide(
+                    &mut simple,
+                    "which program that is only the shell will know",
+                );
                 return self.emit(simple);
             };
             if program == "env" && simple.words.len() == 1 {
@@ -81,9 +92,7 @@ impl Reader {
                 None => return self.program(&program, simple, stdin),
             }
         }
-        simple
-            .unknown
-            .push("it is nested too deep to be read".to_owned());
+        hide(&mut simple, "it is nested too deep to be read");
         self.emit(simple);
     }
 
@@ -96,15 +105,7 @@ impl Reader {
             "find" => {
                 self.finds(&simple);
             }
-            "test" | "["
-                if simple
-                    .words
-                    .iter()
-                    .any(|word| matches!(word.known(), Some("-v" | "-R"))) =>
-            {
-                let why = "the name of a variable may hold something that runs".to_owned();
-                simple.unknown.push(why);
-            }
+            "test" | "[" => simple.unknown.extend(tests(&simple.words)),
             "git" => {
                 git::plain(&mut simple.words);
                 simple.unknown.extend(git::unknown(&simple.words));
@@ -114,10 +115,10 @@ impl Reader {
                 simple.unknown.extend(sed::unknown(&simple.words, "awk"))
             }
             "set" => simple.unknown.extend(sets(&simple.words)),
-            _ if sets_variables(program) => declares(&mut simple),
-            "read" | "getopts" | "unset" | "mapfile" | "readarray" => names(&mut simple),
-            "printf" if simple.words.get(1).and_then(Word::known) == Some("-v") => {
-                names(&mut simple)
+            _ if sets_variables(program) => declares(&mut simple, self.shell),
+            "read" | "getopts" | "unset" | "mapfile" | "readarray" | "printf" | "wait" => {
+                self.arrays |= makes_array(program, &simple.words);
+                names(program, &mut simple);
             }
             _ if STDIN.contains(&program) => {
                 let named = simple.words.iter().skip(1).any(|word| match word.known() {
@@ -179,11 +180,13 @@ impl Reader {
                     .all(|c| c == 'c' || SHELL_OPTIONS.flags.contains(c))
             {
                 return match simple.words.get(at + 1).cloned() {
-                    Some(Word::Known(text)) => self.inner(&text, &format!("{program} -c"), &simple),
+                    Some(Word::Known(text)) => {
+                        self.given(program, &text, &format!("{program} -c"), simple);
+                    }
                     _ => {
-                        simple.unknown.push(format!(
-                            "`{program} -c` runs a text that only the shell will know"
-                        ));
+                        let why =
+                            format!("`{program} -c` runs a text that only the shell will know");
+                        hide(&mut simple, why);
                         self.emit(simple);
                     }
                 };
@@ -197,9 +200,8 @@ impl Reader {
                 Word::Known(String::new()),
             ];
             let Some(next) = skip(&one, &SHELL_OPTIONS) else {
-                simple
-                    .unknown
-                    .push(format!("`{program} {text}` may run more than it says"));
+                let why = format!("`{program} {text}` may run more than it says");
+                hide(&mut simple, why);
                 return self.emit(simple);
             };
             // A value in the next word, or none.
@@ -214,17 +216,39 @@ impl Reader {
                 .skip(1)
                 .any(|word| word.known() == Some("-s"));
         if !from_stdin {
+            // It may be `-c`, and the next word the text.
+            let is_clear = |word: &Word| {
+                word.known().is_some()
+                    || word.is_single() && (rest.len() == 1 || !word.may_be_option())
+            };
+            simple.hides |= !rest.first().is_none_or(is_clear);
             return self.emit(simple);
         }
         match stdin {
-            Some(Word::Known(text)) => self.inner(&text, &format!("{program} <<"), &simple),
+            Some(Word::Known(text)) => {
+                self.given(program, &text, &format!("{program} <<"), simple);
+            }
             _ => {
-                simple.unknown.push(format!(
-                    "`{program}` runs what it is given on its standard input"
-                ));
+                let why = format!("`{program}` runs what it is given on its standard input");
+                hide(&mut simple, why);
                 self.emit(simple);
             }
         }
+    }
+
+    /// Reads a text that a shell of this name runs.
+    fn given(&mut self, program: &str, text: &str, how: &str, mut simple: Simple) {
+        let shell = match program {
+            "bash" => Shell::Bash,
+            _ => Shell::Any,
+        };
+        if ODD_SHELLS.contains(&program) {
+            let why = format!("`{program}` reads what it runs in a way of its own");
+            simple.unknown.push(why);
+        }
+        let outer = std::mem::replace(&mut self.shell, shell);
+        self.inner(text, how, &simple);
+        self.shell = outer;
     }
 
     fn eval(&mut self, mut simple: Simple) {
@@ -235,18 +259,31 @@ impl Reader {
                 self.inner(&text, "eval", &simple);
             }
             None => {
-                simple
-                    .unknown
-                    .push("`eval` runs a text that only the shell will know".to_owned());
+                hide(
+                    &mut simple,
+                    "`eval` runs a text that only the shell will know",
+                );
                 self.emit(simple);
             }
         }
     }
 
     fn trap(&mut self, simple: &mut Simple) {
-        match simple.words.get(1).cloned() {
-            Some(Word::Known(text)) if text == "-" || text.is_empty() || text.starts_with("-l") => {
+        let mut words = simple.words.iter().skip(1);
+        let mut first = words.next();
+        if let Some(Word::Known(text)) = first {
+            match text.as_str() {
+                "--" => first = words.next(),
+                "-" => return,
+                // They only show what is set.
+                _ if text.starts_with('-') && text[1..].chars().all(|c| "lpP".contains(c)) => {
+                    return;
+                }
+                _ => {}
             }
+        }
+        match first.cloned() {
+            Some(Word::Known(text)) if text == "-" || text.is_empty() => {}
             Some(Word::Known(text)) => self.inner(
                 &text,
                 "trap",
@@ -255,9 +292,7 @@ impl Reader {
                     ..simple.clone()
                 },
             ),
-            Some(_) => simple
-                .unknown
-                .push("`trap` runs a text that only the shell will know".to_owned()),
+            Some(_) => hide(simple, "`trap` runs a text that only the shell will know"),
             None => {}
         }
     }
@@ -269,19 +304,18 @@ impl Reader {
             let how = match word {
                 Word::Known(text) => text.as_str(),
                 // It may become `-exec`.
-                Word::Unknown(_) => "?",
+                Word::Unknown(_) => {
+                    let why =
+                        "`find` runs commands if a word that only the shell will know says so";
+                    return self.emit(Simple {
+                        unknown: vec![why.to_owned()],
+                        hides: true,
+                        redirections: Vec::new(),
+                        ..simple.clone()
+                    });
+                }
                 Word::Glob(_) => continue,
             };
-            if how == "?" {
-                let why = "`find` runs commands if a word that only the shell will know says so"
-                    .to_owned();
-                self.emit(Simple {
-                    unknown: vec![why],
-                    redirections: Vec::new(),
-                    ..simple.clone()
-                });
-                return;
-            }
             if !matches!(how, "-exec" | "-execdir" | "-ok" | "-okdir") {
                 continue;
             }
@@ -358,7 +392,7 @@ fn replaced(options: &[Word]) -> Option<String> {
 /// The command inside of a wrapper, or the wrapper itself if that cannot be told.
 fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
     let fail = |mut simple: Simple, why: String| {
-        simple.unknown.push(why);
+        hide(&mut simple, why);
         Err(Box::new(simple))
     };
     let name = wrapper.name;
@@ -413,6 +447,7 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
             .redirections
             .extend(lists.into_iter().map(|target| Redirection {
                 writes: false,
+                appends: false,
                 target,
             }));
         for word in &mut inner {

@@ -1,12 +1,14 @@
 //! What is gathered while a program is read: commands, whatever they stand in.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use mimir_core::command::{Script, Simple, Word};
 
+use super::builtins::odd_variable;
+use super::lexer::Shell;
 use super::structure;
-use super::walk;
+use super::walk::{self, sets_variables};
 
 /// How deep texts may stand in texts: `sh -c` in a substitution in an `eval`.
 const TEXTS_MAX: usize = 6;
@@ -25,6 +27,14 @@ pub(super) struct Reader {
     pub(super) functions: HashSet<String>,
     /// The functions in whose bodies the reader is.
     pub(super) inside: Vec<String>,
+    /// Which function starts which, and whether beside itself: in a pipeline, in the background or in a substitution.
+    starts: Vec<Start>,
+    /// Whether what is read now runs beside what starts it.
+    pub(super) beside: bool,
+    /// Whether the program makes arrays.
+    pub(super) arrays: bool,
+    /// Which shell runs what is read now.
+    pub(super) shell: Shell,
     /// What runs what is read now, outermost first.
     pub(super) through: Vec<String>,
     /// What the commands that are read now are given on their standard input, where the script says it: the last is the
@@ -34,7 +44,24 @@ pub(super) struct Reader {
     bytes: usize,
 }
 
+/// A command in the body of a function.
+struct Start {
+    function: String,
+    name: String,
+    beside: bool,
+    /// Its number.
+    at: usize,
+}
+
 impl Reader {
+    /// One of texts that this shell runs.
+    pub(super) fn of(shell: Shell) -> Self {
+        Self {
+            shell,
+            ..Self::default()
+        }
+    }
+
     /// Reads a text that stands at `span` of the whole.
     pub(super) fn text(&mut self, text: &str, span: Range<usize>) {
         self.bytes = self.bytes.saturating_add(text.len());
@@ -42,7 +69,7 @@ impl Reader {
             return self.unknown("it is nested too deep to be read");
         }
         self.texts += 1;
-        match structure::parse(text) {
+        match structure::parse(text, self.shell) {
             Ok(structure) => {
                 // Where a text stands in another one, its commands stand where that is.
                 let place = (self.texts > 1).then_some(span);
@@ -74,12 +101,23 @@ impl Reader {
         }
         let through = self.through.iter().cloned();
         simple.through = through.chain(simple.through).collect();
-        if let Some(name) = simple.program()
-            && self.inside.iter().any(|outer| outer == name)
-        {
-            simple.unknown.push(format!(
-                "the function `{name}` calls itself, which may never end"
-            ));
+        let set = simple.assignments.iter();
+        let odd: Vec<String> = set
+            .filter_map(|(name, value)| odd_variable(name, value))
+            .collect();
+        simple.unknown.extend(odd);
+        if let (Some(name), Some(function)) = (simple.program(), self.inside.last()) {
+            self.starts.push(Start {
+                function: function.clone(),
+                name: name.to_owned(),
+                beside: self.beside,
+                at: self.script.commands.len(),
+            });
+            if self.inside.iter().any(|outer| outer == name) {
+                simple.unknown.push(format!(
+                    "the function `{name}` calls itself, which may never end"
+                ));
+            }
         }
         self.script.commands.push(simple);
     }
@@ -87,15 +125,43 @@ impl Reader {
     /// The program, once all of it was read.
     pub(super) fn finish(mut self) -> Script {
         for simple in &mut self.script.commands {
-            let name = simple
-                .program()
-                .filter(|name| self.functions.contains(*name));
-            if let Some(name) = name.map(str::to_owned) {
-                simple.unknown.push(format!(
-                    "`{name}` is a function of this script, and no program"
-                ));
+            let Some(name) = simple.program() else {
+                continue;
+            };
+            if self.functions.contains(name) {
+                let why = format!("`{name}` is a function of this script, and no program");
+                simple.unknown.push(why);
+            } else if self.arrays && sets_variables(name) {
+                let unclear = |word: &Word| word.known().is_none() && word.text().contains('=');
+                if simple.words.iter().any(unclear) {
+                    let why = "of an array, a value may run what is in it".to_owned();
+                    simple.unknown.push(why);
+                }
             }
         }
+        self.multiply();
         self.script
+    }
+
+    /// Marks what starts a function beside itself that comes to the same function again.
+    fn multiply(&mut self) {
+        let mut next: HashMap<&str, Vec<&str>> = HashMap::new();
+        for start in &self.starts {
+            next.entry(&start.function).or_default().push(&start.name);
+        }
+        for start in self.starts.iter().filter(|start| start.beside) {
+            let mut seen = HashSet::new();
+            let mut open = vec![start.name.as_str()];
+            while let Some(name) = open.pop() {
+                if self.functions.contains(name) && seen.insert(name) {
+                    open.extend(next.get(name).into_iter().flatten());
+                }
+            }
+            if seen.contains(start.function.as_str())
+                && let Some(simple) = self.script.commands.get_mut(start.at)
+            {
+                simple.multiplies = true;
+            }
+        }
     }
 }

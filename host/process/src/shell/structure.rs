@@ -3,7 +3,7 @@
 use brush_parser::ast::Program;
 use brush_parser::{ParserOptions, Token as Theirs, TokenizerOptions};
 
-use super::lexer::{self, Fault, Token};
+use super::lexer::{self, Fault, Shell, Token};
 
 /// A text as it was parsed, and where its words stand.
 pub(super) struct Structure {
@@ -30,8 +30,8 @@ pub(super) fn options() -> ParserOptions {
 const UNLIKE: Fault = "two readers of shell text take it in different ways";
 
 /// Parses a text.
-pub(super) fn parse(text: &str) -> Result<Structure, Fault> {
-    let read = lexer::read(text)?;
+pub(super) fn parse(text: &str, shell: Shell) -> Result<Structure, Fault> {
+    let read = lexer::read(text, shell)?;
     let options = options();
     let tokens = theirs(text, &options.tokenizer_options())?;
     let mut places = compare(&read, &tokens)?;

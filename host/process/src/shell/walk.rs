@@ -6,11 +6,11 @@ use brush_parser::ast::{
     AndOr, AndOrList, Assignment, AssignmentName, AssignmentValue, Command,
     CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList, ExtendedTestExpr,
     IoFileRedirectKind as Kind, IoFileRedirectTarget as Target, IoRedirect, Pipeline,
-    SimpleCommand, SubshellCommand, UnaryPredicate, Word as Raw,
+    SeparatorOperator, SimpleCommand, SubshellCommand, UnaryPredicate, Word as Raw,
 };
 use mimir_core::command::{Redirection, Simple, Word};
 
-use super::lexer;
+use super::lexer::{self, Shell};
 use super::reader::Reader;
 use super::structure::Structure;
 use super::word::{self, Context};
@@ -36,8 +36,17 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn list(&mut self, list: &CompoundList) {
         for item in &list.0 {
-            self.and_or(&item.0);
+            let beside = matches!(item.1, SeparatorOperator::Async);
+            self.beside(beside, |walk| walk.and_or(&item.0));
         }
+    }
+
+    /// Reads what runs beside what starts it, if it does.
+    fn beside(&mut self, beside: bool, read: impl FnOnce(&mut Self)) {
+        let outer = self.reader.beside;
+        self.reader.beside |= beside;
+        read(self);
+        self.reader.beside = outer;
     }
 
     fn and_or(&mut self, list: &AndOrList) {
@@ -52,7 +61,7 @@ impl Walk<'_> {
         let mut feeder = None;
         for command in &pipeline.seq {
             let first = self.reader.script.commands.len();
-            self.command(command);
+            self.beside(pipeline.seq.len() > 1, |walk| walk.command(command));
             let commands = &mut self.reader.script.commands;
             for simple in commands.iter_mut().skip(first) {
                 simple.fed_by = simple.fed_by.or(feeder);
@@ -74,7 +83,10 @@ impl Walk<'_> {
                 let name = function.fname.value.clone();
                 self.reader.functions.insert(name.clone());
                 self.reader.inside.push(name);
+                // What stands around it is not where it will be called.
+                let outer = std::mem::take(&mut self.reader.beside);
                 self.compound(&function.body.0);
+                self.reader.beside = outer;
                 self.reader.inside.pop();
                 self.of_compound(function.body.1.iter().flat_map(|list| &list.0));
             }
@@ -97,7 +109,9 @@ impl Walk<'_> {
                     .unknown("arithmetic may run what a variable holds");
             }
             CompoundCommand::BraceGroup(group) => self.list(&group.list),
-            CompoundCommand::Subshell(subshell) => self.list(&subshell.list),
+            CompoundCommand::Subshell(subshell) => {
+                self.beside(true, |walk| walk.list(&subshell.list));
+            }
             CompoundCommand::ForClause(clause) => {
                 let mut simple = Simple {
                     assignments: vec![(
@@ -142,7 +156,7 @@ impl Walk<'_> {
             CompoundCommand::Coprocess(clause) => {
                 self.reader
                     .unknown("shells differ in what the name of a coprocess is");
-                self.command(&clause.body);
+                self.beside(true, |walk| walk.command(&clause.body));
             }
         }
     }
@@ -212,6 +226,10 @@ impl Walk<'_> {
     }
 
     fn assignment(&mut self, assignment: &Assignment, simple: &mut Simple) {
+        if assignment.append && self.reader.shell == Shell::Any {
+            let why = "`+=` means something else to shells other than bash";
+            simple.unknown.push(why.to_owned());
+        }
         let name = match &assignment.name {
             AssignmentName::VariableName(name) => name.clone(),
             AssignmentName::ArrayElementName(name, _) => {
@@ -255,7 +273,9 @@ impl Walk<'_> {
         let place = self.place.clone().unwrap_or_else(|| simple.span.clone());
         for text in parts.runs {
             self.reader.through.push("$(…)".to_owned());
+            let outer = std::mem::replace(&mut self.reader.beside, true);
             self.reader.text(text, place.clone());
+            self.reader.beside = outer;
             self.reader.through.pop();
         }
         parts.word
@@ -278,14 +298,14 @@ impl Walk<'_> {
 
     fn subshell(&mut self, subshell: &SubshellCommand) {
         self.reader.through.push("<(…)".to_owned());
-        self.list(&subshell.list);
+        self.beside(true, |walk| walk.list(&subshell.list));
         self.reader.through.pop();
     }
 
     fn redirection(&mut self, redirection: &IoRedirect, simple: &mut Simple) {
         match redirection {
             IoRedirect::File(_, kind, target) => self.file(kind, target, simple),
-            IoRedirect::OutputAndError(word, _) => self.opens(word, true, simple),
+            IoRedirect::OutputAndError(word, appends) => self.opens(word, (true, *appends), simple),
             IoRedirect::HereString(_, word) => {
                 let text = self.word(word, Context::Value, simple);
                 self.reader.fed(text);
@@ -304,7 +324,10 @@ impl Walk<'_> {
     fn file(&mut self, kind: &Kind, target: &Target, simple: &mut Simple) {
         let writes = !matches!(kind, Kind::Read | Kind::DuplicateInput);
         match target {
-            Target::Filename(word) => self.opens(word, writes, simple),
+            Target::Filename(word) => {
+                let appends = matches!(kind, Kind::Append);
+                self.opens(word, (writes, appends), simple);
+            }
             Target::Fd(_) => {}
             Target::ProcessSubstitution(_, subshell) => self.subshell(subshell),
             Target::Duplicate(word) => match self.word(word, Context::Plain, simple) {
@@ -314,7 +337,11 @@ impl Walk<'_> {
                         .trim_end_matches('-')
                         .bytes()
                         .all(|byte| byte.is_ascii_digit()) => {}
-                target => simple.redirections.push(Redirection { writes, target }),
+                target => simple.redirections.push(Redirection {
+                    writes,
+                    appends: false,
+                    target,
+                }),
             },
         }
         // Such a file is read and written.
@@ -323,12 +350,13 @@ impl Walk<'_> {
         {
             simple.redirections.push(Redirection {
                 writes: false,
+                appends: false,
                 target,
             });
         }
     }
 
-    fn opens(&mut self, word: &Raw, writes: bool, simple: &mut Simple) {
+    fn opens(&mut self, word: &Raw, (writes, appends): (bool, bool), simple: &mut Simple) {
         let target = self.word(word, Context::Plain, simple);
         let text = target.text();
         if text.starts_with("/dev/tcp/") || text.starts_with("/dev/udp/") {
@@ -336,7 +364,11 @@ impl Walk<'_> {
                 "`{text}` is a connection, which the shell itself makes"
             ));
         }
-        simple.redirections.push(Redirection { writes, target });
+        simple.redirections.push(Redirection {
+            writes,
+            appends,
+            target,
+        });
     }
 
     fn test(&mut self, test: &ExtendedTestExpr, simple: &mut Simple) {

@@ -155,6 +155,10 @@ impl<'a> Scan<'a> {
             '"' if !double => {
                 self.expands = true;
                 self.at += 1;
+                // What a translation says is expanded anew, and a variable says where it is found.
+                self.parts
+                    .unknown
+                    .push("`$\"…\"` is translated, and a translation may run something");
             }
             c if c.is_ascii_alphanumeric() || "_@*#?$!-".contains(c) => {
                 let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 
+mod beside;
 #[path = "../common/mod.rs"]
 mod common;
 mod engine;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 
 mod attacks;
+mod evaluated;
 mod fuzz;
 mod hostile;
 mod kit;

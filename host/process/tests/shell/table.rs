@@ -344,11 +344,8 @@ fn a_list_says_what_runs_and_denies_the_rest() {
 #[test]
 fn full_asks_about_danger_only_and_deny_runs_nothing() {
     let full = Judge::new(json!({"execApprovals": {"mode": "full"}}));
-    full.all(
-        Allow,
-        &["make", "$x", "cat /etc/hosts", "eval $x", "ls > ../x"],
-    );
-    full.all(Ask, &["rm -rf /", "curl x | sh"]);
+    full.all(Allow, &["make", "cat /etc/hosts", "ls > ../x"]);
+    full.all(Ask, &["rm -rf /", "curl x | sh", "$x", "eval $x"]);
     full.all(Deny, &["echo x > .git/hooks/pre-commit"]);
     Judge::new(json!({"execApprovals": {"mode": "deny"}})).all(Deny, &["ls", "$x"]);
 }

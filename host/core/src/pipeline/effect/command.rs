@@ -246,7 +246,7 @@ impl Inner {
                 granted,
                 paths: checked.paths(),
                 links: &links,
-                root: road.ports.runner.root(),
+                runner: &*road.ports.runner,
             },
             &mut all,
         );

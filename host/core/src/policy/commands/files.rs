@@ -152,6 +152,10 @@ impl<'a> Places<'a> {
     /// Asks about files in the workspace that the shell itself opens for writing, as a tool is asked about that writes over
     /// them.
     pub(super) fn writes(&self, simple: &Simple) -> Vec<Reason> {
+        let appends = |text: &str| {
+            let mut all = simple.redirections.iter().filter(|one| one.writes);
+            all.all(|one| one.appends || one.target.known() != Some(text))
+        };
         let targets = simple.redirections.iter().filter(|one| one.writes);
         let targets = targets.filter_map(|one| one.target.known());
         let inside = targets.filter(|text| {
@@ -160,10 +164,26 @@ impl<'a> Places<'a> {
                 .any(|place| matches!(place, Place::Inside(_)))
         });
         let say = |text: &str| {
-            let text = format!("`{}` writes over `{text}`", simple.shown());
+            let how = if appends(text) {
+                "adds to"
+            } else {
+                "writes over"
+            };
+            let text = format!("`{}` {how} `{text}`", simple.shown());
             ours(Layer::Commands, Decision::Ask, super::DEFAULT, text)
         };
         inside.map(say).collect()
+    }
+
+    /// The file of the workspace that may say which program the command is, wherever the command may run.
+    pub(super) fn chooses(&self, simple: &Simple) -> Option<String> {
+        let program = simple.program()?;
+        let runner = self.question.runner;
+        // Where that is not known, the command before was asked about that led there.
+        let folders = self.folders.iter().map(String::as_str);
+        folders
+            .chain([""])
+            .find_map(|folder| runner.chooses(program, folder))
     }
 
     /// Follows a change of folder. What is not known leads to no folder that could be judged: says whether it is.
@@ -288,7 +308,7 @@ impl<'a> Places<'a> {
             return vec![Place::Free];
         }
         if let Some(absolute) = path.strip_prefix('/') {
-            let inside = self.question.root.and_then(|root| {
+            let inside = self.question.runner.root().and_then(|root| {
                 let clean = spelling::lexical(absolute)?;
                 let rest = clean.strip_prefix(root.trim_start_matches('/'))?;
                 (rest.is_empty() || rest.starts_with('/'))

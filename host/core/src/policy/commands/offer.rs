@@ -23,53 +23,180 @@ const PROGRAM: &[&str] = &[
     "vitest",
 ];
 
-/// Programs whose first argument says what they do.
-const SUBCOMMAND: &[&str] = &[
-    "brew",
-    "bun",
-    "cargo",
-    "composer",
-    "deno",
-    "dotnet",
-    "gh",
-    "git",
-    "go",
-    "gradle",
-    "./gradlew",
-    "just",
-    "make",
-    "mix",
-    "mvn",
-    "./mvnw",
-    "npm",
-    "npx",
-    "pip",
-    "pip3",
-    "pnpm",
-    "poetry",
-    "rustup",
-    "stack",
-    "swift",
-    "task",
-    "terraform",
-    "uv",
-    "yarn",
-    "zig",
+/// A program whose first argument says what it does: after which of them details follow, after which one more word says
+/// it, and after which a command stands. Of what is in none of them is not known how much says what it does.
+struct Levels {
+    program: &'static str,
+    one: &'static str,
+    two: &'static str,
+    runs: &'static str,
+}
+
+const fn levels(program: &'static str, one: &'static str) -> Levels {
+    Levels {
+        program,
+        one,
+        two: "",
+        runs: "",
+    }
+}
+
+/// Any first argument that is no option.
+const ANY: &str = "*";
+
+const LEVELS: &[Levels] = &[
+    Levels {
+        two: "services",
+        ..levels(
+            "brew",
+            "install list search info update upgrade uninstall cleanup doctor",
+        )
+    },
+    Levels {
+        two: "pm run",
+        runs: "x",
+        ..levels("bun", "add build install remove test update")
+    },
+    Levels {
+        two: "miri nextest run xtask",
+        ..levels(
+            "cargo",
+            "add audit b bench build c check clean clippy deny doc expand fetch fix fmt generate-lockfile init \
+             install machete metadata new outdated package publish remove rustc search t test tree uninstall \
+             update vendor yank",
+        )
+    },
+    levels(
+        "composer",
+        "dump-autoload install outdated remove require show update validate",
+    ),
+    Levels {
+        two: "run task",
+        ..levels("deno", "add bench cache check fmt info install lint test")
+    },
+    Levels {
+        two: "add nuget remove tool",
+        ..levels(
+            "dotnet",
+            "build clean format pack publish restore run test watch",
+        )
+    },
+    Levels {
+        two: "alias auth cache codespace config extension gist gpg-key issue label org pr project release repo \
+              ruleset run search secret ssh-key variable workflow",
+        ..levels("gh", "")
+    },
+    Levels {
+        two: "bisect bundle lfs maintenance notes reflog remote sparse-checkout stash submodule subtree worktree",
+        ..levels(
+            "git",
+            "add am apply archive blame branch checkout cherry-pick clean clone commit diff fetch format-patch \
+             grep init log ls-files merge mv pull push rebase reset restore revert rm show status switch tag",
+        )
+    },
+    Levels {
+        two: "mod run tool work",
+        ..levels(
+            "go",
+            "build clean doc fix fmt generate get install list test vet",
+        )
+    },
+    levels("gradle", ANY),
+    levels("./gradlew", ANY),
+    levels("just", ANY),
+    levels("make", ANY),
+    levels("mix", ANY),
+    levels("mvn", ANY),
+    levels("./mvnw", ANY),
+    Levels {
+        two: "access audit cache config dist-tag org owner pkg profile run run-script team token",
+        runs: "exec x",
+        ..levels(
+            "npm",
+            "add ci i install link outdated pack prune publish rebuild remove start t test uninstall update",
+        )
+    },
+    levels("pip", "download freeze install list show uninstall wheel"),
+    levels("pip3", "download freeze install list show uninstall wheel"),
+    Levels {
+        two: "config run store",
+        runs: "dlx exec",
+        ..levels(
+            "pnpm",
+            "add build dev format i install lint outdated remove start test typecheck update",
+        )
+    },
+    Levels {
+        two: "cache config env self source",
+        runs: "run",
+        ..levels("poetry", "add build check install lock remove show update")
+    },
+    Levels {
+        two: "component override self target toolchain",
+        ..levels("rustup", "default update")
+    },
+    Levels {
+        runs: "exec",
+        ..levels("stack", "bench build clean haddock test")
+    },
+    Levels {
+        two: "package",
+        ..levels("swift", "build run test")
+    },
+    levels("task", ANY),
+    Levels {
+        two: "providers state workspace",
+        ..levels("terraform", "fmt get graph init output plan show validate")
+    },
+    Levels {
+        two: "cache pip python self tool",
+        runs: "run",
+        ..levels("uv", "add build export init lock remove sync tree venv")
+    },
+    Levels {
+        two: "config run workspaces",
+        runs: "dlx exec",
+        ..levels(
+            "yarn",
+            "add build dev format install lint outdated remove start test typecheck up upgrade",
+        )
+    },
+    Levels {
+        two: "build",
+        ..levels("zig", "fmt test")
+    },
 ];
 
-/// Subcommands that run what their own first argument names, so that one more word is kept.
-const RUNS: &[(&str, &[&str])] = &[
-    ("bun", &["run", "x"]),
-    ("cargo", &["run", "xtask"]),
-    ("deno", &["run", "task"]),
-    ("go", &["run", "tool"]),
-    ("npm", &["run", "run-script", "exec"]),
-    ("pnpm", &["run", "exec", "dlx"]),
-    ("poetry", &["run"]),
-    ("uv", &["run", "tool"]),
-    ("yarn", &["run", "exec", "dlx"]),
-    ("zig", &["build"]),
-];
+/// How many of a command's first words say what it does; nothing if that is not known.
+fn said(known: &[Option<&str>]) -> Option<usize> {
+    let program = known.first().copied().flatten()?;
+    if PROGRAM.contains(&program) {
+        return Some(1);
+    }
+    if INTERPRETERS.contains(&program) {
+        return Some(2);
+    }
+    if program == "npx" {
+        return inner(known, 1);
+    }
+    let levels = LEVELS.iter().find(|levels| levels.program == program)?;
+    let first = known.get(1).copied().flatten()?;
+    let has = |list: &str| list.split_whitespace().any(|word| word == first);
+    match () {
+        () if has(levels.runs) => inner(known, 2),
+        () if (program, first) == ("uv", "tool") && known.get(2) == Some(&Some("run")) => {
+            inner(known, 3)
+        }
+        () if has(levels.two) => Some(3),
+        () if has(levels.one) || levels.one == ANY => Some(2),
+        () => None,
+    }
+}
+
+/// The same of a command that stands in another one.
+fn inner(known: &[Option<&str>], from: usize) -> Option<usize> {
+    said(known.get(from..)?).map(|count| from + count)
+}
 
 /// Interpreters: the file that they run is kept.
 const INTERPRETERS: &[&str] = &[
@@ -79,24 +206,7 @@ const INTERPRETERS: &[&str] = &[
 /// The pattern that covers this command and those that are like it; nothing if none says so in words.
 pub(super) fn pattern(words: &[Word]) -> Option<String> {
     let known: Vec<Option<&str>> = words.iter().map(Word::known).collect();
-    let program = known
-        .first()
-        .copied()
-        .flatten()
-        .filter(|word| is_plain(word))?;
-    let first = known.get(1).copied().flatten();
-    let keep = match program {
-        _ if PROGRAM.contains(&program) => Some(1),
-        _ if SUBCOMMAND.contains(&program) => {
-            let runs = RUNS.iter().find(|(name, _)| *name == program);
-            match first {
-                Some(word) if runs.is_some_and(|(_, all)| all.contains(&word)) => Some(3),
-                _ => Some(2),
-            }
-        }
-        _ if INTERPRETERS.contains(&program) => Some(2),
-        _ => None,
-    };
+    let keep = said(&known);
     let head = |count: usize| -> Option<Vec<&str>> {
         let head = known.get(..count)?.iter().copied();
         let head: Vec<&str> = head.collect::<Option<_>>()?;
@@ -136,7 +246,8 @@ const RUN_THEIR_OWN: &[&str] = &[
 /// Whether what a command runs is said by files of the project.
 pub(super) fn builds(words: &[Word]) -> bool {
     let program = words.first().and_then(Word::known).unwrap_or_default();
-    let listed = PROGRAM.contains(&program) || SUBCOMMAND.contains(&program);
+    let levels = || LEVELS.iter().any(|levels| levels.program == program);
+    let listed = PROGRAM.contains(&program) || program == "npx" || levels();
     listed && !RUN_THEIR_OWN.contains(&program)
 }
 
@@ -206,6 +317,38 @@ mod tests {
             ("$x", None),
             ("git commit -m $x", Some("git commit *")),
             ("git $x", None),
+            // Where one more word says what is done, it is kept; where nobody knows that, all of them are.
+            ("gh repo view", Some("gh repo view *")),
+            ("gh pr list --limit 3", Some("gh pr list *")),
+            ("gh repo", Some("gh repo")),
+            ("gh repo -h", Some("gh repo -h")),
+            ("gh repo $x", None),
+            ("gh api repos/a/b", Some("gh api repos/a/b")),
+            ("git stash", Some("git stash")),
+            ("git stash list", Some("git stash list *")),
+            ("git remote -v", Some("git remote -v")),
+            ("git config user.name a", Some("git config user.name a")),
+            ("terraform state list", Some("terraform state list *")),
+            ("terraform apply", Some("terraform apply")),
+            ("uv pip list", Some("uv pip list *")),
+            ("uv run pytest -x", Some("uv run pytest *")),
+            ("uv run python a.py b", Some("uv run python a.py *")),
+            ("uv run a.py b", Some("uv run a.py b")),
+            ("uv tool run ruff check", Some("uv tool run ruff *")),
+            ("npm config get x", Some("npm config get *")),
+            ("npm exec eslint a", Some("npm exec eslint *")),
+            ("npx tsc --noEmit", Some("npx tsc *")),
+            ("npx prisma migrate dev", Some("npx prisma migrate dev")),
+            ("docker container ls", Some("docker container ls")),
+            ("kubectl config view", Some("kubectl config view")),
+            ("aws s3 ls", Some("aws s3 ls")),
+            (
+                "cargo sqlx database create",
+                Some("cargo sqlx database create"),
+            ),
+            ("cargo nextest run a", Some("cargo nextest run *")),
+            ("go mod tidy -v", Some("go mod tidy *")),
+            ("yarn workspace a add b", Some("yarn workspace a add b")),
         ] {
             let word = |word: &str| match word.starts_with('$') {
                 true => Word::Unknown(word.to_owned()),

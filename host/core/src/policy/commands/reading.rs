@@ -33,6 +33,20 @@ const fn most(begins: &'static str, operands: usize) -> Entry {
     }
 }
 
+/// A command of git that takes the options of `git diff` or `git log`, or passes them on.
+const fn shows(begins: &'static str) -> Entry {
+    but(
+        begins,
+        &[
+            "--contents",
+            "--ext-diff",
+            "--output",
+            "--show-signature",
+            "--textconv",
+        ],
+    )
+}
+
 const LIST: &[Entry] = &[
     // What the shell does by itself. Variables that are set are judged as assignments.
     all(":"),
@@ -176,7 +190,7 @@ const LIST: &[Entry] = &[
     all("whoami"),
     all("free"),
     // git, as far as it reads.
-    but("git blame", &["--contents"]),
+    shows("git blame"),
     but("git cat-file", &["--textconv", "--filters"]),
     all("git check-ignore"),
     all("git config --get"),
@@ -184,21 +198,27 @@ const LIST: &[Entry] = &[
     all("git config -l"),
     all("git count-objects"),
     all("git describe"),
-    but("git diff", &["--output", "--ext-diff"]),
-    but("git diff-tree", &["--output", "--ext-diff"]),
-    but("git grep", &["-O", "--open-files-in-pager"]),
-    but("git log", &["--output", "--ext-diff"]),
+    shows("git diff"),
+    shows("git diff-tree"),
+    but(
+        "git grep",
+        &["-O", "--open-files-in-pager", "--output", "--textconv"],
+    ),
+    shows("git log"),
     all("git ls-files"),
     all("git ls-tree"),
     all("git merge-base"),
     all("git name-rev"),
-    most("git reflog", 0),
-    all("git rev-list"),
+    Entry {
+        operands: Some(0),
+        ..shows("git reflog")
+    },
+    shows("git rev-list"),
     all("git rev-parse"),
-    all("git shortlog"),
-    but("git show", &["--output", "--ext-diff"]),
+    shows("git shortlog"),
+    shows("git show"),
     all("git show-ref"),
-    all("git stash list"),
+    shows("git stash list"),
     all("git status"),
     all("git tag -l"),
     all("git tag --list"),
@@ -227,9 +247,7 @@ const LIST: &[Entry] = &[
     all("npm -v"),
     all("npm ls"),
     all("npm list"),
-    all("pnpm --version"),
-    all("pnpm list"),
-    all("yarn --version"),
+    // Of `pnpm` and `yarn`, a file of the project may say what they are.
     all("bun --version"),
     all("deno --version"),
     all("python --version"),
@@ -382,6 +400,10 @@ impl Entry {
 /// Whether the word is this option, alone, among other letters, with its value behind it, or shortened as GNU's tools
 /// take it.
 fn is_option(word: &str, option: &str) -> bool {
+    // It is an option of git by itself, and no beginning of another.
+    if word == "--text" {
+        return false;
+    }
     if let Some(long) = option.strip_prefix("--") {
         let name = word.split('=').next().unwrap_or(word);
         let name = name.strip_prefix("--").unwrap_or_default();

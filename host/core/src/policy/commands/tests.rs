@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::backend::{Backend, BoxFuture, Raw, RealPath};
-use crate::command::{Redirection, Word};
+use crate::command::{NoRunner, Redirection, Word};
 use crate::config::Config;
 use crate::pipeline::Approved;
 use crate::pipeline::tests::tool;
@@ -26,6 +26,23 @@ impl Backend for Linked {
     }
 }
 
+/// Commands that see the workspace at `/work/here`; in the folder `own`, a file says which `cargo` it is.
+struct Here;
+
+impl Runner for Here {
+    fn read(&self, program: &Program) -> Result<Script, ToolError> {
+        NoRunner.read(program)
+    }
+
+    fn root(&self) -> Option<&str> {
+        Some("/work/here")
+    }
+
+    fn chooses(&self, program: &str, folder: &str) -> Option<String> {
+        (program == "cargo" && folder == "own").then(|| "own/rust-toolchain".to_owned())
+    }
+}
+
 /// Words between blanks: `$x` is unknown, `a*` a glob, `>a` and `<a` files that the shell opens, `A=1` a variable.
 fn simple(text: &str) -> Simple {
     let mut simple = Simple::default();
@@ -42,10 +59,12 @@ fn simple(text: &str) -> Simple {
         ) {
             (Some(target), _, _) => simple.redirections.push(Redirection {
                 writes: true,
+                appends: false,
                 target: read(target),
             }),
             (_, Some(target), _) => simple.redirections.push(Redirection {
                 writes: false,
+                appends: false,
                 target: read(target),
             }),
             (_, _, Some((name, value))) if simple.words.is_empty() => {
@@ -63,7 +82,7 @@ fn said(commands: &[&str]) -> Evaluation {
     sample.backend = Arc::new(Linked);
     let policy = Policy::new(&Config::default(), "config.yml").unwrap();
     let links = Links::of(&sample);
-    judged(&policy, &sample, commands, &links, Some("/work/here"))
+    judged(&policy, &sample, commands, &links, &Here)
 }
 
 /// What this policy says of them.
@@ -72,7 +91,7 @@ fn judged(
     sample: &Tool,
     commands: &[&str],
     links: &Links<'_>,
-    root: Option<&str>,
+    runner: &dyn Runner,
 ) -> Evaluation {
     let script = Script {
         commands: commands.iter().map(|one| simple(one)).collect(),
@@ -86,7 +105,7 @@ fn judged(
         granted: &[],
         paths: &PathRules::protected(),
         links,
-        root,
+        runner,
     };
     let mut all = Evaluation::default();
     policy.command(&question, &mut all);
@@ -219,6 +238,11 @@ fn files_are_judged_from_where_the_command_runs() {
         (&["A=1 ls"], Decision::Allow),
         (&["PATH=. ls"], Decision::Ask),
         (&["echo /etc/passwd ~ .env"], Decision::Allow),
+        // A file of the workspace says which program it is.
+        (&["cargo --version"], Decision::Allow),
+        (&["cd own", "cargo --version"], Decision::Ask),
+        (&["cd own", "command -v cargo"], Decision::Allow),
+        (&["cd own", "ls"], Decision::Allow),
     ] {
         let said = said(commands);
         assert_eq!(
@@ -270,7 +294,7 @@ fn a_team_or_a_list_is_held_beside_the_rest() {
         ("$x", Decision::Ask),
         ("A=1", Decision::Ask),
     ] {
-        let all = judged(&policy, &sample, &[command], &Links::none(), None);
+        let all = judged(&policy, &sample, &[command], &Links::none(), &NoRunner);
         assert_eq!(all.decision(), expected, "{command}: {:?}", all.reasons());
         assert!(
             all.reasons()

@@ -1,30 +1,108 @@
 //! The danger patterns that are always on: what a person wants to see before it happens, however the command is allowed.
 //! They look at commands as they were read, and not at text.
 
-use crate::command::{Script, Simple, Word};
+use crate::command::{Plain, Script, Simple, Word};
 use crate::decision::{Decision, Layer, Reason};
 use crate::policy::commands::ours;
+use crate::policy::spelling;
 
 /// Asks about a command because of what it would do.
 pub(in crate::policy) fn of_command(script: &Script, at: usize) -> Vec<Reason> {
     let Some(simple) = script.commands.get(at) else {
         return Vec::new();
     };
-    let fed = feeders(script, simple);
-    let found = PATTERNS.iter().filter(|(_, _, is)| is(simple, &fed));
-    let found = found.map(|(name, what, _)| {
-        let text = format!("`{}` {what}", simple.shown());
-        ours(
-            Layer::Danger,
-            Decision::Ask,
-            &format!("danger: {name}"),
-            text,
-        )
-    });
+    let seen = Seen {
+        simple,
+        fed: feeders(script, simple),
+        nested: nested(script, at),
+        found: fed_by_finder(script, simple),
+    };
+    let found = PATTERNS.iter().filter(|(_, _, is)| is(&seen));
+    let found = found.map(|(name, what, _)| say(simple, name, what));
     found.collect()
 }
 
-/// The programs whose output goes into the command, through however many others.
+/// The same where every command may run that is no danger: what is not known is the danger that it could be.
+pub(in crate::policy) fn of_unknown(simple: &Simple) -> Option<Reason> {
+    if simple.hides {
+        let what = "runs what only the shell will know, and that may be anything";
+        return Some(say(simple, "what is not known", what));
+    }
+    // Of a program that runs what it is given, any of its words may begin the command.
+    if simple.unknown.is_empty() {
+        return None;
+    }
+    let odd = |c: char| c.is_whitespace() || "\"'`;|&(){}".contains(c);
+    let parts = simple.words.iter().skip(1).map(Word::text);
+    let parts = parts
+        .flat_map(|text| text.split(odd))
+        .filter(|part| !part.is_empty());
+    let words: Vec<Word> = parts
+        .take(PARTS_MAX)
+        .map(|part| Word::Known(part.to_owned()))
+        .collect();
+    (0..words.len()).find_map(|at| {
+        let inner = Simple {
+            words: words[at..].to_vec(),
+            ..Simple::default()
+        };
+        let seen = Seen {
+            simple: &inner,
+            fed: Vec::new(),
+            nested: Vec::new(),
+            found: false,
+        };
+        let mut found = PATTERNS.iter().filter(|(name, ..)| INSIDE.contains(name));
+        let (name, what, _) = found.find(|(_, _, is)| is(&seen))?;
+        Some(say(simple, name, what))
+    })
+}
+
+/// The patterns that no line of text has by chance.
+const INSIDE: &[&str] = &[
+    "rm -r",
+    "mkfs",
+    "chmod 777",
+    "chown -R",
+    "credentials",
+    "git history",
+];
+
+/// As many parts of a command as are looked at for another one in it.
+const PARTS_MAX: usize = 64;
+
+/// What is said of a text that could not be read, where every command may run that is no danger.
+pub(in crate::policy) fn unread(why: &str) -> Reason {
+    let text = format!("what it runs cannot be known, and that may be anything: {why}");
+    ours(
+        Layer::Danger,
+        Decision::Ask,
+        "danger: what is not known",
+        text,
+    )
+}
+
+fn say(simple: &Simple, name: &str, what: &str) -> Reason {
+    let text = format!("`{}` {what}", simple.shown());
+    ours(
+        Layer::Danger,
+        Decision::Ask,
+        &format!("danger: {name}"),
+        text,
+    )
+}
+
+/// A command, and what is known of where it stands.
+struct Seen<'a> {
+    simple: &'a Simple,
+    /// The programs whose output goes into it, through however many others.
+    fed: Vec<&'a str>,
+    /// Those whose output its words or its standard input are made of: `<(…)`, `$(…)`.
+    nested: Vec<&'a str>,
+    /// Whether what it is fed are files that `find` has found: none of them begins with a dash.
+    found: bool,
+}
+
 fn feeders<'a>(script: &'a Script, simple: &Simple) -> Vec<&'a str> {
     let mut all = Vec::new();
     let mut from = simple.fed_by;
@@ -36,22 +114,52 @@ fn feeders<'a>(script: &'a Script, simple: &Simple) -> Vec<&'a str> {
     all
 }
 
-type Test = fn(&Simple, &[&str]) -> bool;
+/// They stand right before the command that they are read for.
+fn nested(script: &Script, at: usize) -> Vec<&str> {
+    let is_nest = |how: &String| matches!(how.as_str(), "<(…)" | "$(…)");
+    let outer = &script.commands[at].through;
+    // Behind it stand only what looks through to the command.
+    let outer = &outer[..outer.iter().rposition(is_nest).map_or(0, |at| at + 1)];
+    let before = script.commands[..at].iter().rev();
+    let inner = before.take_while(|one| {
+        let rest = one.through.strip_prefix(outer);
+        rest.is_some_and(|rest| rest.iter().any(is_nest))
+    });
+    inner.filter_map(|one| one.program().map(name)).collect()
+}
+
+fn fed_by_finder(script: &Script, simple: &Simple) -> bool {
+    let feeder = simple.fed_by.and_then(|at| script.commands.get(at));
+    feeder.is_some_and(|feeder| {
+        let prints = |word: &Word| matches!(word.text(), "-printf" | "-fprintf");
+        is(feeder, &["find"]) && !feeder.words.iter().any(prints)
+    })
+}
+
+type Test = fn(&Seen<'_>) -> bool;
 
 /// Name, what the command does, and how it is known.
 const PATTERNS: &[(&str, &str, Test)] = &[
-    ("rm -r", "removes whole folders", |simple, _| {
-        is(simple, &["rm"]) && has(simple, &["--recursive"], "rR")
+    ("rm -r", "removes whole folders", |seen| {
+        is(seen.simple, &["rm"])
+            && (has(&seen.simple.words, &["--recursive"], "rR") || seen.may_have_options())
     }),
-    ("dd", "writes blocks wherever it is told to", |simple, _| {
-        is(simple, &["dd"])
+    ("dd", "writes blocks wherever it is told to", |seen| {
+        is(seen.simple, &["dd"])
     }),
-    ("mkfs", "makes or removes file systems", |simple, _| {
-        simple
-            .program()
-            .is_some_and(|program| name(program).starts_with("mkfs"))
+    ("find -delete", "removes what it finds", |seen| {
+        is(seen.simple, &["find"]) && arguments(seen.simple).any(|word| word == "-delete")
+    }),
+    (
+        "fork bomb",
+        "starts itself again and again, until the machine stands still",
+        |seen| seen.simple.multiplies,
+    ),
+    ("mkfs", "makes or removes file systems", |seen| {
+        let program = seen.simple.program().map(name).unwrap_or_default();
+        program.starts_with("mkfs")
             || is(
-                simple,
+                seen.simple,
                 &[
                     "blkdiscard",
                     "fdisk",
@@ -67,110 +175,180 @@ const PATTERNS: &[(&str, &str, Test)] = &[
     (
         "chmod 777",
         "lets anybody write, or run as somebody else",
-        |simple, _| is(simple, &["chmod", "install"]) && arguments(simple).any(is_wide_mode),
+        |seen| {
+            let simple = seen.simple;
+            let unclear = is(simple, &["chmod"]) && operand(&simple.words).is_some_and(is_unclear);
+            unclear || is(simple, &["chmod", "install"]) && arguments(simple).any(is_wide_mode)
+        },
     ),
-    (
-        "chown -R",
-        "gives whole folders to somebody else",
-        |simple, _| is(simple, &["chown", "chgrp"]) && has(simple, &["--recursive"], "R"),
-    ),
-    ("> /dev", "writes to a device", |simple, _| {
-        let target = |word: &Word| word.text().starts_with("/dev/") && !is_safe_device(word.text());
-        simple
-            .redirections
-            .iter()
-            .any(|one| one.writes && target(&one.target))
+    ("chown -R", "gives whole folders to somebody else", |seen| {
+        is(seen.simple, &["chown", "chgrp"])
+            && (has(&seen.simple.words, &["--recursive"], "R") || seen.may_have_options())
     }),
-    (
-        "curl | sh",
-        "runs what comes over the network",
-        |simple, fed| {
-            let fetches = ["curl", "fetch", "ftp", "nc", "ncat", "wget"];
-            is(simple, INTERPRETERS) && fed.iter().any(|program| fetches.contains(program))
-        },
-    ),
-    ("| sh", "runs what another program writes", |simple, fed| {
-        is(simple, SHELLS) && !fed.is_empty() && arguments(simple).all(|word| word.starts_with('-'))
+    ("> /dev", "writes to a device", |seen| {
+        let simple = seen.simple;
+        let mut targets = simple.redirections.iter().filter(|one| one.writes);
+        targets.any(|one| is_device(one.target.text())) || written(simple).any(is_device)
     }),
-    (
-        "power",
-        "stops the machine, or what runs on it",
-        |simple, _| {
-            is(
-                simple,
-                &[
-                    "halt", "init", "killall", "pkill", "poweroff", "reboot", "shutdown", "telinit",
-                ],
-            ) || (is(simple, &["kill"]) && arguments(simple).any(|word| word == "-1"))
-        },
-    ),
-    (
-        "system",
-        "changes how the machine is set up",
-        |simple, _| {
-            let programs = [
-                "at",
-                "batch",
-                "chsh",
-                "crontab",
-                "insmod",
-                "iptables",
-                "launchctl",
-                "modprobe",
-                "mount",
-                "nft",
-                "passwd",
-                "rmmod",
-                "sysctl",
-                "systemctl",
-                "umount",
-                "update-alternatives",
-                "useradd",
-                "userdel",
-                "usermod",
-                "visudo",
-            ];
-            is(simple, &programs)
-        },
-    ),
+    ("curl | sh", "runs what comes over the network", |seen| {
+        let fetches = |programs: &[&str]| {
+            let known = ["curl", "fetch", "ftp", "nc", "ncat", "wget"];
+            programs.iter().any(|program| known.contains(program))
+        };
+        let takes = is(seen.simple, INTERPRETERS) || is(seen.simple, &["eval", "."]);
+        takes && (fetches(&seen.fed) || fetches(&seen.nested) && runs_nested(seen.simple))
+    }),
+    ("| sh", "runs what another program writes", |seen| {
+        let options = |word: &str| word.starts_with('-');
+        is(seen.simple, SHELLS) && !seen.fed.is_empty() && arguments(seen.simple).all(options)
+    }),
+    ("power", "stops the machine, or what runs on it", |seen| {
+        is(
+            seen.simple,
+            &[
+                "halt", "init", "killall", "pkill", "poweroff", "reboot", "shutdown", "telinit",
+            ],
+        ) || is(seen.simple, &["kill"])
+            && (arguments(seen.simple).any(|word| word == "-1") || seen.may_have_options())
+    }),
+    ("system", "changes how the machine is set up", |seen| {
+        let programs = [
+            "at",
+            "batch",
+            "chsh",
+            "crontab",
+            "insmod",
+            "iptables",
+            "launchctl",
+            "modprobe",
+            "mount",
+            "nft",
+            "passwd",
+            "rmmod",
+            "sysctl",
+            "systemctl",
+            "umount",
+            "update-alternatives",
+            "useradd",
+            "userdel",
+            "usermod",
+            "visudo",
+        ];
+        is(seen.simple, &programs)
+    }),
     (
         "history",
         "reads or removes what was typed before",
-        |simple, _| {
-            is(simple, &["fc", "history"]) || words(simple).any(|word| word.ends_with("_history"))
+        |seen| {
+            is(seen.simple, &["fc", "history"])
+                || words(seen.simple).any(|word| word.ends_with("_history"))
         },
     ),
     (
         "credentials",
         "is about a file that holds credentials",
-        |simple, _| words(simple).any(is_credentials),
+        |seen| words(seen.simple).any(is_credentials),
     ),
-    ("git history", "throws away work or history", |simple, _| {
-        is_git_loss(simple)
+    ("git history", "throws away work or history", |seen| {
+        is(seen.simple, &["git"]) && is_git_loss(&Plain::of(&seen.simple.words).words)
     }),
-    ("publish", "gives something to the public", |simple, _| {
-        let second = |programs: &[&str], word: &str| {
-            is(simple, programs) && arguments(simple).next() == Some(word)
-        };
-        second(
-            &["cargo", "gem", "npm", "pnpm", "poetry", "uv", "yarn"],
-            "publish",
-        ) || second(&["twine"], "upload")
+    ("publish", "gives something to the public", |seen| {
+        let publish = [
+            "cargo", "gem", "npm", "pnpm", "poetry", "twine", "uv", "yarn",
+        ];
+        is(seen.simple, &publish) && publishes(&seen.simple.words)
     }),
     (
         "docker --privileged",
         "gives a container the machine",
-        |simple, _| {
+        |seen| {
             let wide = |word: &str| {
                 word == "--privileged"
                     || word.contains("docker.sock")
                     || word == "--pid=host"
                     || word.starts_with("/:")
             };
-            is(simple, &["docker", "podman", "nerdctl"]) && arguments(simple).any(wide)
+            is(seen.simple, &["docker", "podman", "nerdctl"])
+                && (arguments(seen.simple).any(wide) || seen.may_have_options())
         },
     ),
 ];
+
+impl Seen<'_> {
+    /// Whether a word that only the shell knows may become an option. One alone has nothing that it could be about.
+    fn may_have_options(&self) -> bool {
+        let rest = self.simple.words.get(1..).unwrap_or_default();
+        let mut options = rest.iter().take_while(|word| word.known() != Some("--"));
+        let alone = rest.len() == 1 && rest[0].is_single();
+        let of_finder = |text: &str| text.contains("{}") || text == "…" && self.found;
+        !alone
+            && options.any(|word| match word {
+                Word::Known(_) => false,
+                // No option of these has a letter of the ending that is written out.
+                Word::Glob(text) => word.may_be_option() && text.ends_with(['*', '?', ']']),
+                Word::Unknown(text) => word.may_be_option() && !of_finder(text),
+            })
+    }
+}
+
+/// Whether a word may be anything that decides about a command.
+fn is_unclear(word: &Word) -> bool {
+    word.known().is_none() && word.may_be_option()
+}
+
+/// The first word behind the program that is no option.
+fn operand(words: &[Word]) -> Option<&Word> {
+    let mut rest = words.iter().skip(1);
+    rest.find(|word| !word.known().is_some_and(|text| text.starts_with('-')))
+}
+
+/// Whether what is nested in the command is what it runs: its text, the file that it names, or what it reads.
+fn runs_nested(simple: &Simple) -> bool {
+    let is_all = is(simple, &["eval"]);
+    let unknown = |word: &Word| matches!(word, Word::Unknown(_));
+    match operand(&simple.words) {
+        Some(word) => unknown(word) || is_all && simple.words.iter().any(unknown),
+        None => true,
+    }
+}
+
+/// What a program that copies or truncates writes to.
+fn written(simple: &Simple) -> impl Iterator<Item = &str> {
+    let all = is(simple, &["mv", "tee", "truncate"]);
+    let last = is(simple, &["cp", "install", "ln", "rsync", "scp"]);
+    let first = match all {
+        true => 1,
+        false if last => simple.words.len().saturating_sub(1).max(1),
+        false => simple.words.len(),
+    };
+    let targets = simple.words.iter().skip(first).map(Word::text);
+    targets.map(|text| text.split_once('=').map_or(text, |(_, value)| value))
+}
+
+/// Whether something is published: the command of the program says so, wherever its own options end.
+fn publishes(words: &[Word]) -> bool {
+    let Plain { words, others } = Plain::of(words);
+    let mut each = others.iter().chain([&words]);
+    each.any(|words| match words.get(1) {
+        Some(Word::Known(word)) => match words[0].known() {
+            Some("twine") => word == "upload",
+            _ => word == "publish",
+        },
+        Some(word) => is_unclear(word),
+        None => false,
+    })
+}
+
+/// Whether a path is a device, and not one that every program may use.
+fn is_device(path: &str) -> bool {
+    let Some(absolute) = path.strip_prefix('/') else {
+        return false;
+    };
+    match spelling::lexical(absolute.trim_start_matches('/')) {
+        Some(clean) => clean.starts_with("dev/") && !is_safe_device(&format!("/{clean}")),
+        None => path.contains("/dev/"),
+    }
+}
 
 /// Programs that run a text that they are given.
 const INTERPRETERS: &[&str] = &[
@@ -217,8 +395,9 @@ fn words(simple: &Simple) -> impl Iterator<Item = &str> {
 }
 
 /// Whether one of these long options is there, shortened or not, or one of the letters.
-fn has(simple: &Simple, long: &[&str], letters: &str) -> bool {
-    let mut options = arguments(simple).take_while(|word| *word != "--");
+fn has(words: &[Word], long: &[&str], letters: &str) -> bool {
+    let known = words.iter().skip(1).filter_map(Word::known);
+    let mut options = known.take_while(|word| *word != "--");
     options.any(|word| match word.strip_prefix("--") {
         Some(name) => !name.is_empty() && long.iter().any(|option| option[2..].starts_with(name)),
         None => word
@@ -278,27 +457,33 @@ fn is_credentials(word: &str) -> bool {
     environment || parts.iter().any(|part| word.contains(part)) || names.contains(&name(word))
 }
 
-fn is_git_loss(simple: &Simple) -> bool {
-    if !is(simple, &["git"]) {
-        return false;
-    }
-    let mut rest = arguments(simple);
+fn is_git_loss(words: &[Word]) -> bool {
     let forced = has(
-        simple,
+        words,
         &["--force", "--force-with-lease", "--mirror", "--delete"],
         "f",
     );
-    match rest.next() {
-        Some("push") => forced || rest.any(|word| word.starts_with('+') || word.starts_with(':')),
-        Some("reset") => rest.any(|word| "--hard".starts_with(word) && word.len() > 3),
-        Some("clean") => forced,
-        Some("branch") => has(simple, &["--delete"], "D"),
+    let Some(command) = words.get(1) else {
+        return false;
+    };
+    let rest = &words[2..];
+    let unclear = || rest.iter().any(is_unclear);
+    let known = || rest.iter().filter_map(Word::known);
+    match command.known() {
+        Some("push") => forced || unclear() || known().any(|word| word.starts_with(['+', ':'])),
+        Some("reset") => {
+            unclear() || known().any(|word| "--hard".starts_with(word) && word.len() > 3)
+        }
+        Some("clean") => forced || unclear(),
+        Some("branch") => has(words, &["--delete"], "D") || unclear(),
         Some("checkout" | "restore" | "switch") => {
-            forced || rest.any(|word| matches!(word, "." | "--discard-changes"))
+            forced || unclear() || known().any(|word| matches!(word, "." | "--discard-changes"))
         }
         Some("filter-branch" | "filter-repo" | "update-ref" | "gc" | "prune") => true,
-        Some("stash") => matches!(rest.next(), Some("clear" | "drop")),
-        Some("reflog") => matches!(rest.next(), Some("expire" | "delete")),
-        _ => false,
+        Some("stash") => known().any(|word| matches!(word, "clear" | "drop")),
+        Some("reflog") => known().any(|word| matches!(word, "expire" | "delete")),
+        Some(_) => false,
+        // Any of these.
+        None => true,
     }
 }

@@ -21,7 +21,7 @@ use mimir_core::paths::{PathRules, Rule, Shield, Verdict};
 use super::file::aside;
 use super::repository;
 use super::{Made, SUFFIX};
-use crate::sandbox::{NOT_OURS, named_by_rules};
+use crate::sandbox::{Ground, INNER, NOT_OURS, OBEYED, inner, named_by_rules};
 
 /// A secret to mimir, and a script to shells that enter its folder.
 const ENVRC: &str = ".envrc";
@@ -55,9 +55,14 @@ enum What {
     Hooks,
 }
 
-/// A workspace as it was when a command began.
+/// A workspace, or a folder beside it, as it was when a command began.
 pub(super) struct Tree {
-    workspace: PathBuf,
+    /// What paths begin at.
+    base: PathBuf,
+    /// The folder, below that.
+    start: String,
+    /// The workspace, where this is another folder: that is looked at by itself.
+    without: Option<PathBuf>,
     rules: PathRules,
     known: HashSet<String>,
 }
@@ -71,9 +76,11 @@ pub(super) struct Searched {
 }
 
 impl Tree {
-    pub(super) fn new(workspace: &Path, rules: &PathRules) -> Self {
+    pub(super) fn new(ground: Ground, workspace: &Path, rules: &PathRules) -> Self {
         let mut tree = Self {
-            workspace: workspace.to_owned(),
+            base: ground.base,
+            start: ground.start,
+            without: (!ground.own).then(|| workspace.to_owned()),
             rules: rules.clone(),
             known: HashSet::new(),
         };
@@ -81,7 +88,7 @@ impl Tree {
         tree
     }
 
-    /// Looks through the workspace, and sets aside what may not be there.
+    /// Looks through all of it, and sets aside what may not be there.
     pub(super) fn search(&self) -> Searched {
         let new: Vec<Match> = self
             .walk()
@@ -109,9 +116,9 @@ impl Tree {
             let own = |repository: &&&str| one.path.starts_with(&format!("{repository}/"));
             let refused = match one.what {
                 _ if repositories.iter().any(|repository| own(&repository)) => Vec::new(),
-                What::Repository => repository::refused(&self.workspace, &one.path),
-                What::Leads if repository::leads_on(&self.workspace, &one.path) => Vec::new(),
-                What::Head => match repository::of_head(&self.workspace, &one.path) {
+                What::Repository => repository::refused(&self.base, &one.path),
+                What::Leads if repository::leads_on(&self.base, &one.path) => Vec::new(),
+                What::Head => match repository::of_head(&self.base, &one.path) {
                     true => vec![(one.path.clone(), one.kept())],
                     false => Vec::new(),
                 },
@@ -119,19 +126,27 @@ impl Tree {
                 What::Kept | What::Leads | What::Hooks => vec![(one.path.clone(), one.kept())],
             };
             for (path, rule) in refused {
-                let Some(kept) = aside(&self.workspace, &path) else {
+                let Some(kept) = aside(&self.base, &path) else {
                     continue;
                 };
                 searched.ends |= !is_fetched(&path);
                 searched.made.push(Made {
-                    path,
+                    path: self.shown(path),
                     rule,
-                    kept,
+                    kept: self.shown(kept),
                     others: 0,
                 });
             }
         }
         searched
+    }
+
+    /// A path as a person reads it: below the workspace, or, beside it, in full.
+    fn shown(&self, path: String) -> String {
+        match &self.without {
+            None => path,
+            Some(_) => self.base.join(path).display().to_string(),
+        }
     }
 
     /// All that rules speak of.
@@ -140,9 +155,17 @@ impl Tree {
         if self.rules.rules().is_empty() {
             return found;
         }
-        let mut open = vec![String::new()];
+        let mut open = vec![self.start.clone()];
+        if is_repository(&self.start) {
+            self.repository(&self.start, &mut found);
+            open.clear();
+        }
         while let Some(at) = open.pop() {
-            let entries = self.workspace.join(&at).read_dir();
+            let folder = self.base.join(&at);
+            if self.without.as_ref() == Some(&folder) {
+                continue;
+            }
+            let entries = folder.read_dir();
             let scope = self.rules.scope(&at);
             for entry in entries.into_iter().flatten().flatten() {
                 // No rule matches a name that is no text.
@@ -154,7 +177,7 @@ impl Tree {
                     "" => name.clone(),
                     at => format!("{at}/{name}"),
                 };
-                if kind.is_dir() && name.eq_ignore_ascii_case(".git") {
+                if kind.is_dir() && is_repository(&name) {
                     self.repository(&path, &mut found);
                     continue;
                 }
@@ -163,7 +186,7 @@ impl Tree {
                     false => self.rules.check_file(&path),
                 };
                 let rule = match verdict {
-                    _ if path == OURS => continue,
+                    _ if self.without.is_none() && path == OURS => continue,
                     Verdict::ReadOnly { rule } => Some(rule),
                     Verdict::Hidden { rule } if rule.text() == ENVRC => Some(rule),
                     Verdict::Hidden { .. } => continue,
@@ -192,7 +215,7 @@ impl Tree {
             what: What::Repository,
         });
         for entry in self
-            .workspace
+            .base
             .join(at)
             .read_dir()
             .into_iter()
@@ -207,10 +230,30 @@ impl Tree {
                 && !name.eq_ignore_ascii_case("hooks")
                 && !name.contains(SUFFIX)
             {
+                if self.without.is_some() && INNER.contains(&name.as_str()) {
+                    self.inner(&path, rule, found);
+                }
                 found.push(Match::new(path, rule));
             }
         }
     }
+
+    /// What the repositories in such a folder obey, where a command may write to them.
+    fn inner(&self, at: &str, rule: &Rule, found: &mut Vec<Match>) {
+        for folder in inner(&self.base.join(at)) {
+            let Some(below) = folder.strip_prefix(&self.base).ok().and_then(Path::to_str) else {
+                continue;
+            };
+            let there = |name: &&str| folder.join(name).symlink_metadata().is_ok();
+            let obeyed = OBEYED.into_iter().filter(there);
+            found.extend(obeyed.map(|name| Match::new(format!("{below}/{name}"), rule)));
+        }
+    }
+}
+
+fn is_repository(path: &str) -> bool {
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    name.eq_ignore_ascii_case(".git")
 }
 
 impl Match {

@@ -54,12 +54,15 @@ pub(super) struct Blueprint {
     pub(super) body: ContainerCreateBody,
     /// What its mounts are of, and over.
     mounted: Vec<Mounted>,
+    /// What is covered beside the workspace.
+    beside: Vec<Seen>,
     workspace: PathBuf,
 }
 
 impl Blueprint {
     pub(super) fn new(image: &str, facts: &Facts, spec: &Spec) -> Result<Self, Fault> {
-        let mounts = mounts(spec)?;
+        let beside = covers_beside(NAME, spec)?;
+        let mounts = mounts(spec, &beside)?;
         let parts = spec.parts();
         let mounted = mounts.iter().map(|mount| {
             let at = Path::new(mount.target.as_deref().unwrap_or_default());
@@ -95,6 +98,10 @@ impl Blueprint {
         Ok(Self {
             body,
             mounted,
+            beside: beside
+                .iter()
+                .filter_map(|one| Seen::of(&one.from))
+                .collect(),
             workspace: spec.workspace.clone(),
         })
     }
@@ -119,10 +126,10 @@ impl Blueprint {
         &self.mounted
     }
 
-    /// What is covered in the workspace.
+    /// What is covered, in the workspace and beside it.
     pub(super) fn covered(&self) -> Vec<Seen> {
         let covered = self.mounted.iter().filter_map(Mounted::covers);
-        covered.cloned().collect()
+        covered.chain(&self.beside).cloned().collect()
     }
 
     /// Whether it can be told if what its mounts are of and over is still there.
@@ -212,7 +219,7 @@ fn limit(name: &str, value: u64) -> ResourcesUlimits {
 }
 
 /// All that a command sees beside the image, and what covers some of that.
-fn mounts(spec: &Spec) -> Result<Vec<Mount>, Fault> {
+fn mounts(spec: &Spec, beside: &[Beside]) -> Result<Vec<Mount>, Fault> {
     let parts = spec.parts();
     let mut mounts = Vec::new();
     for (at, writable) in &parts {
@@ -228,8 +235,8 @@ fn mounts(spec: &Spec) -> Result<Vec<Mount>, Fault> {
             mounts.push(cover(at.clone(), at, with)?);
         }
     }
-    for Beside { from, at, with } in covers_beside(NAME, spec)? {
-        mounts.push(cover(from, at, with)?);
+    for one in beside {
+        mounts.push(cover(one.from.clone(), one.at.clone(), one.with)?);
     }
     // A part that was asked for twice is one, and the cover of a part goes before it.
     let mut seen = HashMap::new();

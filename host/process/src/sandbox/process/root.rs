@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::plan::{Attributes, Plan, Step, c_path};
 use super::view::{Place, View};
 use super::{Gives, NAME};
-use crate::sandbox::shield::{Cover, covers};
+use crate::sandbox::shield::{Cover, covers, covers_beside};
 use crate::sandbox::{Fault, Seen, Spec};
 
 /// The steps towards a root, with what each is about.
@@ -110,6 +110,10 @@ impl Root {
             if with == Cover::ReadOnly {
                 read_only = Some(at);
             }
+        }
+        for one in covers_beside(NAME, spec)? {
+            root.covered.extend(Seen::of(&one.from));
+            root.cover(&one.at, one.with)?;
         }
         Ok(root)
     }

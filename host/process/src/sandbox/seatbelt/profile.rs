@@ -55,7 +55,7 @@ pub(super) struct Profile<'a> {
     pub(super) settings: &'a [PathBuf],
     /// What the command has as home and temporary folder.
     pub(super) room: &'a Path,
-    /// Which holds what is covered.
+    /// Which holds what is covered, as the mounts do.
     pub(super) workspace: &'a Path,
     /// Parts of the workspace, and whether they may be changed.
     pub(super) parts: Vec<(PathBuf, bool)>,
@@ -96,11 +96,16 @@ impl Profile<'_> {
             out += &line("allow", "file-read*", "literal", path)?;
         }
         // What is moved takes with it what is covered, and another one could be put in its place.
+        let mounts = self.mounts.iter().map(|mount| mount.from.as_path());
+        let grounds: Vec<&Path> = mounts.chain([self.workspace]).collect();
         let above: BTreeSet<&Path> = self
             .covers
             .iter()
             .flat_map(|(path, _)| path.ancestors().skip(1))
-            .filter(|above| *above != self.workspace && above.starts_with(self.workspace))
+            .filter(|above| {
+                let is_in = |ground: &&Path| above != ground && above.starts_with(ground);
+                grounds.iter().any(is_in)
+            })
             .collect();
         for path in above {
             out += &line("deny", "file-write-unlink", "literal", path)?;

@@ -1,5 +1,6 @@
 //! Programs that want out, or want more than they are given: one file per way.
 
+mod beside;
 mod descriptors;
 mod files;
 mod hungry;

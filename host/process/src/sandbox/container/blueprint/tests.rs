@@ -77,6 +77,35 @@ fn what_the_rules_cover_is_covered() {
 }
 
 #[test]
+fn what_the_rules_cover_beside_the_workspace_is_covered_where_it_is_seen() {
+    let world = World::new(&["a"]);
+    let other = World::new(&[".git/config", ".git/HEAD", ".env", "b"]);
+    let mut spec = spec(&world.path());
+    let mount = |at: &str, writable| crate::sandbox::Mount {
+        from: other.path(),
+        at: at.into(),
+        writable,
+    };
+    spec.mounts = vec![mount("/data", true), mount("/read", false)];
+    let made = world.blueprint(&spec);
+    let there = |path: &str| at(&made, Path::new(path));
+    for name in [".git/config", ".git/hooks"] {
+        let cover = there(&format!("/data/{name}")).unwrap();
+        assert_eq!(cover.source.as_deref(), other.path().join(name).to_str());
+        assert_eq!(cover.read_only, Some(true), "{name}");
+    }
+    let pin = there("/data/.git").unwrap();
+    assert_eq!(pin.read_only, Some(false));
+    let env = there("/data/.env").unwrap();
+    assert_eq!(env.source.as_deref(), Some("/dev/null"));
+    assert!(there("/data/b").is_none() && there("/read/.env").is_none());
+    assert!(there("/data/.mimir").is_none());
+    let config = other.path().join(".git/config");
+    let covered = made.covered();
+    assert!(covered.iter().any(|seen| seen.path() == config));
+}
+
+#[test]
 fn nothing_that_a_container_could_be_left_by_is_given() {
     let world = World::new(&[]);
     let made = world.blueprint(&spec(&world.path()));

@@ -3,10 +3,11 @@
 //! What is mounted is handed over open, found by a path without a link, so that nobody puts something else in its
 //! place in between.
 
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -98,7 +99,10 @@ impl Words {
         self.option("--size", bytes(SHARED));
         self.option("--tmpfs", "/dev/shm");
         for step in &root.steps {
-            self.step(step)?;
+            match step {
+                Step::Cover { at, with } => self.cover(at, &outside(&root.steps, at)?, *with)?,
+                step => self.step(step)?,
+            }
         }
         self.option("--remount-ro", "/dev");
         if gives.proc {
@@ -149,7 +153,7 @@ impl Words {
                 }
                 self.option("--tmpfs", place(at));
             }
-            Step::Cover { at, with } => return self.cover(at, *with),
+            Step::Cover { .. } => {}
         }
         Ok(())
     }
@@ -166,11 +170,10 @@ impl Words {
         self.word(place(at));
     }
 
-    /// What is covered is in the workspace, which is at the same place on both sides.
-    fn cover(&mut self, at: &CStr, with: Cover) -> io::Result<()> {
+    /// Covers a place in the sandbox with what it is `outside`.
+    fn cover(&mut self, at: &CStr, outside: &CStr, with: Cover) -> io::Result<()> {
         let there = place(at);
-        let outside = std::ffi::CString::new(there.as_bytes())?;
-        let from = match open(&outside) {
+        let from = match open(outside) {
             // It has gone since it was found.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             from => from?,
@@ -192,6 +195,24 @@ impl Words {
         }
         Ok(())
     }
+}
+
+/// Where on this machine a place in the sandbox is: in the last of what was mounted there, or above.
+fn outside(steps: &[Step], place: &CStr) -> io::Result<CString> {
+    let place = Path::new(OsStr::from_bytes(place.to_bytes()));
+    let mounts = steps.iter().rev().filter_map(|step| match step {
+        Step::Bind { from, at, .. } => {
+            let at = Path::new(OsStr::from_bytes(at.to_bytes()));
+            let below = place.strip_prefix(at).ok()?;
+            let from = Path::new(OsStr::from_bytes(from.to_bytes()));
+            Some((at.components().count(), from.join(below)))
+        }
+        _ => None,
+    });
+    // Of two at one place the last one counts, which comes first here.
+    let deepest = mounts.reduce(|one, other| if other.0 > one.0 { other } else { one });
+    let outside = deepest.ok_or(io::ErrorKind::NotFound)?.1;
+    Ok(CString::new(outside.into_os_string().into_vec())?)
 }
 
 fn is_device(at: &CStr) -> bool {

@@ -1,0 +1,170 @@
+//! Where a word ends: quotes and substitutions in it, as far as every shell would end them there.
+
+use super::{DEPTH_MAX, Fault};
+
+/// What is open inside of a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    /// `"…"`
+    Double,
+    /// `$(…)`, and parentheses in it.
+    Paren,
+    /// `${…}`
+    Brace,
+}
+
+/// Checks the body of a here-document in which the shell looks for what it has to run.
+pub(in crate::shell) fn body(text: &str) -> Result<(), Fault> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let begins = match byte {
+            b'\\' => {
+                at += 2;
+                continue;
+            }
+            b'$' => matches!(bytes.get(at + 1), Some(b'(' | b'{' | b'[')),
+            byte => byte == b'`',
+        };
+        // A substitution is read as it would be between double quotes.
+        at += if begins {
+            scan(&text[at..], vec![Open::Double])?
+        } else {
+            1
+        };
+    }
+    Ok(())
+}
+
+/// Whether a dollar sign stands before a quote outside of quotes.
+pub(super) fn has_dollar_quote(text: &str) -> bool {
+    let mut quote = None;
+    let mut bytes = text.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        match (byte, quote) {
+            (b'\\', None | Some(b'"')) => drop(bytes.next()),
+            (b'$', None) if matches!(bytes.peek(), Some(b'\'' | b'"')) => return true,
+            (b'\'' | b'"', None) => quote = Some(byte),
+            (byte, Some(open)) if byte == open => quote = None,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The length of the word that the text begins with.
+pub(super) fn word(text: &str) -> Result<usize, Fault> {
+    scan(text, Vec::new())
+}
+
+/// The same, or, inside of something else that is open, that of the one substitution that the text begins with.
+fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
+    let bytes = text.as_bytes();
+    let outside = open.len();
+    let mut at = 0;
+    // Whether a word of the inner text begins here.
+    let mut begins = false;
+    while let Some(&byte) = bytes.get(at) {
+        let next = bytes.get(at + 1).copied();
+        let top = open.last().copied();
+        let began = std::mem::replace(&mut begins, false);
+        if open.len() > DEPTH_MAX {
+            return Err("it is nested too deep to be read");
+        }
+        match (byte, top) {
+            (b'\\', _) => at += 1,
+            (b'\'', Some(Open::Double)) => {}
+            (b'\'', Some(Open::Brace)) if open.contains(&Open::Double) => {
+                return Err("a quote inside of `\"${…}\"` means different things to shells");
+            }
+            (b'\'', _) => at += skip_single(&bytes[at..])?,
+            (b'"', Some(Open::Double)) => {
+                open.pop();
+            }
+            (b'"', _) => open.push(Open::Double),
+            (b'`', _) => at += skip_back(&bytes[at..])?,
+            (b'$', _) if next == Some(b'(') => {
+                open.push(Open::Paren);
+                begins = true;
+                at += 1;
+            }
+            (b'$', _) if next == Some(b'{') => {
+                open.push(Open::Brace);
+                at += 1;
+            }
+            (b'$', _) if next == Some(b'[') => return Err("`$[` means different things to shells"),
+            (b'$', None | Some(Open::Paren)) if next == Some(b'\'') => {
+                at += 1 + skip_ansi(&bytes[at + 1..])?
+            }
+            (b'}', Some(Open::Brace)) => {
+                open.pop();
+            }
+            // Of newer shells it is a substitution in there, too.
+            (b'<' | b'>', Some(Open::Brace)) if next == Some(b'(') => {
+                return Err("`<(…)` inside of `${…}` means different things to shells");
+            }
+            (b'(', Some(Open::Paren)) => {
+                open.push(Open::Paren);
+                begins = true;
+            }
+            (b')', Some(Open::Paren)) => {
+                open.pop();
+            }
+            (b'#', Some(Open::Paren)) if began => {
+                return Err("a comment inside of a substitution is not followed");
+            }
+            (b'c', Some(Open::Paren)) if began && is_word(&text[at..], "case") => {
+                return Err("`case` inside of a substitution is not followed");
+            }
+            (b'<', Some(Open::Paren)) if next == Some(b'<') && bytes.get(at + 2) != Some(&b'<') => {
+                return Err("a here-document inside of a substitution is not followed");
+            }
+            (b'<', Some(Open::Paren)) if next == Some(b'<') => at += 2,
+            (b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b'<' | b'>', Some(Open::Paren)) => {
+                begins = true
+            }
+            (b' ' | b'\t' | b'\n' | b';' | b'|' | b'&' | b'<' | b'>' | b'(' | b')', None) => {
+                return Ok(at);
+            }
+            _ => {}
+        }
+        at += 1;
+        if outside > 0 && open.len() == outside {
+            return Ok(at);
+        }
+    }
+    match open.is_empty() && at == bytes.len() {
+        true => Ok(at),
+        false => Err("a quote or a substitution does not end"),
+    }
+}
+
+fn is_word(text: &str, word: &str) -> bool {
+    let after = text.strip_prefix(word);
+    after.is_some_and(|after| after.starts_with([' ', '\t', '\n']))
+}
+
+/// How far it is from a single quote to the one that ends it.
+fn skip_single(bytes: &[u8]) -> Result<usize, Fault> {
+    let end = bytes[1..].iter().position(|byte| *byte == b'\'');
+    end.map(|end| end + 1).ok_or("a quote does not end")
+}
+
+/// The same of `'…'` after a dollar sign. Shells without that form end it at another quote.
+fn skip_ansi(bytes: &[u8]) -> Result<usize, Fault> {
+    let end = skip_single(bytes)?;
+    match bytes[..end].last() {
+        Some(b'\\') => Err("`\\'` inside of `$'…'` means different things to shells"),
+        _ => Ok(end),
+    }
+}
+
+/// The same of a backquote.
+fn skip_back(bytes: &[u8]) -> Result<usize, Fault> {
+    let end = bytes[1..].iter().position(|byte| *byte == b'`');
+    let end = end.map(|end| end + 1).ok_or("a backquote does not end")?;
+    match bytes[..end].contains(&b'\\') {
+        true => Err("a backslash inside of backquotes is not followed"),
+        false => Ok(end),
+    }
+}

@@ -1,0 +1,40 @@
+//! A repository beside the workspace that a person lets commands change.
+
+use std::process::Command;
+
+use mimir_process::sandbox::{Fault, Mount};
+
+use crate::kit::{World, run_in, sandbox};
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
+async fn hooks_and_settings_beside_the_workspace_stay() {
+    let world = World::new();
+    let main = world.beside().join("main");
+    std::fs::create_dir(&main).unwrap();
+    let made = Command::new("git")
+        .args(["init", "-q", "--template="])
+        .current_dir(&main)
+        .status();
+    assert!(made.unwrap().success());
+    let git = main.join(".git");
+    let config = std::fs::read(git.join("config")).unwrap();
+    let seen = |text: &str| {
+        let mut spec = world.script(text);
+        spec.mounts = vec![Mount {
+            from: git.clone(),
+            at: "/data".into(),
+            writable: true,
+        }];
+        spec
+    };
+    let text = "cd /data; echo x > hooks/post-checkout; mv hooks h; echo x >> config; rm -f config; echo x > free; echo end";
+    let finished = run_in(&sandbox(), &seen(text)).await.unwrap();
+    assert_eq!(finished.stdout.bytes, b"end\n");
+    assert_eq!(git.join("hooks").read_dir().unwrap().count(), 0);
+    assert_eq!(std::fs::read(git.join("config")).unwrap(), config);
+    assert!(git.join("free").exists());
+    let made = run_in(&sandbox(), &seen("echo ../evil > /data/commondir")).await;
+    assert!(matches!(made, Err(Fault::Shielded { .. })), "{made:?}");
+    assert!(!git.join("commondir").exists());
+}

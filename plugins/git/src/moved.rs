@@ -1,0 +1,302 @@
+//! Which files an operation takes into the repository or out of it, and which of them a filter should go through.
+//!
+//! A filter is a program of the repository's choosing (`git-crypt`, LFS), and none runs here. So what it should change
+//! is not taken at all: without it, `add` would store clear text where ciphertext was, and `checkout` would write
+//! ciphertext over clear text. Whether there is one says the attribute alone: the settings that name its program may be
+//! the person's, which are not seen here.
+
+use mimir_sdk::prelude::*;
+use mimir_sdk::text;
+
+use crate::repository::Repository;
+
+/// Files that are asked about at once: their answer, too, has to be held.
+const AT_ONCE: usize = 4_000;
+
+/// Files that a message names.
+const NAMED: usize = 10;
+
+/// The code of what is refused for a filter.
+pub const FILTERED: &str = "GIT_FILTER";
+
+/// A file that a filter goes through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filtered {
+    pub path: String,
+    pub filter: String,
+}
+
+/// Whose attributes count.
+#[derive(Debug, Clone, Copy)]
+pub enum Attributes<'a> {
+    /// Those of the working tree.
+    Here,
+    /// Those that are staged.
+    Staged,
+    /// Those of a commit, or a tree.
+    Of(&'a str),
+}
+
+/// The files among these that a filter goes through.
+pub fn filtered<'a>(
+    repository: &Repository,
+    paths: impl IntoIterator<Item = &'a [u8]>,
+    attributes: Attributes<'_>,
+) -> Result<Vec<Filtered>> {
+    let source = match attributes {
+        Attributes::Here => None,
+        Attributes::Staged => Some("--cached".to_owned()),
+        Attributes::Of(tree) => Some(format!("--source={tree}")),
+    };
+    let mut words = vec!["check-attr", "-z", "--stdin"];
+    words.extend(source.as_deref());
+    words.push("filter");
+    let paths: Vec<&[u8]> = paths.into_iter().collect();
+    let mut all = Vec::new();
+    for some in paths.chunks(AT_ONCE) {
+        all.extend(parse(&repository.tell(&words, &list("", some))?));
+    }
+    Ok(all)
+}
+
+/// Reads what `check-attr -z` says: a path, the attribute and its value.
+fn parse(output: &[u8]) -> Vec<Filtered> {
+    let output = String::from_utf8_lossy(output);
+    let fields: Vec<&str> = output.split('\0').collect();
+    let filtered = fields.chunks_exact(3).filter_map(|field| {
+        // One that is set without a name is as good as a name.
+        let is_name = !matches!(field[2], "unspecified" | "unset");
+        is_name.then(|| Filtered {
+            path: field[0].to_owned(),
+            filter: field[2].to_owned(),
+        })
+    });
+    filtered.collect()
+}
+
+/// Refuses what would take these files without their filters.
+pub fn refuse(filtered: &[Filtered], command: &str, what: &str) -> Result<()> {
+    let Some(first) = filtered.first() else {
+        return Ok(());
+    };
+    let names: Vec<_> = filtered
+        .iter()
+        .take(NAMED)
+        .map(|one| format!("`{}`", text::name(&one.path)))
+        .collect();
+    let more = match filtered.len() - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Err(Error::other(
+        FILTERED,
+        format_args!(
+            "nothing was done: .gitattributes sends {}{more} through a filter (`{}`), which this tool does not run, so \
+             {what}; run `git {command}` with `exec`, where it is judged and a filter that the repository's own settings \
+             name runs in the sandbox, or by hand, if the filter is in your settings",
+            names.join(", "),
+            text::name(&first.filter),
+        ),
+    ))
+}
+
+/// The note on files that are compared without their filters.
+pub fn unfiltered(filtered: &[Filtered]) -> String {
+    if filtered.is_empty() {
+        return String::new();
+    }
+    let names: Vec<_> = filtered
+        .iter()
+        .take(NAMED)
+        .map(|one| text::name(&one.path).into_owned())
+        .collect();
+    let more = match filtered.len() > names.len() {
+        true => ", …",
+        false => "",
+    };
+    format!(
+        "\ncompared without the filters that .gitattributes names, so what they do looks like a change: {}{more}",
+        names.join(", ")
+    )
+}
+
+/// Paths for git's standard input, each with something before it.
+fn list(before: &str, paths: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for path in paths {
+        bytes.extend(before.as_bytes());
+        bytes.extend(*path);
+        bytes.push(0);
+    }
+    bytes
+}
+
+/// How git is told to read paths that [`pathspecs`] gives it.
+pub const FROM_STDIN: [&str; 2] = ["--pathspec-from-file=-", "--pathspec-file-nul"];
+
+/// These paths and nothing that looks like them, for git's standard input.
+pub fn pathspecs(paths: &[Vec<u8>]) -> Vec<u8> {
+    let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
+    list(":(top,literal)", &paths)
+}
+
+/// What has changed of some paths.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// In the working tree since it was staged; what is not known to git, as folders.
+    pub unstaged: Vec<Vec<u8>>,
+    /// Whether anything is staged.
+    pub staged: bool,
+}
+
+impl Changed {
+    /// `untracked` says whether to look for what is not known to git.
+    ///
+    /// A submodule counts with the commit that it is at. Whether its files have changed would be asked of a git that runs
+    /// in it and obeys its own settings, of which nothing is switched off.
+    pub fn of(repository: &Repository, paths: &[String], untracked: bool) -> Result<Self> {
+        let words = [
+            "status",
+            "--porcelain=v2",
+            "-z",
+            "--no-renames",
+            "--ignore-submodules=dirty",
+            match untracked {
+                true => "--untracked-files=normal",
+                false => "--untracked-files=no",
+            },
+        ];
+        Ok(Self::parse(&repository.run(&words, paths)?))
+    }
+
+    fn parse(output: &[u8]) -> Self {
+        let mut changed = Self::default();
+        for record in output.split(|byte| *byte == 0) {
+            // The kind, XY, and so many fields before the path.
+            let (fields, staged, unstaged) = match record {
+                [b'1', b' ', x, y, ..] => (8, *x != b'.', *y != b'.'),
+                [b'u', b' ', ..] => (10, true, true),
+                [b'?', b' ', ..] => (1, false, true),
+                _ => continue,
+            };
+            let path = record.splitn(fields + 1, |byte| *byte == b' ').nth(fields);
+            changed.staged |= staged;
+            changed
+                .unstaged
+                .extend(path.filter(|_| unstaged).map(<[u8]>::to_vec));
+        }
+        changed
+    }
+}
+
+/// The files that `add` or `commit` would take as they are in the working tree.
+pub fn taken(repository: &Repository, paths: &[String], untracked: bool) -> Result<Vec<Filtered>> {
+    let mut words = vec!["ls-files", "-z", "--modified", "--exclude-standard"];
+    if untracked {
+        words.push("--others");
+    }
+    let files = repository.run(&words, paths)?;
+    filtered(repository, records(&files), Attributes::Here)
+}
+
+/// The files that `checkout` would write, of those that differ between what these words of `git diff` name. `tree` is
+/// what is checked out, if that is not what is staged.
+pub fn written(
+    repository: &Repository,
+    between: &[&str],
+    paths: &[String],
+    tree: Option<&str>,
+) -> Result<Vec<Filtered>> {
+    let mut words = vec![
+        "diff",
+        "--name-only",
+        "-z",
+        "--no-renames",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--ignore-submodules=all",
+    ];
+    words.extend(between);
+    let (files, hidden) = repository.compare(&words, paths)?;
+    let hidden = hidden.iter().map(String::as_bytes);
+    let files: Vec<&[u8]> = records(&files).chain(hidden).collect();
+    let says = |attributes| filtered(repository, files.iter().copied(), attributes);
+    let mut all = says(Attributes::Here)?;
+    all.extend(says(Attributes::Staged)?);
+    // What is checked out may bring other attributes with it.
+    let brings = files.iter().any(|path| path.ends_with(ATTRIBUTES));
+    if let Some(tree) = tree.filter(|_| brings) {
+        all.extend(says(Attributes::Of(tree)).map_err(too_old)?);
+    }
+    all.sort_by(|one, other| one.path.cmp(&other.path));
+    all.dedup_by(|one, other| one.path == other.path);
+    Ok(all)
+}
+
+/// Where attributes stand.
+const ATTRIBUTES: &[u8] = b".gitattributes";
+
+fn too_old(error: Error) -> Error {
+    match error.message().contains("unknown option") {
+        true => Error::unavailable(
+            "what is to be checked out has other .gitattributes, and a git before 2.40 cannot say whether they send files \
+             through a filter, which this tool does not run; run `git checkout` with `exec`",
+        ),
+        false => error,
+    }
+}
+
+/// What `-z` ends with NULs.
+fn records(output: &[u8]) -> impl Iterator<Item = &[u8]> {
+    output
+        .split(|byte| *byte == 0)
+        .filter(|record| !record.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_a_name() {
+        let said =
+            b"a b\0filter\0git-crypt\0b\0filter\0unspecified\0c\0filter\0unset\0e\0filter\0lfs\0";
+        let found = parse(said);
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.path.as_str(), one.filter.as_str()))
+            .collect();
+        assert_eq!(found, [("a b", "git-crypt"), ("e", "lfs")]);
+    }
+
+    #[test]
+    fn what_has_changed_is_told_from_what_is_staged() {
+        let output = b"1 M. N... 100644 100644 100644 aaa bbb a b\0\
+            1 .M N... 100644 100644 100644 aaa aaa c d\0\
+            1 .M SC.. 160000 160000 160000 aaa aaa sub\0? new/\0! ignored\0";
+        let changed = Changed::parse(output);
+        let paths: Vec<&[u8]> = vec![b"c d", b"sub", b"new/"];
+        assert_eq!(changed.unstaged, paths);
+        assert!(changed.staged);
+        let conflict = Changed::parse(b"u UU N... 1 2 3 4 aaa bbb ccc both ways\0");
+        assert_eq!(conflict.unstaged, [b"both ways"]);
+        assert_eq!(Changed::parse(b""), Changed::default());
+        assert_eq!(pathspecs(&[b"*".to_vec()]), b":(top,literal)*\0");
+    }
+
+    #[test]
+    fn what_is_refused_names_a_few_and_the_way_out() {
+        let all: Vec<_> = (0..12)
+            .map(|n| Filtered {
+                path: format!("f{n}"),
+                filter: "lfs".into(),
+            })
+            .collect();
+        let error = refuse(&all, "add", "it would be stored as it is").unwrap_err();
+        assert_eq!(*error.code(), mimir_sdk::Code::Other(FILTERED.into()));
+        for part in ["`f9` and 2 more", "`lfs`", "`git add` with `exec`"] {
+            assert!(error.message().contains(part), "{error}");
+        }
+        assert!(refuse(&[], "add", "").is_ok());
+    }
+}
