@@ -41,8 +41,8 @@ const fn levels(program: &'static str, one: &'static str) -> Levels {
     }
 }
 
-/// Any first argument that is no option.
-const ANY: &str = "*";
+/// Every argument is one more thing to be done.
+const GOALS: &str = "";
 
 const LEVELS: &[Levels] = &[
     Levels {
@@ -101,13 +101,13 @@ const LEVELS: &[Levels] = &[
             "build clean doc fix fmt generate get install list test vet",
         )
     },
-    levels("gradle", ANY),
-    levels("./gradlew", ANY),
-    levels("just", ANY),
-    levels("make", ANY),
-    levels("mix", ANY),
-    levels("mvn", ANY),
-    levels("./mvnw", ANY),
+    levels("gradle", GOALS),
+    levels("./gradlew", GOALS),
+    levels("just", GOALS),
+    levels("make", GOALS),
+    levels("mix", GOALS),
+    levels("mvn", GOALS),
+    levels("./mvnw", GOALS),
     Levels {
         two: "access audit cache config dist-tag org owner pkg profile run run-script team token",
         runs: "exec x",
@@ -143,7 +143,7 @@ const LEVELS: &[Levels] = &[
         two: "package",
         ..levels("swift", "build run test")
     },
-    levels("task", ANY),
+    levels("task", GOALS),
     Levels {
         two: "providers state workspace",
         ..levels("terraform", "fmt get graph init output plan show validate")
@@ -188,7 +188,7 @@ fn said(known: &[Option<&str>]) -> Option<usize> {
             inner(known, 3)
         }
         () if has(levels.two) => Some(3),
-        () if has(levels.one) || levels.one == ANY => Some(2),
+        () if has(levels.one) => Some(2),
         () => None,
     }
 }
@@ -307,7 +307,8 @@ mod tests {
             ("npm run build -- --x", Some("npm run build *")),
             ("npm test", Some("npm test *")),
             ("make", Some("make")),
-            ("make all", Some("make all *")),
+            ("make all", Some("make all")),
+            ("mvn -q verify", Some("mvn -q verify")),
             ("python3 tools/gen.py a", Some("python3 tools/gen.py *")),
             ("python3 -c x", Some("python3 -c x")),
             ("rm a b", Some("rm a b")),

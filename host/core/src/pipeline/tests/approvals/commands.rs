@@ -135,7 +135,7 @@ async fn the_answer_to_the_call_is_the_answer_to_its_command() {
     );
     assert_eq!(
         card.always.unwrap().text,
-        "allow `sample` with command `make all *`; what it runs is what the workspace says by then"
+        "allow `sample` with command `make all`; what it runs is what the workspace says by then"
     );
     assert!(
         !room.ok(json!({"command": "make all"})).await,
