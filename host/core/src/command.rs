@@ -288,25 +288,33 @@ impl Simple {
 
     /// The command as a person reads it: no more of it than fits a line, and safe to print.
     pub fn shown(&self) -> String {
-        let assignments = self.assignments.iter();
-        let assignments = assignments.map(|(name, value)| format!("{name}={}", value.text()));
-        let words = self.words.iter().map(|word| match word {
-            Word::Known(text) if text.is_empty() || text.contains([' ', '\t', '\n']) => {
-                format!("'{text}'")
+        let mut line = String::new();
+        let mut add = |parts: [&str; 3]| {
+            if !line.is_empty() {
+                line.push(' ');
             }
-            word => word.text().to_owned(),
-        });
-        let redirections = self.redirections.iter().map(|one| {
+            parts.iter().for_each(|part| line.push_str(part));
+        };
+        for (name, value) in &self.assignments {
+            add([name, "=", value.text()]);
+        }
+        for word in &self.words {
+            match word {
+                Word::Known(text) if text.is_empty() || text.contains([' ', '\t', '\n']) => {
+                    add(["'", text, "'"]);
+                }
+                word => add([word.text(), "", ""]),
+            }
+        }
+        for one in &self.redirections {
             let arrow = match (one.writes, one.appends) {
                 (true, true) => ">>",
                 (true, false) => ">",
                 _ => "<",
             };
-            format!("{arrow}{}", one.target.text())
-        });
-        let inner: Vec<String> = assignments.chain(words).chain(redirections).collect();
+            add([arrow, one.target.text(), ""]);
+        }
         // From the innermost outwards: what a shell is given as a text stands between quotes.
-        let mut line = inner.join(" ");
         let mut is_text = false;
         for how in self.through.iter().rev() {
             let takes_text = how.ends_with(" -c") || matches!(how.as_str(), "eval" | "trap");

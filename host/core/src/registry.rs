@@ -30,6 +30,7 @@ pub struct Registry {
     tools: Vec<Arc<Tool>>,
     names: HashMap<String, usize>,
     quarantined: Vec<Quarantined>,
+    reserved: Reserved,
 }
 
 impl Registry {
@@ -64,6 +65,14 @@ impl Registry {
             }
         }
         registry
+    }
+
+    /// The same, where these names are kept for servers: of a tool that is not there because its server is not, it is
+    /// said why.
+    #[must_use]
+    pub fn with_reserved(mut self, reserved: Reserved) -> Self {
+        self.reserved = reserved;
+        self
     }
 
     /// Leaves a tool out whose name another source has too; `holder` is the one that a person has granted.
@@ -115,10 +124,15 @@ impl Registry {
         self.names.get(name).map(|&at| &self.tools[at])
     }
 
-    /// The tool with this name or alias, or an error that names the nearest ones.
+    /// The tool with this name or alias, or an error that names the nearest ones, or says why its server is not there.
     pub fn find(&self, name: &str) -> Result<&Arc<Tool>, ToolError> {
         self.get(name).ok_or_else(|| {
             let shown = crate::text::visible(crate::text::prefix(name, 64));
+            if let Some(fault) = self.reserved.fault(name) {
+                let message = format!("`{shown}` cannot be called now: {}", fault.message);
+                let ways = fault.way_out.iter().cloned();
+                return ToolError::new(Code::Unavailable, message).with_way_out(ways);
+            }
             let near = did_you_mean(name, self.names.keys().map(String::as_str));
             ToolError::new(
                 Code::NotFound,
@@ -150,6 +164,7 @@ impl Registry {
             names: names.collect(),
             tools,
             quarantined: Vec::new(),
+            reserved: Reserved::default(),
         }
     }
 

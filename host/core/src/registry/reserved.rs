@@ -4,7 +4,7 @@
 //! Never here: which servers there are.
 
 use super::Quarantined;
-use crate::error::Code;
+use crate::error::{Code, ToolError};
 use crate::tool::{Source, Tool, Trust};
 
 /// The beginnings of names that servers have for themselves.
@@ -12,6 +12,8 @@ use crate::tool::{Source, Tool, Trust};
 pub struct Reserved {
     /// Where each server's tools say that they come from, and what their names begin with.
     servers: Vec<(String, String)>,
+    /// Why the tools of a server are not there, by what their names begin with.
+    faults: Vec<(String, ToolError)>,
 }
 
 impl Reserved {
@@ -20,7 +22,29 @@ impl Reserved {
         let servers = servers.into_iter();
         Self {
             servers: servers.filter(|(_, prefix)| !prefix.is_empty()).collect(),
+            faults: Vec::new(),
         }
+    }
+
+    /// The same, with why the tools of some servers are not there, by what their names begin with.
+    #[must_use]
+    pub fn with_faults(mut self, faults: impl IntoIterator<Item = (String, ToolError)>) -> Self {
+        let faults = faults.into_iter();
+        self.faults = faults.filter(|(prefix, _)| !prefix.is_empty()).collect();
+        self
+    }
+
+    /// Why there is no tool of this name, if it may be one of a server that is not there.
+    pub(super) fn fault(&self, name: &str) -> Option<&ToolError> {
+        let faults = self.faults.iter();
+        let faults = faults.filter(|(prefix, _)| name.starts_with(prefix.as_str()));
+        let fault = faults.max_by_key(|(prefix, _)| prefix.len());
+        let (prefix, fault) = fault?;
+        // A server that is there may have the longer beginning.
+        let others = self.servers.iter().map(|(_, prefix)| prefix);
+        let mut longer = others.filter(|other| other.len() > prefix.len());
+        let other = longer.any(|other| name.starts_with(other.as_str()));
+        (!other).then_some(fault)
     }
 
     /// Takes out the tools whose names are kept for others, and says why.

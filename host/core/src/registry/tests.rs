@@ -129,3 +129,30 @@ fn names_of_a_server_are_kept_for_it_whether_it_is_there_or_not() {
     assert_eq!(quarantined.len(), 3);
     assert!(quarantined[0].location.contains("x.yml"));
 }
+
+#[test]
+fn of_a_tool_whose_server_is_not_there_it_is_said_why() {
+    let pair = |server: &str, prefix: &str| (server.to_owned(), prefix.to_owned());
+    let way = "`mimir mcp test bad` tries it again".to_owned();
+    let fault = ToolError::new(Code::Timeout, "it was not ready").with_way_out([way.clone()]);
+    let reserved = Reserved::new([
+        pair("mcp:bad", "mcp_bad_"),
+        pair("mcp:bad_one", "mcp_bad_one_"),
+        pair("mcp:bare", ""),
+    ]);
+    let reserved = reserved.with_faults([
+        ("mcp_bad_".to_owned(), fault.clone()),
+        (String::new(), fault),
+    ]);
+    let registry = Registry::new([from("mcp:a", Source::Mcp, "mcp_bad_go")], vec![]);
+    let registry = registry.with_reserved(reserved);
+    let error = registry.find("mcp_bad_echo").unwrap_err();
+    assert_eq!(error.code, Code::Unavailable);
+    assert!(error.message.contains("it was not ready"), "{error}");
+    assert_eq!(error.way_out.to_vec(), [way]);
+    assert!(registry.find("mcp_bad_go").is_ok());
+    // What another server may have, or nobody, is not there.
+    for name in ["mcp_bad_one_echo", "mcp_other_echo", "echo"] {
+        assert_eq!(registry.find(name).unwrap_err().code, Code::NotFound, "{name}");
+    }
+}

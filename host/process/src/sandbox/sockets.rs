@@ -6,6 +6,7 @@
 //!
 //! What comes to be listened on after a command has started is not covered for it.
 
+use std::cell::OnceCell;
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -15,35 +16,31 @@ pub(super) fn is_socket(kind: FileType) -> bool {
     kind.is_socket()
 }
 
-/// The sockets that are listened on, found out when the first is asked about.
+/// The sockets that are listened on, by the names that programs have given them. Each is found out when it is asked
+/// about: most workspaces have none, and to look at all processes takes longer than all else here.
 #[derive(Default)]
-pub(super) struct Sockets(std::cell::OnceCell<Bound>);
-
-/// By the names that programs have given them.
-#[derive(Default)]
-struct Bound {
+pub(super) struct Sockets {
     /// In the network of this machine.
-    outside: Vec<PathBuf>,
+    outside: OnceCell<Vec<PathBuf>>,
     /// In the networks of the commands of this program.
-    own: Vec<PathBuf>,
+    own: OnceCell<Vec<PathBuf>>,
 }
 
 impl Sockets {
     /// Whether a program outside listens on it.
     pub(super) fn lead_out(&self, path: &Path) -> bool {
-        let bound = self.bound();
         let is_it = |name: &PathBuf| match name.is_absolute() {
             true => name == path || name.canonicalize().is_ok_and(|real| real == path),
             // It was named from a folder that is not known.
             false => name.file_name() == path.file_name(),
         };
-        let outside = bound.outside.iter().any(is_it);
-        outside || (!bound.own.iter().any(is_it) && answers(path))
+        let outside = self.outside().iter().any(is_it);
+        outside || (!self.own().iter().any(is_it) && answers(path))
     }
 
     /// Those that are bound to a place below the workspace, wherever: folders of packages are not looked through.
     pub(super) fn bound_below(&self, workspace: &Path) -> Vec<PathBuf> {
-        let all = self.bound().outside.iter();
+        let all = self.outside().iter();
         let real = all.filter_map(|name| name.is_absolute().then(|| name.canonicalize().ok())?);
         real.filter(|real| {
             real.symlink_metadata()
@@ -53,39 +50,46 @@ impl Sockets {
         .collect()
     }
 
-    fn bound(&self) -> &Bound {
-        self.0.get_or_init(Bound::now)
+    fn outside(&self) -> &[PathBuf] {
+        self.outside.get_or_init(outside)
+    }
+
+    fn own(&self) -> &[PathBuf] {
+        self.own.get_or_init(own)
     }
 }
 
 #[cfg(target_os = "linux")]
-impl Bound {
-    fn now() -> Self {
-        let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
-        let here = network("self");
-        let mut seen = vec![here];
-        let mut own = Vec::new();
-        for process in below_this_one() {
-            let process = process.to_string();
-            let there = network(&process);
-            if there.is_some() && !seen.contains(&there) {
-                seen.push(there);
-                own.extend(names(&process));
-            }
-        }
-        Self {
-            outside: names("self"),
-            own,
+fn outside() -> Vec<PathBuf> {
+    names("self")
+}
+
+#[cfg(target_os = "linux")]
+fn own() -> Vec<PathBuf> {
+    let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    let here = network("self");
+    let mut seen = vec![here];
+    let mut own = Vec::new();
+    for process in below_this_one() {
+        let process = process.to_string();
+        let there = network(&process);
+        if there.is_some() && !seen.contains(&there) {
+            seen.push(there);
+            own.extend(names(&process));
         }
     }
+    own
 }
 
 /// The list of another system is not known: who answers is outside.
 #[cfg(not(target_os = "linux"))]
-impl Bound {
-    fn now() -> Self {
-        Self::default()
-    }
+fn outside() -> Vec<PathBuf> {
+    Vec::new()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn own() -> Vec<PathBuf> {
+    Vec::new()
 }
 
 /// The paths of the sockets in the network of a process, each once: a connection has the name of its listener.

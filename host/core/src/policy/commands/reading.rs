@@ -1,6 +1,10 @@
 //! The commands that run where no mode is set: they read, say something, or ask the tools of the trade what they are.
 //! Which files they read is judged beside this.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use crate::command::{Simple, Word};
 
 /// Commands of which all arguments are harmless, but for the options that are named: those write, or run something.
@@ -297,17 +301,40 @@ const EXACT: &[&str] = &[
 
 /// Whether the command does no more than read.
 pub(super) fn only_reads(simple: &Simple) -> bool {
-    let words = plain(&simple.words);
-    let words = words.as_slice();
-    let exact = |line: &&&str| {
+    let words = &*plain(&simple.words);
+    let Some(program) = words.first().and_then(Word::known) else {
+        return false;
+    };
+    let exact = |line: &&str| {
         let mut line = line.split(' ');
         let same = |word: &Word| word.known().is_some_and(|word| line.next() == Some(word));
         words.iter().all(same) && line.next().is_none()
     };
-    EXACT.iter().any(|line| exact(&line))
-        || LIST.iter().any(|entry| entry.covers(words))
-        || lists_processes(words)
+    let listed = BY_PROGRAM.get(program).is_some_and(|lists| {
+        lists.exact.iter().any(exact) || lists.entries.iter().any(|entry| entry.covers(words))
+    });
+    listed || lists_processes(words)
 }
+
+/// What the lists say of one program.
+#[derive(Default)]
+struct Lists {
+    exact: Vec<&'static str>,
+    entries: Vec<&'static Entry>,
+}
+
+/// The lists by the first word of their lines.
+static BY_PROGRAM: LazyLock<HashMap<&'static str, Lists>> = LazyLock::new(|| {
+    let mut all = HashMap::<_, Lists>::new();
+    let program = |line: &'static str| line.split(' ').next().unwrap_or_default();
+    for line in EXACT {
+        all.entry(program(line)).or_default().exact.push(line);
+    }
+    for entry in LIST {
+        all.entry(program(entry.begins)).or_default().entries.push(entry);
+    }
+    all
+});
 
 /// `ps`, where it does not show the variables of other processes: by `e` among letters without a dash, by `E` on
 /// macOS, and by `-e` if another word is none that letters with a dash take, since all are read as without one then.
@@ -341,15 +368,17 @@ fn lists_processes(words: &[Word]) -> bool {
 }
 
 /// The words without what makes no difference: the folder of the system's programs, and how git shows what it has to say.
-fn plain(words: &[Word]) -> Vec<Word> {
+fn plain(words: &[Word]) -> Cow<'_, [Word]> {
+    let program = words.first().and_then(Word::known).unwrap_or_default();
+    let name = program
+        .strip_prefix("/usr/bin/")
+        .or(program.strip_prefix("/bin/"));
+    if name.is_none() && program != "git" {
+        return words.into();
+    }
     let mut words = words.to_vec();
-    if let Some(Word::Known(program)) = words.first_mut() {
-        let name = program
-            .strip_prefix("/usr/bin/")
-            .or(program.strip_prefix("/bin/"));
-        if let Some(name) = name.map(str::to_owned) {
-            *program = name;
-        }
+    if let (Some(name), Some(program)) = (name.map(str::to_owned), words.first_mut()) {
+        *program = Word::Known(name);
     }
     let shows = ["--no-pager", "-P", "--no-optional-locks"];
     let is_git = words.first().and_then(Word::known) == Some("git");
@@ -361,7 +390,7 @@ fn plain(words: &[Word]) -> Vec<Word> {
     {
         words.remove(1);
     }
-    words
+    words.into()
 }
 
 impl Entry {

@@ -87,9 +87,17 @@ impl Root {
             root.writable
                 .extend(mount.writable.then(|| mount.at.clone()));
         }
+        let wanted = |at: &Path| {
+            let mounted = spec.mounts.iter().any(|mount| mount.at == at);
+            mounted || reach.iter().any(|(part, _)| part == at)
+        };
         mounts.sort_by_key(|(_, at, _)| at.components().count());
         for (from, at, attributes) in mounts {
-            root.bind(from, at, attributes)?;
+            match root.bind(from, at, attributes) {
+                // It was there when this program looked: a toolchain that has been removed since stops nobody.
+                Err(Fault::Mount { .. }) if !wanted(at) && !from.exists() => {}
+                bound => bound?,
+            }
         }
         let writes = reach.iter().any(|(_, writable)| *writable);
         let mut read_only: Option<PathBuf> = None;
@@ -313,5 +321,40 @@ fn unfit(at: &Path) -> impl FnOnce(std::io::Error) -> Fault {
     move |error| Fault::Mount {
         at,
         why: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::environment::Ambient;
+    use crate::sandbox::process::By;
+    use mimir_core::command::Program;
+
+    #[test]
+    fn a_toolchain_that_is_gone_stops_nobody_and_a_mount_that_was_asked_for_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().canonicalize().unwrap();
+        let mut view = View::of_this_machine(&Ambient::of_this_process());
+        let gone = workspace.parent().unwrap().join("gone");
+        view.places.push(Place::There {
+            from: gone.clone(),
+            at: gone.clone(),
+        });
+        let gives = Gives {
+            by: By::Us,
+            proc: true,
+        };
+        let mut spec = Spec::new(Program::Vector(vec!["true".into()]), workspace);
+        assert!(Root::new(&view, &spec, gives).is_ok());
+        spec.mounts.push(crate::sandbox::Mount {
+            from: gone.clone(),
+            at: gone,
+            writable: false,
+        });
+        assert!(matches!(
+            Root::new(&view, &spec, gives),
+            Err(Fault::Mount { .. })
+        ));
     }
 }
