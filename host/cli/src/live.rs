@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mimir_core::pipeline::World;
-use mimir_core::{Policy, ToolError};
+use mimir_core::{Policy, Quarantined, ToolError};
 use mimir_script::Scripts;
 use mimir_wasm::{Loaded, Toolbox, WasmHost};
+use tokio::task::AbortHandle;
 
 use crate::exit::Failure;
 use crate::output::warn;
@@ -35,6 +36,8 @@ pub struct Live {
     loaded: Loaded,
     /// How often the tools of servers had changed when they were looked at last.
     servers: usize,
+    /// Asks the servers of which nothing is known.
+    asking: Option<AbortHandle>,
 }
 
 /// What has changed.
@@ -63,6 +66,7 @@ impl Live {
             watched: Watched::new(&setup.places, &setup.workspace, &setup.settings),
             loaded: Loaded::default(),
             servers: 0,
+            asking: None,
             setup,
         };
         live.loaded = live.toolbox().load().await;
@@ -185,18 +189,24 @@ impl Live {
     }
 
     /// Asks the servers of which nothing is known, while others are served. What they say is found like any change.
-    fn ask_servers(&self) {
+    /// Those that fail are asked again after a while, for as long as there are any.
+    fn ask_servers(&mut self) {
+        if let Some(before) = self.asking.take() {
+            before.abort();
+        }
         let servers = Arc::clone(self.setup.servers.all());
         if servers.known().unseen == 0 {
             return;
         }
-        tokio::spawn(async move {
-            for left_out in servers.load().await.quarantined {
+        let asking = tokio::spawn(async move {
+            let tell = |left_out: &Quarantined| {
                 let place = mimir_core::text::visible(&left_out.location);
                 let reason = mimir_core::text::visible(&left_out.reason);
                 warn(format_args!("{place}: {reason}"));
-            }
+            };
+            servers.load_all(mimir_mcp::client::AGAIN, tell).await;
         });
+        self.asking = Some(asking.abort_handle());
     }
 
     /// Makes the engine of scripts ready, if there are any: what takes seconds the first time is over before a call.

@@ -113,7 +113,7 @@ impl Setup {
             .join(&models, &self.purse, &mut tools, &mut quarantined);
         let reserved = self.servers.all().reserved();
         reserved.keep(&mut tools, &mut quarantined);
-        Registry::new(tools, quarantined)
+        Registry::new(tools, quarantined).with_reserved(reserved)
     }
 
     /// The tools that a call of this name needs, and whether they are all. One of the binary needs no other: what was

@@ -219,6 +219,52 @@ fn servers_of_agents_are_taken_over() {
     assert_eq!(code, 0, "{err}");
     // A second time there is nothing new.
     assert_eq!(run(home, &import).0, 0);
+    // What cannot be read is named, and what can be is taken over all the same.
+    let cursor = home.join(".cursor");
+    std::fs::create_dir_all(&cursor).unwrap();
+    std::fs::write(cursor.join("mcp.json"), "{\"mcpServers\": {\n").unwrap();
+    let more = json!({"mcpServers": {"more": {"command": "sh", "disabled_tools": ["rm"]}}});
+    std::fs::write(home.join(".mcp.json"), more.to_string()).unwrap();
+    let (code, found) = json_of(home, &["mcp", "import", "--from", "cursor", "--yes"]);
+    assert_eq!((code, &found["imported"]), (1, &json!([])), "{found}");
+    let unread = &found["unread"][0];
+    assert!(
+        unread["from"].as_str().unwrap().ends_with("mcp.json")
+            && unread["fault"].to_string().contains("line 2"),
+        "{found}"
+    );
+    let (code, found) = json_of(home, &["mcp", "import", "--from", "claude", "--yes"]);
+    assert_eq!((code, &found["imported"]), (0, &json!(["more"])), "{found}");
+    let row = &found["found"][0];
+    assert_eq!(row["taken"], true, "{found}");
+    assert!(row["hints"].to_string().contains("mcp_more_rm"), "{found}");
+    // Nobody sees a credential in the list, wherever in the words it stands.
+    let add = [
+        "mcp",
+        "add",
+        "talks",
+        "--",
+        "sh",
+        "--header",
+        "Authorization: Bearer Zx8Kq2Lm9",
+    ];
+    assert_eq!(run(home, &add).0, 0);
+    let add = [
+        "mcp",
+        "add",
+        "signed",
+        "--url",
+        "https://localhost/s/sk-live-abcdef/mcp?sig=Zx8K",
+    ];
+    assert_eq!(run(home, &add).0, 0);
+    let (_, listed) = json_of(home, &["mcp", "list"]);
+    let (_, lines, _) = run(home, &["mcp", "list"]);
+    for shown in [listed.to_string(), lines] {
+        assert!(shown.contains("[REDACTED]"), "{shown}");
+        for secret in ["Zx8K", "sk-live"] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+    }
 }
 
 /// The same with another home, of whoever has servers of their own.

@@ -57,7 +57,7 @@ fn the_way_out_names_what_stands_in_the_way() {
             &format!("{rule}ask\n"),
             vec![
                 "change or remove `tools.write_file.approval` (.mimir/config.yml:7)",
-                "change or remove `policy.rules[0]` (.mimir/config.yml:3)",
+                "and change or remove `policy.rules[0]` (.mimir/config.yml:3)",
             ],
         ),
     ] {

@@ -11,13 +11,17 @@ mod kit;
 mod greeter;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
 
 use greeter::{json_of, starts, workspace};
 use kit::{mimir, run};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Adds the greeter under this name.
-fn add(home: &std::path::Path, name: &str, more: &[&str]) {
+fn add(home: &Path, name: &str, more: &[&str]) {
     // What a server is that another test has asked is known.
     let own = format!("HOME_IS={}", home.display());
     let words = ["mcp", "add", name, "--env", &own];
@@ -130,4 +134,133 @@ fn what_an_agent_fills_in_is_filled_in_and_secrets_are_named() {
         config.contains("seen") && config.contains("nobody"),
         "{config}"
     );
+}
+
+/// A server that takes its time to start.
+fn slow(home: &Path, seconds: u32) {
+    let server = greeter::SERVER.replace("while read", &format!("sleep {seconds}\nwhile read"));
+    fs::write(home.join("server.sh"), server).unwrap();
+}
+
+/// A client of `mimir serve`.
+struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Client {
+    fn new(home: &Path) -> Self {
+        let mut command = mimir(home, &["serve"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stdin = child.stdin.take();
+        let mut client = Self {
+            child,
+            stdin,
+            stdout,
+        };
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        client.ask(1, "initialize", hello);
+        client.say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn say(&mut self, message: Value) {
+        writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn ask(&mut self, id: u32, method: &str, params: Value) -> Value {
+        self.say(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.stdout.read_line(&mut line).unwrap(), 0, "{method}");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    fn close(mut self) {
+        drop(self.stdin.take());
+        self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_client_that_closes_while_a_server_starts_takes_it_from_nobody() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    slow(home, 2);
+    add(home, "one", &[]);
+    let client = Client::new(home);
+    let begun = Instant::now();
+    while starts(home) == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    client.close();
+    slow(home, 0);
+    // A look finds it, and a call does.
+    let (code, out, err) = run(home, &["tools", "list"]);
+    assert!(code == 0 && out.contains("mcp_one_greet"), "{out}{err}");
+    assert_eq!(starts(home), 2);
+}
+
+#[test]
+fn a_call_while_its_server_starts_waits_for_it() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    slow(home, 1);
+    add(home, "one", &[]);
+    let mut client = Client::new(home);
+    let call = json!({"name": "mcp_one_greet", "arguments": {"name": "x"}});
+    let answer = client.ask(2, "tools/call", call);
+    // It is there, and nobody has granted it.
+    let text = answer["result"]["content"].to_string();
+    assert!(text.contains("APPROVAL_DENIED"), "{answer}");
+    client.close();
+}
+
+#[test]
+fn of_a_tool_whose_server_fails_it_is_said_why_and_it_is_tried_again() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let server = "echo started >> started.log\necho no left-pad >&2\nexit 3\n";
+    fs::write(home.join("server.sh"), server).unwrap();
+    add(home, "bad", &[]);
+    for at in 1..3 {
+        let (code, _, err) = run(home, &["call", "mcp_bad_greet", "name=x"]);
+        assert_ne!(code, 0);
+        for words in ["UNAVAILABLE", "left-pad", "mimir mcp test bad"] {
+            assert!(err.contains(words), "{words}: {err}");
+        }
+        assert_eq!(starts(home), at);
+    }
+    let mut client = Client::new(home);
+    for id in 2..4 {
+        let call = json!({"name": "mcp_bad_greet", "arguments": {"name": "x"}});
+        let answer = client.ask(id, "tools/call", call);
+        let text = answer["result"]["content"].to_string();
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        assert!(
+            text.contains("UNAVAILABLE") && text.contains("left-pad"),
+            "{text}"
+        );
+    }
+    // What it comes to be is found without another start of this program.
+    fs::write(home.join("server.sh"), greeter::SERVER).unwrap();
+    let begun = Instant::now();
+    loop {
+        let call = json!({"name": "mcp_bad_greet", "arguments": {"name": "x"}});
+        let answer = client.ask(9, "tools/call", call);
+        if answer["result"].to_string().contains("APPROVAL_DENIED") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{answer}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    client.close();
 }

@@ -10,6 +10,7 @@
 
 mod attentive;
 mod backend;
+mod begun;
 mod described;
 mod desk;
 mod ears;
@@ -21,6 +22,7 @@ mod library;
 mod lines;
 mod link;
 mod lookup;
+mod misfit;
 mod names;
 mod news;
 mod oauth;
@@ -44,5 +46,5 @@ pub use oauth::{Facts, Known, Login, Logins, Pending, Plan, Unfit, secrets};
 pub use program::leave;
 pub(crate) use readers::whole;
 pub use server::{Clients, Deps};
-pub use servers::{Found, Servers, Tried};
+pub use servers::{AGAIN, Found, Servers, Tried};
 pub use spec::{ServerSpec, Way};

@@ -16,8 +16,6 @@ use http_body::Body;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::ToolError;
-use rmcp::transport::streamable_http_server::session::SessionManager as _;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::time::{Instant, timeout_at};
 
@@ -27,6 +25,7 @@ use crate::server::{Server, Session};
 mod guard;
 mod identity;
 mod open;
+mod rooms;
 mod sessions;
 
 pub use identity::IdentityOptions;
@@ -34,7 +33,7 @@ pub use identity::IdentityOptions;
 use guard::{Guard, Refusal};
 use identity::{Denied, Identity};
 use open::open;
-use sessions::Sessions;
+use rooms::{Guest, Rooms};
 pub(crate) use sessions::Visit;
 
 /// What a client gets.
@@ -55,9 +54,6 @@ const CALLS_MAX: usize = 1024;
 
 /// What a session is called by.
 const SESSION_ID: &str = "mcp-session-id";
-
-/// The first version without sessions, from which on headers are held to what their message says.
-const MODERN: &str = "2026-07-28";
 
 /// How a server over HTTP is reached.
 #[derive(Clone, Default)]
@@ -83,10 +79,8 @@ struct Shared {
     guard: Guard,
     identity: Option<Identity>,
     figures: Option<Figures>,
-    sessions: Arc<LocalSessionManager>,
-    /// Whose they are, and what goes on in them.
-    known: Sessions,
-    inner: StreamableHttpService<Session, LocalSessionManager>,
+    sessions: Arc<Rooms>,
+    inner: StreamableHttpService<Session, Rooms>,
     /// Completes the sessions.
     close: Box<dyn Fn() + Send + Sync>,
 }
@@ -106,9 +100,7 @@ impl Server {
     pub fn http(&self, mut options: HttpOptions) -> Result<Http, ToolError> {
         let identity = options.identity.as_ref().map(Identity::new).transpose()?;
         options.hosts.extend(identity.as_ref().map(Identity::host));
-        let mut sessions = LocalSessionManager::default();
-        sessions.session_config.keep_alive = Some(SESSION_IDLE);
-        let sessions = Arc::new(sessions);
+        let sessions = Arc::new(Rooms::new());
         let guard = Guard::new(&options);
         let config = StreamableHttpServerConfig::default()
             // The guard has judged both for every path, and before anything else.
@@ -126,7 +118,6 @@ impl Server {
             figures: options.figures,
             inner: StreamableHttpService::new(factory, Arc::clone(&sessions), config),
             sessions,
-            known: Sessions::default(),
             close: Box::new(move || end.cancel()),
         })))
     }
@@ -174,7 +165,7 @@ impl Http {
         };
         match (path.as_str(), request.method()) {
             ("/metrics", &Method::GET) => {
-                let sessions = shared.sessions.sessions.read().await.len();
+                let sessions = shared.sessions.count().await;
                 let others = shared.figures.as_ref().map(|figures| figures());
                 let others = others.unwrap_or_default();
                 text(StatusCode::OK, &shared.server.metrics(sessions, &others))
@@ -205,8 +196,7 @@ impl Http {
         let shared = &self.0;
         let id = session_id(request.headers());
         let posts = request.method() == Method::POST;
-        let room = self.room(request.headers(), posts, id.as_deref(), &principal);
-        let visit = match room.await {
+        let visit = match self.visit(posts, id.as_deref(), &principal) {
             Ok(visit) => visit,
             Err(refusal) => return refused(refusal),
         };
@@ -217,7 +207,8 @@ impl Http {
             // Whatever answers it holds this for as long as it does.
             extensions.insert(Arc::clone(visit));
         }
-        let answered = shared.inner.handle(request);
+        let guest = Guest::new(principal);
+        let answered = guest.answered(shared.inner.handle(request));
         let answer = match (until, &shared.identity) {
             (Some(until), Some(identity)) => match timeout_at(until, answered).await {
                 Ok(answer) => answer,
@@ -225,19 +216,18 @@ impl Http {
             },
             _ => answered.await,
         };
-        if let Some(id) = session_id(answer.headers()) {
-            shared.known.begun(id, principal);
+        if guest.is_left_out() {
+            return refused(Refusal::Full);
         }
         if let Some(id) = id.filter(|_| ends && answer.status().is_success()) {
-            shared.known.ended(&id);
+            shared.sessions.known().ended(&id);
         }
         open(answer, visit, until)
     }
 
     /// Whether there is room for a request, and its session is whose it says.
-    async fn room(
+    fn visit(
         &self,
-        headers: &HeaderMap,
         posts: bool,
         session: Option<&str>,
         principal: &Principal,
@@ -246,25 +236,13 @@ impl Http {
         if posts && shared.server.calls() >= CALLS_MAX {
             return Err(Refusal::Busy);
         }
-        if let Some(id) = session {
-            let visit = shared.known.visit(id, principal);
-            return visit.map(Some).ok_or(Refusal::NoSession);
-        }
-        if !may_begin(headers) {
+        let Some(id) = session else {
             return Ok(None);
-        }
-        let sessions = shared.sessions.sessions.read().await;
-        let full = sessions.len() >= SESSIONS_MAX;
-        shared.known.keep(|id| sessions.contains_key(id));
-        drop(sessions);
-        if full {
-            let idle = shared.known.take_idle().ok_or(Refusal::Full)?;
-            tracing::info!("a session in which nothing goes on makes room for another");
-            if let Err(error) = shared.sessions.close_session(&idle.into()).await {
-                tracing::debug!(%error, "the session was at its end");
-            }
-        }
-        Ok(None)
+        };
+        let visit = shared.sessions.known().visit(id, principal);
+        visit
+            .map(|visit| Some(Arc::new(visit)))
+            .ok_or(Refusal::NoSession)
     }
 }
 
@@ -291,15 +269,6 @@ where
 fn session_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get(SESSION_ID)?.to_str().ok()?;
     Some(id.to_owned())
-}
-
-/// Whether a request without a session may make one. One that says that it is of the era without sessions, and which
-/// other method it has, does not: from that version on a header that its message contradicts is refused.
-fn may_begin(headers: &HeaderMap) -> bool {
-    let version = headers.get("mcp-protocol-version");
-    let modern = version.is_some_and(|version| version.as_bytes() >= MODERN.as_bytes());
-    let method = headers.get("mcp-method");
-    !modern || method.is_none_or(|method| method == "initialize")
 }
 
 fn text(status: StatusCode, text: &str) -> Answer {

@@ -16,6 +16,7 @@ use crate::progress::Client;
 mod calling;
 mod handler;
 mod library;
+mod seeking;
 mod session;
 mod watching;
 mod wrong;
@@ -50,6 +51,8 @@ struct Shared {
     catalogue: Mutex<Arc<Catalogue>>,
     /// How often the catalogue has changed.
     revision: watch::Sender<Revision>,
+    /// Told when the world has been replaced.
+    replaced: watch::Sender<()>,
     /// The servers behind, whose resources and prompts are passed on.
     servers: Option<Arc<Servers>>,
     /// How many calls are under way.
@@ -81,6 +84,7 @@ impl Server {
             parking: Parking::default(),
             catalogue,
             revision: watch::Sender::default(),
+            replaced: watch::Sender::default(),
             servers,
             busy: watch::Sender::default(),
             gone: Gone::default(),
@@ -91,6 +95,7 @@ impl Server {
     /// The world of the pipeline has been replaced: clients are told if their list is another now.
     pub fn refresh(&self) {
         self.catalogue();
+        self.0.replaced.send_replace(());
     }
 
     /// Stops all calls. That they were stopped is recorded.

@@ -19,6 +19,7 @@ mod edit;
 mod import;
 mod login;
 mod redirect;
+mod secret;
 
 /// Does what was asked for.
 pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<Exit, Failure> {
@@ -46,8 +47,8 @@ pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<E
 /// What a server is, in a line.
 fn way(server: &McpServer) -> String {
     match (&server.command, &server.url) {
-        (Some(command), _) => card::words(std::iter::once(command).chain(&server.args)).join(" "),
-        (None, Some(url)) => card::url(url),
+        (Some(command), _) => secret::words(std::iter::once(command).chain(&server.args)).join(" "),
+        (None, Some(url)) => secret::text(url),
         (None, None) => String::new(),
     }
 }
@@ -74,8 +75,8 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
             json!({
                 "name": name,
                 "command": server.command,
-                "args": card::words(&server.args),
-                "url": server.url.as_deref().map(card::url),
+                "args": secret::words(&server.args),
+                "url": server.url.as_deref().map(secret::text),
                 "enabled": server.is_enabled(),
                 "tools": (known > 0).then_some(known),
                 "login": logins.get(name),
@@ -272,7 +273,10 @@ fn import_all(
     let setup = Setup::find(globals)?;
     let known = &setup.settings.config.mcp.servers;
     let asked = |name: &String| names.contains(name);
-    let mut all = import::find(setup.workspace.root(), from);
+    let import::All {
+        servers: mut all,
+        unread,
+    } = import::find(setup.workspace.root(), from);
     all.retain(|found| names.is_empty() || asked(&found.name));
     // Whatever agent it is of, the person's own goes first.
     all.sort_by_key(|found| !found.own);
@@ -291,11 +295,22 @@ fn import_all(
         .enumerate()
         .map(|(at, found)| clashes(at, found))
         .collect();
+    let mut new: Vec<&mut import::Imported> = all
+        .iter_mut()
+        .filter(|found| found.fault.is_none() && !known.contains_key(&found.name))
+        .collect();
+    import::apart(&mut new, &card::secrets_of(known.values()));
+    for (place, why) in &unread {
+        note(styled(
+            BAD,
+            format_args!("{}: {}", visible(place), visible(why)),
+        ));
+    }
     let mut servers: Vec<(String, Value)> = Vec::new();
     let mut rows = Vec::new();
     for (found, clashes) in all.into_iter().zip(clashes) {
         let name = &found.name;
-        let taken = known.contains_key(name) || servers.iter().any(|(other, _)| other == name);
+        let there = known.contains_key(name) || servers.iter().any(|(other, _)| other == name);
         let fault = found.fault.clone().or_else(|| {
             // What came with a checkout takes no name of the person's own, and no silence for a yes.
             if clashes {
@@ -311,15 +326,22 @@ fn import_all(
             })
         });
         let card = card::lines(&found.block);
-        rows.push(
-            json!({ "name": name, "from": found.place, "taken": taken, "fault": fault, "card": card }),
-        );
+        let taken = fault.is_none() && !there;
+        rows.push(json!({
+            "name": name,
+            "from": found.place,
+            "taken": taken,
+            "there": there,
+            "fault": fault,
+            "hints": found.hints(),
+            "card": card,
+        }));
         let line = format!(
             "{:<16} {}",
             visible(name),
             styled(FAINT, visible(&found.place))
         );
-        match (&fault, taken) {
+        match (&fault, there) {
             (_, true) => note(format_args!("{line} {}", styled(FAINT, "is there already"))),
             (Some(fault), _) => note(format_args!("{line} {}", styled(BAD, visible(fault)))),
             (None, false) => note(line),
@@ -327,9 +349,9 @@ fn import_all(
         for line in &card {
             note(format_args!("    {line}"));
         }
-        if fault.is_none() && !taken {
-            for hint in &found.hints {
-                note(styled(WARN, format_args!("    {}", visible(hint))));
+        if taken {
+            for hint in found.hints() {
+                note(styled(WARN, format_args!("    {}", visible(&hint))));
             }
             servers.push((name.clone(), found.block));
         }
@@ -341,12 +363,20 @@ fn import_all(
         }
         let file = settings::change(&setup, user, |text| edit::add(text, &servers))?;
         note(format_args!("{} of them are in {file} now", servers.len()));
-    } else if !printer.is_json() {
+    } else if !printer.is_json() && unread.is_empty() {
         note("There is nothing to import.");
     }
     if printer.is_json() {
         let imported: Vec<&String> = servers.iter().map(|(name, _)| name).collect();
-        printer.value(&json!({ "imported": imported, "found": rows }))?;
+        let unread: Vec<Value> = unread
+            .iter()
+            .map(|(place, why)| json!({ "from": place, "fault": why }))
+            .collect();
+        printer.value(&json!({ "imported": imported, "found": rows, "unread": unread }))?;
     }
-    Ok(Exit::Done)
+    Ok(match unread.is_empty() {
+        true => Exit::Done,
+        // A file that somebody has to mend.
+        false => Exit::Failed,
+    })
 }

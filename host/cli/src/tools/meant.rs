@@ -1,7 +1,7 @@
 //! The tool that a person means.
 
 use mimir_core::pipeline::World;
-use mimir_core::{Quarantined, Tool, ToolError};
+use mimir_core::{Code, Quarantined, Tool, ToolError};
 
 use crate::exit::{Exit, Failure};
 
@@ -10,7 +10,13 @@ pub fn tool<'a>(world: &'a World, name: &str) -> Result<&'a Tool, Failure> {
     let found = world.registry.find(name);
     match found {
         Ok(tool) => Ok(tool),
-        Err(error) => Err(Failure::ending(error, Exit::Usage)),
+        Err(error) => {
+            let exit = match error.code {
+                Code::NotFound => Exit::Usage,
+                code => code.into(),
+            };
+            Err(Failure::ending(error, exit))
+        }
     }
 }
 

@@ -39,7 +39,13 @@ pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
             ways.push(way);
         }
     }
-    ways.iter().map(|way| crate::text::visible(way)).collect()
+    let ways = ways.iter().map(|way| crate::text::visible(way));
+    // Other ways may stand before these: which of them belong together is said in words.
+    let each = ways.enumerate().map(|(at, way)| match at {
+        0 => way,
+        _ => format!("and {way}"),
+    });
+    each.collect()
 }
 
 fn denies(reason: &Reason) -> bool {
@@ -194,7 +200,10 @@ mod tests {
         let both = json!({"policy": {"rules": rule}});
         assert_eq!(
             out(both, true),
-            ["change or remove `policy.rules[0]` (config.yml)", set]
+            [
+                "change or remove `policy.rules[0]` (config.yml)".to_owned(),
+                format!("and {set}")
+            ]
         );
     }
 

@@ -153,6 +153,10 @@ fn of_a_tool_whose_server_is_not_there_it_is_said_why() {
     assert!(registry.find("mcp_bad_go").is_ok());
     // What another server may have, or nobody, is not there.
     for name in ["mcp_bad_one_echo", "mcp_other_echo", "echo"] {
-        assert_eq!(registry.find(name).unwrap_err().code, Code::NotFound, "{name}");
+        assert_eq!(
+            registry.find(name).unwrap_err().code,
+            Code::NotFound,
+            "{name}"
+        );
     }
 }

@@ -73,12 +73,14 @@ pub trait Store: Send + Sync {
 pub(super) struct Failed {
     /// Seconds since 1970.
     at: u64,
-    pub(super) code: Code,
-    pub(super) reason: String,
+    code: Code,
+    reason: String,
+    #[serde(default)]
+    way_out: Vec<String>,
 }
 
 /// How long those who only look leave a server alone that failed: to try costs as long as it may take to start.
-const ALONE: u64 = 300;
+pub(super) const ALONE: u64 = 300;
 
 impl Failed {
     /// It failed now.
@@ -87,6 +89,7 @@ impl Failed {
             at: seconds(),
             code: error.code,
             reason: error.message.clone(),
+            way_out: error.way_out.to_vec(),
         }
     }
 
@@ -96,6 +99,11 @@ impl Failed {
         // A clock that was set back makes no failure last for ever.
         let since = seconds().checked_sub(failed.at)?;
         (since < ALONE).then_some(failed)
+    }
+
+    /// Why.
+    pub(super) fn error(self) -> ToolError {
+        ToolError::new(self.code, self.reason).with_way_out(self.way_out)
     }
 }
 

@@ -15,10 +15,10 @@ use mimir_core::redact::{REACH, Redactor};
 use mimir_core::text::{prefix, visible};
 use mimir_core::wish::Want;
 use rmcp::model::{
-    ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ErrorData, Implementation, ListRootsResult, LoggingLevel,
-    LoggingMessageNotificationParam, NumberOrString, ProgressNotificationParam, ProgressToken,
-    ResourceUpdatedNotificationParam,
+    ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest, CustomResult,
+    ElicitRequestParams, ElicitResult, ErrorCode, ErrorData, Implementation, ListRootsResult,
+    LoggingLevel, LoggingMessageNotificationParam, NumberOrString, ProgressNotificationParam,
+    ProgressToken, ProtocolVersion, ResourceUpdatedNotificationParam,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast};
 
 use super::desk::{Desk, Gates};
+use super::misfit::misfit;
 use super::pace::{self, Pace};
 use super::spec::ServerSpec;
 
@@ -232,7 +233,7 @@ impl Ears {
 fn unserved(want: Want) -> ErrorData {
     let what = want.method();
     ErrorData::new(
-        rmcp::model::ErrorCode::METHOD_NOT_FOUND,
+        ErrorCode::METHOD_NOT_FOUND,
         format!("mimir does not serve {what} to this server, and has not declared it"),
         None,
     )
@@ -256,7 +257,9 @@ impl ClientHandler for Hearing {
     fn get_info(&self) -> ClientConfig {
         // What the settings let. Whether the client of a call has it is known when it calls.
         let implementation = Implementation::new("mimir", env!("CARGO_PKG_VERSION"));
+        // The newest version has no handshake, and none is asked for by one.
         ClientConfig::new(self.0.gates.declared(|_| true), implementation)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
     async fn create_message(
@@ -280,6 +283,21 @@ impl ClientHandler for Hearing {
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         of_value(self.0.wish(Want::Form, to_value(&params)).await?)
+    }
+
+    /// What is none of the requests above: another method, or params that are not those of its own.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        let all = [Want::Form, Want::Model, Want::Roots];
+        let want = all.into_iter().find(|want| want.method() == request.method);
+        Err(match want {
+            Some(want) if self.0.gates.lets(want) => misfit(want, request.params),
+            Some(want) => unserved(want),
+            None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
     }
 
     async fn on_resource_updated(

@@ -134,13 +134,18 @@ impl End {
                 format!("the server `{}` {else_}", self.server),
             )
         });
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        if !words.is_empty() {
-            let words = words.join(" / ");
-            error
-                .message
-                .push_str(&format!("; its last words: {}", prefix(&words, WORDS_MOST)));
-        }
+        self.heard(&mut error);
         error
+    }
+
+    /// Puts the last words that it said into an error that was made before they were heard.
+    pub(super) fn heard(&self, error: &mut ToolError) {
+        const BEFORE: &str = "; its last words: ";
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        if !words.is_empty() && !error.message.contains(BEFORE) {
+            let words = words.join(" / ");
+            error.message.push_str(BEFORE);
+            error.message.push_str(prefix(&words, WORDS_MOST));
+        }
     }
 }

@@ -1,41 +1,74 @@
-//! Errors of servers that are written in another form than the protocol's: whoever waits is told what the server said,
-//! and does not wait until the time is up.
+//! Answers of servers that are written in another form than the protocol's: whoever waits is told what the server said,
+//! or what is wrong about it, and does not wait until the time is up.
 //!
 //! Never here: what is made of an error.
 
 use rmcp::model::ServerJsonRpcMessage;
-use serde_json::Value;
-
-/// Bytes of an error: a longer one is left as it is.
-const ERROR_MOST: usize = 64 << 10;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 
 /// The code of an error whose own is none: that of servers' errors at large.
 const ANY: i32 = -32_000;
 
 /// A message of a server's.
 pub(super) fn read(message: &[u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
-    serde_json::from_slice(message).or_else(|error| match mended(message) {
-        Some(message) => serde_json::from_value(message),
+    serde_json::from_slice(message).or_else(|error| match answered(message) {
+        Some(id) => serde_json::from_value(failure(message, id, &error)),
         None => Err(error),
     })
 }
 
-/// The message with its error in the protocol's form, if it is an error that is not.
+/// A failure in the protocol's form instead of the message, if it is an answer that is none.
 pub(super) fn mended(message: &[u8]) -> Option<Value> {
-    const KEY: &[u8] = b"\"error\"";
-    if message.len() > ERROR_MOST || !message.windows(KEY.len()).any(|part| part == KEY) {
-        return None;
+    let id = answered(message)?;
+    let read: Result<ServerJsonRpcMessage, _> = serde_json::from_slice(message);
+    Some(failure(message, id, &read.err()?))
+}
+
+/// What is looked at first of a message. Numbers that none can hold stand in what is passed over.
+#[derive(Deserialize)]
+struct Head {
+    id: Option<Value>,
+    method: Option<IgnoredAny>,
+    jsonrpc: Option<IgnoredAny>,
+    result: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+/// What a message answers, if it is an answer and says to what.
+fn answered(message: &[u8]) -> Option<Value> {
+    let head: Head = serde_json::from_slice(message).ok()?;
+    // A line of a log may have an id, too.
+    let speaks = head.jsonrpc.or(head.result).or(head.error).is_some();
+    let id = head.id.filter(|_| head.method.is_none() && speaks)?;
+    (id.is_i64() || id.is_string()).then_some(id)
+}
+
+/// What is told instead of an answer that is none: the server's words if it tells of a failure, or what is wrong.
+fn failure(message: &[u8], id: Value, wrong: &serde_json::Error) -> Value {
+    let told = serde_json::from_slice::<Value>(message);
+    let told = told
+        .as_ref()
+        .ok()
+        .filter(|told| told.get("result").is_none());
+    let mut error = match told.and_then(|told| told.get("error")) {
+        Some(error) if !error.is_null() => said(error),
+        _ => {
+            json!({"code": ANY, "message": format!("its answer is none: {}", why(message, wrong))})
+        }
+    };
+    if error["message"] == "" {
+        error["message"] = "it does not say why".into();
     }
-    let mut message: Value = serde_json::from_slice(message).ok()?;
-    let answers = message.get("method").is_none() && message.get("result").is_none();
-    let error = message.get_mut("error").filter(|_| answers)?;
+    json!({"jsonrpc": "2.0", "id": id, "error": error})
+}
+
+/// What an error says, in the protocol's form.
+fn said(error: &Value) -> Value {
     let code = error.get("code").and_then(Value::as_i64);
     let code = code.and_then(|code| i32::try_from(code).ok());
-    let words = error.get("message").and_then(Value::as_str);
-    if code.is_some() && words.is_some() {
-        return None;
-    }
-    let words = match (words, &*error) {
+    let words = match (error.get("message").and_then(Value::as_str), error) {
         (Some(words), _) => words.to_owned(),
         (None, Value::String(words)) => words.clone(),
         (None, other) => other.to_string(),
@@ -44,12 +77,29 @@ pub(super) fn mended(message: &[u8]) -> Option<Value> {
         (None, Some(theirs)) => format!("{words} (its code is {theirs})"),
         _ => words,
     };
-    let data = error.get("data").cloned();
-    *error = serde_json::json!({ "code": code.unwrap_or(ANY), "message": words });
-    if let Some(data) = data {
-        error["data"] = data;
+    let mut mended = json!({ "code": code.unwrap_or(ANY), "message": words });
+    if let Some(data) = error.get("data") {
+        mended["data"] = data.clone();
     }
-    Some(message)
+    mended
+}
+
+/// What is wrong about an answer.
+fn why(message: &[u8], wrong: &serde_json::Error) -> String {
+    let told: Value = match serde_json::from_slice(message) {
+        Ok(told) => told,
+        Err(error) => return error.to_string(),
+    };
+    let (version, result) = (told.get("jsonrpc"), told.get("result"));
+    match (version.and_then(Value::as_str), result) {
+        (Some("2.0"), None) => "it has neither a `result` nor an `error`".to_owned(),
+        (Some("2.0"), Some(_)) => wrong.to_string(),
+        (None, _) => "it has no `jsonrpc: \"2.0\"`".to_owned(),
+        (Some(other), _) => {
+            let other = mimir_core::text::prefix(other, 20);
+            format!("its `jsonrpc` is \"{other}\", and not \"2.0\"")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -89,10 +139,42 @@ mod tests {
         for text in [
             r#"{"jsonrpc":"2.0","method":"x","params":{"error":1}}"#,
             r#"{"jsonrpc":"2.0","id":1,"result":{"error":{"code":1e99}}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"x","error":{}}"#,
+            r#"{"jsonrpc":"2.0","error":{"code":1e99}}"#,
+            r#"{"level":30,"time":1,"id":1,"msg":"up"}"#,
             r#"{"error"#,
             r#""error""#,
         ] {
             assert_eq!(mended(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_none_says_what_is_wrong() {
+        let long = "x".repeat(100 << 10);
+        let long =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"error":{{"code":"E","message":"{long}"}}}}"#);
+        for (text, words) in [
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":{"code":1e400,"message":"no"}}"#,
+                "number out of range",
+            ),
+            (r#"{"jsonrpc":"2.0","id":1}"#, "neither a `result` nor"),
+            (r#"{"id":1,"result":{"content":[]}}"#, "no `jsonrpc"),
+            (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, "is \"1.0\""),
+            (r#"{"jsonrpc":"2.0","id":1,"error":null}"#, "neither a"),
+            (&long, "xxx"),
+        ] {
+            let Ok(ServerJsonRpcMessage::Error(answer)) = read(text.as_bytes()) else {
+                panic!("{} hangs", &text[..80.min(text.len())]);
+            };
+            assert!(
+                answer.error.message.contains(words),
+                "{}",
+                answer.error.message
+            );
+            assert_eq!(answer.id, Some(rmcp::model::RequestId::Number(1)));
+            assert!(mended(text.as_bytes()).is_some(), "{words}");
         }
     }
 }

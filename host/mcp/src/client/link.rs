@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
 use super::attentive::Attentive;
+use super::begun;
 use super::described::mask_known;
 use super::desk::Desk;
 use super::ears::{Ears, Hearing};
@@ -36,9 +37,6 @@ const PAGES_MOST: usize = 50;
 
 /// Items of a kind that are read. No model chooses among more tools.
 pub(super) const ITEMS_MOST: usize = 1_000;
-
-/// Characters of a version in a message: theirs are dates.
-const VERSION_MOST: usize = 40;
 
 /// Rounds of a call in which a server answers with what it wants to know.
 const ROUNDS_MOST: usize = 10;
@@ -123,7 +121,7 @@ impl Link {
             let words = match &error {
                 // What stands round it is how rmcp is built.
                 ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
-                other => other.to_string(),
+                other => begun::words(other, era),
             };
             let words = end.words(&words, WORDS_MOST);
             let error = end.error(&format!("did not begin as the protocol has it: {words}"));
@@ -132,7 +130,7 @@ impl Link {
                 false => Unbegun::Failed(error),
             }
         })?;
-        known(running.peer(), &end)?;
+        begun::known(running.peer(), era, &end)?;
         let link = Self {
             peer: running.peer().clone(),
             stop: Some(running.cancellation_token()),
@@ -366,30 +364,6 @@ impl Link {
             }
         }
     }
-}
-
-/// Whether the server speaks a version that is known: with one that speaks another nobody knows what is meant.
-fn known(peer: &Peer<RoleClient>, end: &End) -> Result<(), Unbegun> {
-    let Some(info) = peer.peer_info() else {
-        return Ok(());
-    };
-    let theirs = &info.protocol_version;
-    if ProtocolVersion::KNOWN_VERSIONS.contains(theirs) {
-        return Ok(());
-    }
-    let theirs = end.words(theirs.as_str(), VERSION_MOST);
-    let ours = ProtocolVersion::LATEST_WITH_INITIALIZE;
-    let server = &end.server;
-    let message = format!(
-        "the server `{server}` speaks the version `{theirs}` of the protocol, which mimir does not know; it was asked for `{ours}`"
-    );
-    let ways = [
-        format!("a version of the server `{server}` that speaks `{ours}` or an older one"),
-        "a newer mimir, if that version is out".to_owned(),
-    ];
-    Err(Unbegun::Failed(
-        ToolError::new(Code::Unavailable, message).with_way_out(ways),
-    ))
 }
 
 impl Drop for Link {

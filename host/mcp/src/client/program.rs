@@ -72,9 +72,10 @@ pub(super) async fn begin(
     tokio::spawn(keep(hold, dropped, Arc::clone(&end)));
     let begun = Link::begin(lines, era, ears, Arc::clone(&end), Box::new(held)).await;
     match begun {
-        Err(Unbegun::Failed(error)) => {
+        Err(Unbegun::Failed(mut error)) => {
             // What it has said may be under way still.
             let _ = timeout(LAST_WORDS, hearing).await;
+            end.heard(&mut error);
             Err(Unbegun::Failed(hidden::told(
                 error, launch, &deps.root, &end,
             )))
@@ -136,6 +137,14 @@ async fn leaving() {
     if told.wait_for(|leaving| *leaving).await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// How long it may take until this process hears that it is to end, where all that it belongs to is ended at once.
+const HEARING: Duration = Duration::from_millis(100);
+
+/// Whether this process is about to end, or finds out in a moment.
+pub(super) async fn leaves() -> bool {
+    timeout(HEARING, leaving()).await.is_ok()
 }
 
 /// Ends all programs, for a process that is about to end itself: what a runtime drops while it shuts down is not waited

@@ -14,7 +14,7 @@ use rmcp::model::{ClientRequest, ServerResult};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::described::{Described, Failed, Store};
+use super::described::{Described, Store};
 use super::desk::Desk;
 use super::ears::{Ears, Updates};
 use super::link::{End, Era, Link, Unbegun};
@@ -23,6 +23,7 @@ use super::spec::{ServerSpec, Way};
 use super::wanted::Wanted;
 use super::{program, web};
 
+mod fault;
 mod looking;
 mod watched;
 
@@ -65,6 +66,8 @@ pub(super) struct Server {
     state: Mutex<State>,
     /// What it said last, and what each of its tools is by that.
     said: Lock<Option<Said>>,
+    /// Why it could not be started, or reached, the last time.
+    fault: Lock<Option<ToolError>>,
     calls: AtomicUsize,
     used: Lock<Instant>,
     /// Counts how often its tools were others than before.
@@ -103,6 +106,7 @@ impl Server {
             deps,
             state: Mutex::default(),
             said: Lock::default(),
+            fault: Lock::default(),
             calls: AtomicUsize::new(0),
             used: Lock::new(Instant::now()),
             changes,
@@ -143,17 +147,10 @@ impl Server {
 
     /// The same for those who only look: one that failed a moment ago is left alone.
     pub(super) async fn look(self: &Arc<Self>) -> Result<Arc<Described>, ToolError> {
-        let key = format!("{}-failed", self.spec.key());
-        let failed = self.deps.store.read(&key);
-        if let Some(failed) = failed.as_deref().and_then(Failed::read) {
-            return Err(ToolError::new(failed.code, failed.reason));
+        match self.kept_fault() {
+            Some(fault) => Err(fault),
+            None => self.describe().await,
         }
-        let described = self.describe().await;
-        if let Err(error) = &described {
-            let failed = serde_json::to_string(&Failed::now(error)).unwrap_or_default();
-            self.deps.store.write(&key, &failed);
-        }
-        described
     }
 
     /// Calls a tool, if it is still the one that was approved; reads what is asked for where nothing was.
@@ -247,12 +244,7 @@ impl Server {
                 },
                 left.as_secs_f32()
             );
-            return Err(
-                ToolError::new(Code::Unavailable, message).with_way_out([format!(
-                    "`mimir mcp test {}` shows what is wrong",
-                    self.spec.name
-                )]),
-            );
+            return Err(self.unready(message));
         }
         state.wanted = None;
         let begun = match timeout(self.spec.start, self.begin(&mut state)).await {
@@ -271,6 +263,7 @@ impl Server {
                 let link = Arc::new(link);
                 state.link = Some((Arc::clone(&link), Instant::now()));
                 state.not_before = None;
+                self.is_well();
                 drop(state);
                 *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
                 tokio::spawn(watch(Arc::downgrade(self), Arc::downgrade(&link)));
@@ -282,6 +275,7 @@ impl Server {
                     // As it is now: what was renewed meanwhile is no login.
                     state.wanted = Some((self.deps.logins.version(), error.clone()));
                 }
+                self.is_ill(&error).await;
                 Err(error)
             }
         }

@@ -10,9 +10,10 @@ use mimir_core::config::Config;
 use mimir_core::registry::Quarantined;
 use mimir_core::{Reserved, Tool, ToolError};
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use super::backend::{Reader, ServerTool};
-use super::described::{Described, Theirs, print};
+use super::described::{ALONE, Described, Theirs, print};
 use super::ears::Updates;
 use super::names;
 use super::oauth::{self, Login, Plan};
@@ -32,6 +33,9 @@ pub struct Servers {
 
 /// News of resources that wait for a client that is slow. It loses the oldest.
 const UPDATES: usize = 256;
+
+/// When servers that failed are tried again by those who only look: seconds are counted of how long they are left alone.
+pub const AGAIN: Duration = Duration::from_secs(ALONE + 1);
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -94,7 +98,10 @@ impl Servers {
     pub fn reserved(&self) -> Reserved {
         let all = self.sorted();
         let specs = all.iter().map(|server| &server.spec);
-        Reserved::new(specs.map(|spec| (spec.location(), spec.prefix.clone())))
+        let faults = all
+            .iter()
+            .filter_map(|server| Some((server.spec.prefix.clone(), server.fault()?)));
+        Reserved::new(specs.map(|spec| (spec.location(), spec.prefix.clone()))).with_faults(faults)
     }
 
     /// Whether there is any.
@@ -127,56 +134,98 @@ impl Servers {
 
     /// Their tools. Servers of which nothing is known are started and asked, all at once.
     pub async fn load(&self) -> Found {
-        self.load_where(|_| true).await
+        self.ask(|_| Some(Asks::ToLook)).await;
+        self.found(|_| true)
+    }
+
+    /// Starts and asks all of which nothing is known, and those that fail `again` after so long, until there is none.
+    /// What is left out is told, the same once.
+    pub async fn load_all(&self, again: Duration, tell: impl Fn(&Quarantined)) {
+        let mut told = Vec::new();
+        loop {
+            let found = self.load().await;
+            let new = found.quarantined.iter();
+            new.filter(|left_out| !told.contains(*left_out))
+                .for_each(&tell);
+            told = found.quarantined;
+            if self.known().unseen == 0 {
+                return;
+            }
+            sleep(again).await;
+        }
     }
 
     /// Their tools, for a call of this name: of the servers of which nothing is known those alone are started that may
     /// have a tool of this name.
     pub async fn load_for(&self, name: &str) -> Found {
-        let reads = [Reads::Resources, Reads::Prompts];
-        self.load_where(|spec| {
-            names::may_be(&spec.prefix, name) || reads.iter().any(|reads| reads.name(spec) == name)
-        })
-        .await
+        self.seek(name).await;
+        self.found(|spec| for_call(spec, name).is_some())
     }
 
-    async fn load_where(&self, wanted: impl Fn(&ServerSpec) -> bool) -> Found {
+    /// Starts the servers of which nothing is known and that may have a tool of this name, and asks them. Says whether
+    /// there is any.
+    pub async fn seek(&self, name: &str) -> bool {
+        self.ask(|spec| for_call(spec, name)).await
+    }
+
+    /// Whether they have a tool of this name, or it is known why the server is not there that may have it.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        let mut all = self.sorted().into_iter();
+        all.any(|server| match server.known() {
+            Some(described) => {
+                let mut found = Found::default();
+                found.add(&server, &described);
+                found.tools.iter().any(|tool| tool.name().as_str() == name)
+            }
+            None => {
+                let prefix = &server.spec.prefix;
+                !prefix.is_empty() && name.starts_with(prefix) && server.fault().is_some()
+            }
+        })
+    }
+
+    /// Asks servers of which nothing is known, all at once, and says whether there is any.
+    async fn ask(&self, wanted: impl Fn(&ServerSpec) -> Option<Asks>) -> bool {
         let mut asked = Vec::new();
+        for server in self.sorted() {
+            let Some(asks) = wanted(&server.spec) else {
+                continue;
+            };
+            if server.known().is_some() {
+                continue;
+            }
+            asked.push(tokio::spawn(async move {
+                // Why it is not there is kept with it.
+                let _ = match asks {
+                    Asks::ToCall => server.describe().await,
+                    Asks::ToLook => server.look().await,
+                };
+            }));
+        }
+        let any = !asked.is_empty();
+        for task in asked {
+            if let Err(error) = task.await {
+                tracing::warn!(%error, "a server was not asked to the end");
+            }
+        }
+        any
+    }
+
+    /// What is known now, with why servers are not there that were `asked`.
+    fn found(&self, asked: impl Fn(&ServerSpec) -> bool) -> Found {
         let mut found = Found::default();
         for server in self.sorted() {
-            let task = match server.known() {
-                Some(described) => Err(described),
-                None if wanted(&server.spec) => {
-                    let server = Arc::clone(&server);
-                    Ok(tokio::spawn(async move { server.look().await }))
-                }
-                None => {
-                    found.unseen += 1;
-                    continue;
-                }
-            };
-            asked.push((server, task));
-        }
-        for (server, task) in asked {
-            let described = match task {
-                Err(described) => Ok(described),
-                Ok(task) => task.await.unwrap_or_else(|error| {
-                    Err(ToolError::new(
-                        mimir_core::Code::Internal,
-                        error.to_string(),
-                    ))
-                }),
-            };
-            match described {
-                Ok(described) => found.add(&server, &described),
-                Err(error) => found.quarantined.push(Quarantined {
+            if let Some(described) = server.known() {
+                found.add(&server, &described);
+                continue;
+            }
+            match server.fault().filter(|_| asked(&server.spec)) {
+                Some(error) => found.quarantined.push(Quarantined {
                     location: server.spec.location(),
                     code: error.code,
-                    reason: format!(
-                        "{}; `mimir mcp test {}` tries it again",
-                        error.message, server.spec.name
-                    ),
+                    reason: [&[error.message], &error.way_out[..]].concat().join("; "),
                 }),
+                None => found.unseen += 1,
             }
         }
         found
@@ -242,6 +291,27 @@ impl Servers {
         all.sort_by(|one, other| one.spec.name.cmp(&other.spec.name));
         all
     }
+}
+
+/// How a server is asked.
+enum Asks {
+    /// One that failed a moment ago is left alone.
+    ToLook,
+    /// One that failed is tried again, as soon as that is.
+    ToCall,
+}
+
+/// How a server is asked for a call of this name; not at all if it has no such tool.
+fn for_call(spec: &ServerSpec, name: &str) -> Option<Asks> {
+    let reads = [Reads::Resources, Reads::Prompts];
+    if reads.iter().any(|reads| reads.name(spec) == name) {
+        return Some(Asks::ToCall);
+    }
+    names::may_be(&spec.prefix, name).then_some(match spec.prefix.is_empty() {
+        // Any wrong name may be one of it.
+        true => Asks::ToLook,
+        false => Asks::ToCall,
+    })
 }
 
 impl Found {

@@ -35,26 +35,27 @@ struct Visits {
 pub(crate) struct Visit(Arc<Stay>);
 
 impl Sessions {
-    /// A session has begun.
-    pub(super) fn begun(&self, id: String, owner: Principal) {
-        let stay = Stay {
+    /// A session has begun, with this request.
+    pub(super) fn begun(&self, id: String, owner: Principal) -> Visit {
+        let stay = Arc::new(Stay {
             owner,
             gone: Gone::default(),
             visits: Mutex::new(Visits {
                 open: 0,
                 last: Instant::now(),
             }),
-        };
-        lock(&self.0).insert(id, Arc::new(stay));
+        });
+        let visit = Visit::of(Arc::clone(&stay));
+        lock(&self.0).insert(id, stay);
+        visit
     }
 
     /// A request in this session, if it is this one's.
-    pub(super) fn visit(&self, id: &str, by: &Principal) -> Option<Arc<Visit>> {
+    pub(super) fn visit(&self, id: &str, by: &Principal) -> Option<Visit> {
         let all = lock(&self.0);
         let stay = all.get(id).filter(|stay| stay.owner == *by)?;
         // While nobody can choose it as the one to end.
-        let visit = Visit::of(Arc::clone(stay));
-        Some(Arc::new(visit))
+        Some(Visit::of(Arc::clone(stay)))
     }
 
     /// A session has ended: its calls are stopped.

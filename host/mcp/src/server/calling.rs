@@ -176,10 +176,11 @@ impl Session {
         };
         let mut call = Call::new(key.tool.clone(), key.arguments.clone(), now);
         call.observer = Arc::new(ear);
-        let (pipeline, busy) = (server.0.pipeline.clone(), server.busy());
+        let (server, busy) = (server.clone(), server.busy());
         let work = Work::new(async move {
             let _busy = busy;
-            pipeline.call(call).await
+            server.seek(&call.tool).await;
+            server.0.pipeline.call(call).await
         });
         Running { key, work, heard }
     }

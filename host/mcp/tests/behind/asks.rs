@@ -110,6 +110,23 @@ async fn what_the_settings_do_not_let_is_neither_declared_nor_served() {
 }
 
 #[tokio::test]
+async fn a_form_that_is_not_flat_is_refused_with_the_reason() {
+    let nested = json!({"type": "object", "properties": {"x": {"type": "string"}}});
+    let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {"deep": nested}}});
+    let (behind, _) = behind(Does::Asks("elicitation/create", form, 1), json!({})).await;
+    let mut wire = behind.room.client(everything()).await;
+    let id = called(&mut wire).await;
+    let answer = wire.answered(id).await["result"].take();
+    let error = &told(&answer)[0]["error"];
+    assert_eq!(error["code"], -32602, "{answer}");
+    let words = error["message"].as_str().unwrap();
+    assert!(
+        words.contains("`deep`") && words.contains("flat"),
+        "{words}"
+    );
+}
+
+#[tokio::test]
 async fn what_the_client_has_not_is_refused() {
     for (method, params) in [
         ("elicitation/create", form()),

@@ -328,7 +328,7 @@ async fn a_message_of_nothing_but_brackets_is_not_read() {
 async fn one_that_speaks_what_nobody_knows_is_not_used() {
     for version in ["2031-01-01", "1.0", ""] {
         let mut script = Script::new(Does::Answers(text("never")));
-        script.speaks = Some(version);
+        script.speaks = Some(json!(version));
         let behind = Behind::one(&script);
         let error = behind.servers.test("s").await.unwrap().unwrap_err();
         assert_eq!(error.code, Code::Unavailable, "{error}");
@@ -342,7 +342,7 @@ async fn one_that_speaks_what_nobody_knows_is_not_used() {
         assert!(script.heard("tools/list").is_empty(), "it was asked on");
     }
     let mut old = Script::new(Does::Answers(text("still there")));
-    old.speaks = Some("2024-11-05");
+    old.speaks = Some(json!("2024-11-05"));
     let behind = Behind::one(&old).open().await;
     assert_eq!(
         said(&behind.call("mcp_s_go", json!({})).await),

@@ -3,9 +3,11 @@
 
 mod asks;
 mod faults;
+mod kept;
 mod library;
 mod life;
 mod pins;
+mod starting;
 mod theirs;
 
 use std::collections::HashMap;
@@ -16,13 +18,15 @@ use std::time::Duration;
 use mimir_core::backend::BoxFuture;
 use mimir_core::config::Config;
 use mimir_core::launch::{Hold, Launch, Launched, Launcher};
-use mimir_core::{Outcome, Redactor, Tool, ToolError};
-use mimir_mcp::client::{Deps, Servers, Store};
+use mimir_core::{Outcome, Tool, ToolError};
+use mimir_mcp::client::{Deps, Servers};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use tokio::sync::Notify;
 
 use super::kit::Room;
+use kept::Keeps;
+pub use kept::Shelf;
 
 /// What a server does with a call of one of its tools.
 #[derive(Debug, Clone)]
@@ -53,6 +57,8 @@ pub enum Does {
     Rounds(Vec<Value>),
     /// Writes what is no message, and answers.
     Prints,
+    /// Answers with these words, where `ID` stands for the call's.
+    Raw(String),
 }
 
 /// A server as a test wants it.
@@ -89,7 +95,7 @@ pub struct Script {
     /// Speaks without a handshake.
     pub modern: bool,
     /// The version that it says it speaks, whatever it was asked for.
-    pub speaks: Option<&'static str>,
+    pub speaks: Option<Value>,
 }
 
 /// A tool of theirs.
@@ -177,8 +183,8 @@ impl Script {
                 Some("initialize") => {
                     tokio::time::sleep(self.slow_start).await;
                     let result = json!({
-                        "protocolVersion": match self.speaks {
-                            Some(version) => json!(version),
+                        "protocolVersion": match &self.speaks {
+                            Some(version) => version.clone(),
                             None => message["params"]["protocolVersion"].clone(),
                         },
                         "capabilities": self.capabilities(),
@@ -270,6 +276,10 @@ impl Script {
                 }
             }
             Does::Crashes => return true,
+            Does::Raw(words) => {
+                let line = format!("{}\n", words.replace("ID", &id.to_string()));
+                to.write_all(line.as_bytes()).await.unwrap();
+            }
             Does::Huge(bytes) => say(to, &answer(text(&"x".repeat(*bytes)))).await,
             Does::Reports(count) => {
                 let token = &message["params"]["_meta"]["progressToken"];
@@ -373,30 +383,6 @@ impl Launcher for Scripts {
     }
 }
 
-/// What servers said, in memory.
-#[derive(Default)]
-pub struct Shelf(Mutex<HashMap<String, String>>);
-
-impl Store for Shelf {
-    fn read(&self, key: &str) -> Option<String> {
-        self.0.lock().unwrap().get(key).cloned()
-    }
-    fn write(&self, key: &str, text: &str) {
-        self.0
-            .lock()
-            .unwrap()
-            .insert(key.to_owned(), text.to_owned());
-    }
-}
-
-impl Shelf {
-    /// All that is on it.
-    pub fn all(&self) -> String {
-        let all = self.0.lock().unwrap();
-        all.values().cloned().collect::<Vec<_>>().join("\n")
-    }
-}
-
 /// Servers, and the pipeline before them.
 pub struct Behind {
     pub servers: Arc<Servers>,
@@ -471,21 +457,6 @@ pub fn call(tool: &str, arguments: Value) -> mimir_core::Call {
         user: None,
     };
     mimir_core::Call::new(tool, arguments, context)
-}
-
-/// Knows one secret.
-struct Keeps([(String, String); 1]);
-
-impl mimir_core::redact::Vault for Keeps {
-    fn redactor(&self) -> Result<Redactor, mimir_core::redact::VaultError> {
-        Ok(Redactor::new().with_values(self.0.clone()))
-    }
-    fn secret(&self, name: &str) -> Result<Option<String>, mimir_core::redact::VaultError> {
-        let mut known = self.0.iter();
-        Ok(known
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.clone()))
-    }
 }
 
 /// The first text of a result, or the code and message of a failure.

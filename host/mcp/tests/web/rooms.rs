@@ -120,3 +120,68 @@ async fn there_is_room_for_so_many_sessions_and_for_one_more_when_one_ends() {
     begin(&http).await;
     assert_eq!(listed(&http, &session).await.status, StatusCode::NOT_FOUND);
 }
+
+#[tokio::test]
+async fn what_begins_no_session_ends_none() {
+    let (_room, http) = web(Vec::new());
+    let mut sessions = Vec::new();
+    for _ in 0..SESSIONS {
+        sessions.push(begin(&http).await);
+    }
+    let params = |version: &str| {
+        json!({"protocolVersion": version, "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}})
+    };
+    let list = message("tools/list", json!({}));
+    let contradicts = [
+        ("mcp-method", "tools/call"),
+        ("mcp-protocol-version", MODERN),
+    ];
+    let modern = [("mcp-protocol-version", MODERN)];
+    for (method, headers, body) in [
+        (Method::GET, &[][..], String::new()),
+        (Method::DELETE, &[], String::new()),
+        (Method::PUT, &[], String::new()),
+        (Method::POST, &[], "{".to_owned()),
+        (Method::POST, &[], "garbage".to_owned()),
+        (Method::POST, &[], list.clone()),
+        (Method::POST, &[], message("initialize", json!({}))),
+        (Method::POST, &modern, list),
+        (
+            Method::POST,
+            &contradicts,
+            message("initialize", params(MODERN)),
+        ),
+    ] {
+        let shown = format!("{method} {headers:?} {body}");
+        let answer = send(&http, method, headers, body).await;
+        assert!(!answer.status.is_success(), "{shown}: {}", answer.body);
+        let first = listed(&http, &sessions[0]).await;
+        assert_eq!(first.status, StatusCode::OK, "{shown}");
+        sessions.rotate_left(1);
+    }
+    let text = metrics(&http).await;
+    let line = format!("mimir_sessions {SESSIONS}");
+    assert!(text.lines().any(|other| other == line), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn handshakes_at_the_same_time_make_no_more_sessions_than_there_is_room_for() {
+    let (_room, http) = web(Vec::new());
+    for _ in 0..SESSIONS - 6 {
+        begin(&http).await;
+    }
+    let each = (0..60).map(|_| {
+        let http = http.clone();
+        tokio::spawn(async move { begin(&http).await })
+    });
+    let each: Vec<_> = each.collect();
+    let mut last = String::new();
+    for one in each {
+        last = one.await.unwrap();
+    }
+    let text = metrics(&http).await;
+    let line = format!("mimir_sessions {SESSIONS}");
+    assert!(text.lines().any(|other| other == line), "{text}");
+    assert_eq!(listed(&http, &last).await.status, StatusCode::OK);
+}

@@ -3,18 +3,17 @@
 //!
 //! Never here: whether it is taken.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use mimir_core::config::{McpServer, SandboxMode};
-use mimir_core::redact::Redactor;
-use mimir_core::text::{prefix, visible};
+use mimir_core::text::prefix;
 use serde_json::Value;
+
+use super::secret;
 
 /// Characters of a line. What is longer says so.
 const LINE_MOST: usize = 400;
-
-/// What stands in place of a credential.
-const HIDDEN: &str = "[REDACTED]";
 
 /// A block, in lines. One that describes no server has none.
 pub fn lines(block: &Value) -> Vec<String> {
@@ -24,7 +23,9 @@ pub fn lines(block: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(command) = &server.command {
         let words = std::iter::once(command).chain(&server.args);
-        let words: Vec<String> = words.map(|word| quoted(word)).collect();
+        // What is hidden of them is taken over from nobody: whoever says yes to it has written it.
+        let words = secret::words(words);
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         lines.push(format!("runs {}", words.join(" ")));
         lines.push(match &server.cwd {
             Some(cwd) => format!("in {} of the workspace", quoted(cwd)),
@@ -33,11 +34,11 @@ pub fn lines(block: &Value) -> Vec<String> {
         if server.sandbox == Some(SandboxMode::None) {
             lines.push("in no sandbox: with all that you may do".to_owned());
         }
-        let given = server
-            .env
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        lines.extend(given.map(|pair| format!("given {pair}")));
+        let given = server.env.iter();
+        lines.extend(given.map(|(name, value)| match secret::is_in(name, value) {
+            true => format!("given {name}, with a value that is not shown"),
+            false => format!("given {name}={value}"),
+        }));
         for (name, value) in &server.env {
             lines.extend(secrets(value).map(|it| format!("your secret {it} goes to it as {name}")));
         }
@@ -57,10 +58,10 @@ pub fn lines(block: &Value) -> Vec<String> {
         }
     }
     if let Some(url) = &server.url {
-        lines.push(format!("reached at {}", self::url(url)));
+        lines.push(format!("reached at {}", secret::text(url)));
         let host = host(url);
         for (name, value) in &server.headers {
-            lines.push(match is_credential(name) && !value.contains("${") {
+            lines.push(match secret::is_in(name, value) {
                 true => format!("sent the header {name}, with a value that is not shown"),
                 false => format!("sent the header {name}: {value}"),
             });
@@ -103,62 +104,21 @@ pub fn root(block: &mut Value, workspace: &Path) {
     }
 }
 
-/// Words that can be shown: secrets in plain text are masked.
-pub fn masked(words: &str) -> String {
-    let mut words = visible(words);
-    Redactor::new().text(&mut words);
-    words
-}
-
-/// The words of a command that can be shown: without what follows an option that is named like a credential. Where
-/// somebody is to say yes to them, all of them are shown.
-pub fn words<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
-    let mut hides = false;
-    let each = words.into_iter().map(|word| {
-        let option = word.starts_with('-');
-        let hidden = std::mem::take(&mut hides) && !option;
-        match word.split_once('=') {
-            _ if hidden => HIDDEN.to_owned(),
-            Some((name, _)) if option && is_credential(name) => format!("{name}={HIDDEN}"),
-            _ => {
-                hides = option && is_credential(word);
-                url(word)
-            }
-        }
-    });
-    each.collect()
-}
-
-/// A URL that can be shown: without a login in it, and without what a parameter has that is named like one.
-pub fn url(url: &str) -> String {
-    let (head, query) = match url.split_once('?') {
-        Some((head, query)) => (head, Some(query)),
-        None => (url, None),
-    };
-    // What is no URL has no login before an `@`.
-    let login = head.split_once("://").and_then(|(scheme, rest)| {
-        let (place, path) = rest.split_at(rest.find(['/', '#']).unwrap_or(rest.len()));
-        let (_, host) = place.rsplit_once('@')?;
-        Some(format!("{scheme}://{HIDDEN}@{host}{path}"))
-    });
-    let mut shown = login.unwrap_or_else(|| head.to_owned());
-    if let Some(query) = query {
-        let each = query.split('&').map(|pair| match pair.split_once('=') {
-            Some((name, value)) if is_credential(name) && !value.is_empty() => {
-                format!("{name}={HIDDEN}")
-            }
-            _ => pair.to_owned(),
-        });
-        let pairs: Vec<String> = each.collect();
-        shown.push('?');
-        shown.push_str(&pairs.join("&"));
+/// The names of the secrets that these servers are given.
+pub fn secrets_of<'a>(servers: impl Iterator<Item = &'a McpServer>) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for server in servers {
+        let values = server.env.values().chain(server.headers.values());
+        all.extend(values.flat_map(|value| secrets(value)).map(str::to_owned));
+        let login = server.oauth.as_ref().and_then(|oauth| oauth.secret_name());
+        all.extend(login.map(str::to_owned));
     }
-    masked(&shown)
+    all
 }
 
 /// A line that can be shown: what is cut says so.
 fn shown(line: &str) -> String {
-    let line = masked(line);
+    let line = secret::masked(line);
     let head = prefix(&line, LINE_MOST);
     match head.len() < line.len() {
         true => format!(
@@ -180,13 +140,6 @@ fn quoted(word: &str) -> String {
 fn secrets(value: &str) -> impl Iterator<Item = &str> {
     let parts = value.split("${").skip(1);
     parts.filter_map(|part| part.split_once('}').map(|(name, _)| name))
-}
-
-/// Whether a header is one that says who sends a request.
-fn is_credential(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let words = ["auth", "cookie", "key", "token", "secret", "password"];
-    words.iter().any(|word| name.contains(word))
 }
 
 fn host(url: &str) -> String {
@@ -245,51 +198,6 @@ mod tests {
         assert!(card.contains("header X-Kind: a"), "{card}");
         let long = lines(&json!({"command": "sh", "args": ["-c", "x".repeat(1_000)]}));
         assert!(long[0].contains("characters more"), "{long:?}");
-    }
-
-    #[test]
-    fn a_url_is_shown_without_what_lets_somebody_in() {
-        for (theirs, expected) in [
-            ("https://h.example/mcp?a=b#c", "https://h.example/mcp?a=b#c"),
-            (
-                "https://me:pw@h.example/x",
-                "https://[REDACTED]@h.example/x",
-            ),
-            ("https://tok3n@h.example", "https://[REDACTED]@h.example"),
-            (
-                "https://h.example/mcp?api_key=abc&x=1&accessToken=d",
-                "https://h.example/mcp?api_key=[REDACTED]&x=1&accessToken=[REDACTED]",
-            ),
-            (
-                "https://h.example/@me?to=a@b",
-                "https://h.example/@me?to=a@b",
-            ),
-        ] {
-            assert_eq!(url(theirs), expected);
-        }
-    }
-
-    #[test]
-    fn words_are_shown_without_what_lets_somebody_in() {
-        let shown = |list: &[&str]| {
-            let list: Vec<String> = list.iter().map(|word| (*word).to_owned()).collect();
-            words(&list).join(" ")
-        };
-        assert_eq!(
-            shown(&[
-                "npx",
-                "-y",
-                "@scope/server",
-                "me@host",
-                "--api-key",
-                "abc",
-                "--token=x",
-                "-v",
-                "b"
-            ]),
-            "npx -y @scope/server me@host --api-key [REDACTED] --token=[REDACTED] -v b"
-        );
-        assert_eq!(shown(&["--key", "--other", "x"]), "--key --other x");
     }
 
     #[test]

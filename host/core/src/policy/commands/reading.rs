@@ -331,7 +331,10 @@ static BY_PROGRAM: LazyLock<HashMap<&'static str, Lists>> = LazyLock::new(|| {
         all.entry(program(line)).or_default().exact.push(line);
     }
     for entry in LIST {
-        all.entry(program(entry.begins)).or_default().entries.push(entry);
+        all.entry(program(entry.begins))
+            .or_default()
+            .entries
+            .push(entry);
     }
     all
 });

@@ -321,9 +321,15 @@ async fn remove(docker: &Docker, id: &str) {
         let removed = timeout(REMOVE, docker.remove_container(id, Some(all.clone()))).await;
         match removed {
             Ok(Ok(())) | Err(_) => return,
-            Ok(Err(error)) if status(&error) == Some(404) => return,
             Ok(Err(error)) => {
-                tracing::debug!(container = id, %error, "a container was not removed");
+                let code = status(&error);
+                if code != Some(404) {
+                    tracing::debug!(container = id, %error, "a container was not removed");
+                }
+                // Who has not answered has no better answer for whoever waits.
+                if matches!(code, None | Some(404)) {
+                    return;
+                }
             }
         }
         tokio::time::sleep(AGAIN).await;

@@ -8,8 +8,12 @@
 use std::path::Path;
 
 use mimir_core::files::{self, Links};
-use mimir_core::redact::Redactor;
+use mimir_core::text::{prefix, visible};
 use serde_json::{Map, Value};
+
+use super::dotenv;
+use super::names::{Kept, Source, kept_as};
+use crate::commands::mcp::secret;
 
 /// The longest file of variables that is read.
 const FILE_MOST: u64 = 1 << 20;
@@ -24,6 +28,8 @@ pub struct Words<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// What VS Code asks for: the `inputs` of the file.
     pub inputs: &'a Value,
+    /// The file that it stands in.
+    pub file: &'a str,
     /// The server that is taken over.
     pub server: &'a str,
     /// How the folder of the project is called where the server starts.
@@ -32,6 +38,8 @@ pub struct Words<'a> {
     pub is_here: bool,
     /// What the person should know.
     pub hints: Vec<String>,
+    /// The secrets that it is given.
+    pub secrets: Vec<Kept>,
 }
 
 /// Where a text stands, by its key.
@@ -56,8 +64,8 @@ pub enum Left {
 /// What a word stands for.
 enum Meant {
     Value(String),
-    /// The secret of this name.
-    Secret(String),
+    /// The secret of this name, from there.
+    Secret(String, Source),
 }
 
 impl Words<'_> {
@@ -70,24 +78,51 @@ impl Words<'_> {
             });
         }
         let mut out = String::with_capacity(text.len());
+        // The same without what are secrets of ours: nothing of it may be read as one.
+        let mut literal = String::with_capacity(text.len());
+        let mut given = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
-            let Some((word, after)) = after.split_once('}') else {
+            let Some((word, after)) = word(after) else {
                 break;
             };
             out.push_str(before);
+            literal.push_str(before);
             match self.meant(word, place)? {
-                Meant::Value(value) => out.push_str(&value),
-                Meant::Secret(name) => {
-                    self.hint(format!(
-                        "`mimir secrets set {name}` keeps the secret that is `{name}` there"
-                    ));
+                Meant::Value(value) => {
+                    out.push_str(&value);
+                    literal.push_str(&value);
+                }
+                Meant::Secret(name, source) => {
+                    let name = self.free(name, &source);
                     out.push_str(&format!("${{{name}}}"));
+                    literal.push('\0');
+                    given.push((name, source));
                 }
             }
             rest = after;
         }
         out.push_str(rest);
+        literal.push_str(rest);
+        let refers = literal.split_once("${");
+        if refers.is_some_and(|(_, after)| after.contains('}')) {
+            let why = "made of a value with `${…}` in it, which would be a secret here";
+            self.left(place, why.to_owned())?;
+        }
+        if given.is_empty()
+            && let Some(kept) = self.plain_secret(&out, place)
+        {
+            return Ok(kept);
+        }
+        // What is named does not cover what stands beside it.
+        if !given.is_empty() && secret::masked(&literal) != visible(&literal) {
+            let why = "made of a secret in plain text and of others".to_owned();
+            self.left(place, why)?;
+        }
+        let key = place.key();
+        for (name, source) in given {
+            self.keep(name, source, key, false);
+        }
         Ok(out)
     }
 
@@ -139,7 +174,9 @@ impl Words<'_> {
             ));
         }
         match files::read_text(&path, Links::Followed, FILE_MOST) {
-            Ok(text) => Ok(variables(&text)),
+            Ok(text) => dotenv::variables(&text).map_err(|why| {
+                format!("its `envFile` {shown}, {why}; write it in another way, or into `env`")
+            }),
             Err(error) => {
                 self.hint(format!(
                     "its `envFile` {shown} cannot be read ({error}): write what is missing into `env` of its block"
@@ -192,10 +229,16 @@ impl Words<'_> {
         };
         let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(good) {
+            let word = visible(prefix(word, 64));
             return self.left(
                 place,
                 format!("made of `${{{word}}}`, which mimir does not know"),
             );
+        }
+        if default.is_some_and(|default| default.contains("${")) {
+            let why =
+                format!("made of `{name}` or else of another variable, which mimir does not take");
+            return self.left(place, why);
         }
         self.variable(name, default, place)
     }
@@ -211,12 +254,13 @@ impl Words<'_> {
         let header = matches!(place, Place::Header(_)) && default.is_none();
         let now = (self.variable)(name).filter(|now| !now.is_empty());
         let value = now.or(default.map(str::to_owned));
-        let secret = header
-            || is_secret_name(name)
-            || place.is_secret()
-            || value.as_ref().is_some_and(|value| is_secret(name, value));
+        let secret = match &value {
+            _ if header => true,
+            Some(value) => secret::is_in(name, value) || secret::is_in(place.key(), value),
+            None => secret::is_name(name) || place.is_secret(),
+        };
         match value {
-            _ if secret => self.secret(name, place),
+            _ if secret => secret_at(name, Source::Variable(name.to_owned()), place),
             Some(value) => Ok(Meant::Value(value)),
             None => self.left(
                 place,
@@ -233,28 +277,46 @@ impl Words<'_> {
         let input = inputs.into_iter().find(|input| input["id"] == id);
         let hidden = input.is_some_and(|input| input["password"] == true);
         let default = input.and_then(|input| input["default"].as_str());
-        if !hidden && !is_secret_name(id) && !place.is_secret() {
+        let asked = Source::Input(self.file.to_owned(), id.to_owned());
+        if !hidden && !secret::is_name(id) && !place.is_secret() {
             return match default {
-                Some(default) if !is_secret(id, default) => Ok(Meant::Value(default.to_owned())),
+                Some(default) if !secret::is_in(id, default) => {
+                    Ok(Meant::Value(default.to_owned()))
+                }
                 None if !matches!(place, Place::Header(_)) => self.left(
                     place,
                     format!(
                         "made of `{id}`, which VS Code asks for: write it there and import again"
                     ),
                 ),
-                _ => self.secret(id, place),
+                _ => secret_at(id, asked, place),
             };
         }
-        self.secret(id, place)
+        secret_at(id, asked, place)
     }
 
-    fn secret(&mut self, name: &str, place: Place<'_>) -> Result<Meant, Left> {
-        match place {
-            Place::Open(key) => Err(Left::Fault(format!(
-                "its `{key}` is made of the secret `{name}`, and all may read that: give it to the server in `env` or in a header, if it takes it there"
-            ))),
-            _ => Ok(Meant::Secret(kept_as(name))),
+    /// A name for a secret that no other of this server has.
+    fn free(&self, name: String, source: &Source) -> String {
+        let taken = |name: &str| {
+            let mut all = self.secrets.iter();
+            all.any(|kept| kept.name == name && kept.source != *source)
+        };
+        let mut free = name.clone();
+        let mut number = 1;
+        while taken(&free) {
+            number += 1;
+            free = format!("{name}_{number}");
         }
+        free
+    }
+
+    fn keep(&mut self, name: String, source: Source, key: &str, scheme: bool) {
+        self.secrets.push(Kept {
+            name,
+            source,
+            key: key.to_owned(),
+            scheme,
+        });
     }
 
     fn left(&mut self, place: Place<'_>, why: String) -> Result<Meant, Left> {
@@ -277,122 +339,64 @@ impl Words<'_> {
             // All servers have the same headers.
             Place::Header(key) => (key, kept_as(&format!("{}_{key}", self.server))),
         };
-        if text.is_empty() || !(place.is_secret() || is_secret(key, text)) {
+        if text.is_empty() || !secret::is_in(key, text) {
             return None;
         }
-        let (scheme, rest) = match text.split_once(' ') {
-            Some((scheme @ ("Bearer" | "bearer" | "Basic" | "token"), _)) => {
-                (format!("{scheme} "), " without its first word")
+        let (scheme, value) = match text.split_once(' ') {
+            Some((scheme @ ("Bearer" | "bearer" | "Basic" | "token"), value)) => {
+                (format!("{scheme} "), value)
             }
-            _ => (String::new(), ""),
+            _ => (String::new(), text),
         };
-        self.hint(format!(
-            "`{key}` looks like a secret in plain text, and is not written into the settings: `mimir secrets set {name}` keeps it{rest}"
-        ));
-        Some(format!("{scheme}${{{name}}}"))
+        let source = Source::Plain(value.to_owned());
+        let name = self.free(name, &source);
+        let kept = format!("{scheme}${{{name}}}");
+        self.keep(name, source, key, !scheme.is_empty());
+        Some(kept)
     }
 }
 
-impl Place<'_> {
+/// A word up to the brace that ends it, and what follows: words may stand in words.
+fn word(text: &str) -> Option<(&str, &str)> {
+    let mut depth = 1;
+    for (at, c) in text.char_indices() {
+        match c {
+            '{' if text[..at].ends_with('$') => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some((&text[..at], &text[at + 1..]));
+        }
+    }
+    // What is not closed ends where it first could.
+    text.split_once('}')
+}
+
+/// A secret where it may stand.
+fn secret_at(name: &str, source: Source, place: Place<'_>) -> Result<Meant, Left> {
+    match place {
+        Place::Open(key) => Err(Left::Fault(format!(
+            "its `{key}` is made of the secret `{name}`, and all may read that: give it to the server in `env` or in a header, if it takes it there"
+        ))),
+        _ => Ok(Meant::Secret(kept_as(name), source)),
+    }
+}
+
+impl<'a> Place<'a> {
+    fn key(self) -> &'a str {
+        match self {
+            Place::Open(key) | Place::Variable(key) | Place::Header(key) => key,
+        }
+    }
+
     /// Whether what stands there is a secret by the name of the place.
     fn is_secret(self) -> bool {
         match self {
             Place::Open(_) => false,
-            Place::Variable(key) | Place::Header(key) => is_secret_name(key),
+            Place::Variable(key) | Place::Header(key) => secret::is_name(key),
         }
     }
-}
-
-/// The name that a secret is kept by.
-fn kept_as(name: &str) -> String {
-    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
-    let name = name.chars().take(64);
-    name.map(|c| if good(c) { c.to_ascii_uppercase() } else { '_' })
-        .collect()
-}
-
-/// Whether a name is one of a secret, by one of its words: `API_KEY` is, and `KEYBOARD` or `MAX_TOKENS` is not.
-fn is_secret_name(name: &str) -> bool {
-    const WORDS: [&str; 21] = [
-        "key",
-        "keys",
-        "apikey",
-        "token",
-        "secret",
-        "secrets",
-        "password",
-        "passwd",
-        "passphrase",
-        "pass",
-        "pwd",
-        "auth",
-        "authorization",
-        "credential",
-        "credentials",
-        "cookie",
-        "bearer",
-        "pat",
-        "dsn",
-        "jwt",
-        "accesstoken",
-    ];
-    // The folder that somebody is in.
-    if name == "PWD" {
-        return false;
-    }
-    let mut word = String::new();
-    let mut small = false;
-    let mut words = Vec::new();
-    for c in name.chars() {
-        let begins = !c.is_ascii_alphanumeric() || (c.is_ascii_uppercase() && small);
-        if begins {
-            words.push(std::mem::take(&mut word));
-        }
-        if c.is_ascii_alphanumeric() {
-            word.push(c.to_ascii_lowercase());
-        }
-        small = c.is_ascii_lowercase() || c.is_ascii_digit();
-    }
-    words.push(word);
-    words.iter().any(|word| WORDS.contains(&word.as_str()))
-}
-
-/// Whether a value looks like a secret, or has one in it.
-fn is_secret(name: &str, value: &str) -> bool {
-    let login = value
-        .split_once("://")
-        .and_then(|(_, rest)| rest.split(['/', '?', '#']).next())
-        .is_some_and(|place| place.contains('@'));
-    login
-        || !Redactor::new()
-            .find(format!("{name}={value}").as_bytes())
-            .is_empty()
-}
-
-/// The lines `NAME=value` of a file, with or without quotes, `export` and comments.
-fn variables(text: &str) -> Map<String, Value> {
-    let mut all = Map::new();
-    for line in text.lines() {
-        let line = line.trim();
-        let line = line.strip_prefix("export ").unwrap_or(line);
-        let Some((name, value)) = line.split_once('=') else {
-            continue;
-        };
-        let (name, value) = (name.trim(), value.trim());
-        if name.is_empty() || name.starts_with('#') {
-            continue;
-        }
-        let quoted = |quote: char| {
-            let inner = value.strip_prefix(quote)?;
-            inner.split_once(quote).map(|(inner, _)| inner)
-        };
-        let value = match quoted('"').or_else(|| quoted('\'')) {
-            Some(inner) => inner,
-            None => value.split(" #").next().unwrap_or(value).trim_end(),
-        };
-        all.insert(name.to_owned(), value.into());
-    }
-    all
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ fn environment(name: &str) -> Option<String> {
         "LEVEL" => "debug",
         "DATABASE" => "postgres://me:hunter2@db.example/x",
         "API_KEY" => "plain",
+        "REFERS" => "${OTHER}",
+        "HALF" => "{OTHER}",
+        "SOCK_AUTH" => "/run/x",
         _ => return None,
     };
     Some(value.to_owned())
@@ -24,16 +27,20 @@ fn told(text: &str, place: Place<'_>) -> (Result<String, Option<String>>, String
         home: Some(Path::new("/home/me")),
         variable: &environment,
         inputs: &inputs,
+        file: "mcp.json",
         server: "web",
         here: ".".to_owned(),
         is_here: false,
         hints: Vec::new(),
+        secrets: Vec::new(),
     };
     let taken = words.replaced(text, place).map_err(|left| match left {
         Left::Fault(why) => Some(why),
         Left::Out => None,
     });
-    (taken, words.hints.join("\n"))
+    let hints = words.secrets.iter().map(Kept::hint);
+    let hints: Vec<String> = words.hints.iter().cloned().chain(hints).collect();
+    (taken, hints.join("\n"))
 }
 
 #[test]
@@ -47,6 +54,7 @@ fn what_stands_for_a_folder_or_a_setting_is_that() {
         ("${env:HOME}", "/home/me"),
         ("${LEVEL}", "debug"),
         ("${LEVEL:-info}", "debug"),
+        ("${SOCK_AUTH}", "/run/x"),
         ("${MISSING:-info}", "info"),
         ("a${MISSING:-}b", "ab"),
         ("${input:region}", "eu"),
@@ -79,6 +87,7 @@ fn a_secret_is_named_and_never_written_down() {
             "Bearer ${WEB_AUTHORIZATION}",
         ),
         ("postgres://me:x@db", Place::Variable("X"), "${X}"),
+        ("postgres://me:${LEVEL}@db", Place::Variable("X"), "${X}"),
     ] {
         let (taken, hints) = told(text, place);
         assert_eq!(taken.as_deref(), Ok(expected), "{text}");
@@ -104,6 +113,13 @@ fn what_cannot_be_found_out_is_told() {
             "${command:pick}",
             "`${command:pick}`, which mimir does not know",
         ),
+        ("${NOPE:-${GITHUB_TOKEN}}", "or else of another variable"),
+        (
+            "a${NOPE:-b${GITHUB_TOKEN}c}d",
+            "or else of another variable",
+        ),
+        ("${REFERS}", "a value with `${…}` in it"),
+        ("$${HALF}", "a value with `${…}` in it"),
     ] {
         let (taken, hints) = told(text, Place::Variable("X"));
         assert_eq!(taken, Err(None), "{text}");
@@ -129,12 +145,20 @@ fn what_cannot_be_found_out_is_told() {
 }
 
 #[test]
-fn files_of_variables_are_read_as_they_are_written() {
-    let text =
-        "# ours\nexport A=1\nB = \"two words # here\" # x\nC='3'\nD=4 # four\n\nE\nF=\nG=a=b#c\n";
-    let all = variables(text);
-    assert_eq!(
-        Value::Object(all),
-        json!({"A": "1", "B": "two words # here", "C": "3", "D": "4", "F": "", "G": "a=b#c"})
+fn a_path_is_no_secret_by_its_name() {
+    for (name, path) in [("SSH_AUTH_SOCK", "/run/x"), ("PUBLIC_KEY_PATH", "/x/y.pem")] {
+        let (taken, hints) = told(path, Place::Variable(name));
+        assert_eq!((taken.as_deref(), hints.as_str()), (Ok(path), ""), "{name}");
+    }
+}
+
+#[test]
+fn a_secret_beside_one_that_is_named_is_not_written_down() {
+    let text = "ghp_Zx8Kq2Lm9Rt4Vw7Yp3Bn6Hc1Jd5Fs0Ga2QeU ${API_KEY}";
+    let (taken, hints) = told(text, Place::Variable("X"));
+    assert_eq!(taken, Err(None));
+    assert!(
+        hints.contains("secret in plain text") && !hints.contains("ghp_"),
+        "{hints}"
     );
 }

@@ -1,0 +1,108 @@
+//! Files of variables, as the libraries that are called dotenv read them. What they do not agree about is refused.
+//!
+//! Never here: what is done with a variable.
+
+use serde_json::{Map, Value};
+
+/// The lines `NAME=value` of a file, with or without quotes, `export` and comments; or what is wrong with which line.
+pub fn variables(text: &str) -> Result<Map<String, Value>, String> {
+    let mut all = Map::new();
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut number = 0;
+    while !rest.is_empty() {
+        number += 1;
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        let begins = line.trim_start();
+        let begins = begins.strip_prefix("export ").unwrap_or(begins);
+        let Some((name, value)) = begins.split_once('=') else {
+            rest = after;
+            continue;
+        };
+        let (name, value) = (name.trim(), value.trim_start());
+        if name.is_empty() || name.starts_with('#') {
+            rest = after;
+            continue;
+        }
+        let quote = value
+            .chars()
+            .next()
+            .filter(|c| matches!(c, '"' | '\'' | '`'));
+        let Some(quote) = quote else {
+            let value = value.split(" #").next().unwrap_or(value).trim_end();
+            let value = if value.starts_with('#') { "" } else { value };
+            all.insert(name.to_owned(), value.into());
+            rest = after;
+            continue;
+        };
+        // From behind the quote on, over as many lines as it takes.
+        let inner = &rest[line.len() - value.len() + 1..];
+        let Some(end) = inner.find(quote) else {
+            return Err(format!("line {number}: a quote is not closed"));
+        };
+        let (value, after) = (&inner[..end], &inner[end + 1..]);
+        let value = match quote {
+            '"' => unescaped(value).ok_or_else(|| {
+                format!("line {number}: programs read `\\` in quotes in several ways")
+            })?,
+            _ => value.to_owned(),
+        };
+        let (behind, after) = after.split_once('\n').unwrap_or((after, ""));
+        let behind = behind.trim();
+        if !(behind.is_empty() || behind.starts_with('#')) {
+            return Err(format!("line {number}: something stands behind the quotes"));
+        }
+        number += inner[..end].matches('\n').count();
+        all.insert(name.to_owned(), value.replace("\r\n", "\n").into());
+        rest = after;
+    }
+    Ok(all)
+}
+
+/// What stands in double quotes: all agree about the ends of lines alone.
+fn unescaped(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        out.push(match c {
+            '\\' => match rest.next()? {
+                'n' => '\n',
+                'r' => '\r',
+                _ => return None,
+            },
+            c => c,
+        });
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn files_of_variables_are_read_as_they_are_written() {
+        let text = "# ours\nexport A=1\nB = \"two words # here\" # x\nC='3'\nD=4 # four\n\nE\nF=\nG=a=b#c\r\n\
+                    H=\"l1\nl2\"\nI='a\\\"b'\nJ=\"a\\nb\"\nK=`x`\nL= # none\n";
+        assert_eq!(
+            variables(text).map(Value::Object),
+            Ok(
+                json!({"A": "1", "B": "two words # here", "C": "3", "D": "4", "F": "", "G": "a=b#c",
+                    "H": "l1\nl2", "I": "a\\\"b", "J": "a\nb", "K": "x", "L": ""})
+            )
+        );
+    }
+
+    #[test]
+    fn what_programs_do_not_agree_about_is_refused_by_its_line() {
+        for (text, line) in [
+            ("A=1\nQ=\"a\\\"b\"\n", "line 2"),
+            ("M=\"a\nb\"\nQ=\"a\\tb\"", "line 3"),
+            ("Q=\"a\nb\n", "line 1"),
+            ("\nQ='a' b", "line 2"),
+        ] {
+            let why = variables(text).unwrap_err();
+            assert!(why.starts_with(line), "{text}: {why}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The forms of the agents' files: JSON with what VS Code allows in it, and Codex's TOML.
+//!
+//! Never here: what a block means.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Servers by their names, and what VS Code asks the person for.
+pub type Blocks = (Vec<(String, Value)>, Value);
+
+/// The servers of a file, or why it cannot be read: with its place, and without its words, which may be secrets.
+pub fn read(path: &Path, text: &str, workspace: &Path) -> Result<Blocks, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match path.extension().is_some_and(|kind| kind == "toml") {
+        true => Ok((of_toml(text)?, Value::Null)),
+        false => of_json(text, workspace),
+    }
+}
+
+/// `mcpServers` of most agents, `servers` of VS Code, and what Claude Code keeps for one project; with what VS Code asks
+/// the person for.
+pub fn of_json(text: &str, workspace: &Path) -> Result<Blocks, String> {
+    // An agent that has made its file and written nothing into it.
+    if text.trim().is_empty() {
+        return Ok((Vec::new(), Value::Null));
+    }
+    // Comments and commas at the end are VS Code's; YAML reads the rest of JSON, and neither of these.
+    let mut value = serde_json::from_str::<Value>(&plain(text)).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        format!("it is no JSON from line {line}, column {column} on")
+    })?;
+    let workspace = workspace.display().to_string();
+    let project = &value["projects"][workspace]["mcpServers"];
+    let mut all = Vec::new();
+    for (key, blocks) in [
+        ("mcpServers", &value["mcpServers"]),
+        ("servers", &value["servers"]),
+        ("projects.….mcpServers", project),
+    ] {
+        match blocks {
+            Value::Null => {}
+            Value::Object(blocks) => {
+                let each = blocks.iter();
+                all.extend(each.map(|(name, block)| (name.clone(), block.clone())));
+            }
+            _ => return Err(format!("its `{key}` is no object of servers")),
+        }
+    }
+    Ok((all, value["inputs"].take()))
+}
+
+/// JSON without comments, and without commas before an end. What is left stands where it stood.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    let mut quoted = false;
+    // Where a comma is with nothing behind it yet.
+    let mut comma = None;
+    let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' if quoted => {
+                out.push(c);
+                out.extend(rest.next());
+            }
+            '"' => {
+                quoted = !quoted;
+                comma = None;
+                out.push(c);
+            }
+            '/' if !quoted && rest.peek() == Some(&'/') => {
+                while rest.next_if(|c| *c != '\n').is_some() {}
+            }
+            '/' if !quoted && rest.peek() == Some(&'*') => {
+                rest.next();
+                out.push_str("  ");
+                let mut before = ' ';
+                for c in rest.by_ref() {
+                    out.push(blank(c));
+                    if before == '*' && c == '/' {
+                        break;
+                    }
+                    before = c;
+                }
+            }
+            '}' | ']' if !quoted => {
+                if let Some(at) = comma.take() {
+                    out.replace_range(at..=at, " ");
+                }
+                out.push(c);
+            }
+            c => {
+                if !quoted && c == ',' {
+                    comma = Some(out.len());
+                } else if !c.is_whitespace() {
+                    comma = None;
+                }
+                out.push(c);
+            }
+        }
+    }
+    out
+}
+
+/// `[mcp_servers.NAME]` of Codex.
+pub fn of_toml(text: &str) -> Result<Vec<(String, Value)>, String> {
+    let value = toml::from_str::<toml::Value>(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let line = text.bytes().take(at).filter(|b| *b == b'\n').count() + 1;
+        format!("it is no TOML from line {line} on")
+    })?;
+    let servers = match value.get("mcp_servers") {
+        None => return Ok(Vec::new()),
+        Some(toml::Value::Table(servers)) => servers,
+        Some(_) => return Err("its `mcp_servers` is no table of servers".to_owned()),
+    };
+    let each = servers.iter();
+    each.map(|(name, block)| match serde_json::to_value(block) {
+        Ok(block) => Ok((name.clone(), block)),
+        Err(error) => Err(error.to_string()),
+    })
+    .collect()
+}

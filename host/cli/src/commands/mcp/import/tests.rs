@@ -1,0 +1,278 @@
+//! Blocks of agents, as they are taken over.
+
+use serde_json::json;
+
+use super::*;
+
+fn write(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn every_agent_is_read_in_its_own_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    write(
+        root,
+        ".mcp.json",
+        r#"{"mcpServers": {"a": {"type": "stdio", "command": "npx", "args": ["x"], "env": {"API_KEY": "plain"}}}}"#,
+    );
+    write(
+        root,
+        ".codex/config.toml",
+        "model = \"x\"\n[mcp_servers.b]\ncommand = \"b\"\nargs = [\"1\"]\n[mcp_servers.c]\nurl = \"https://c.example/mcp\"\nbearer_token_env_var = \"C_TOKEN\"\n",
+    );
+    write(
+        root,
+        ".cursor/mcp.json",
+        r#"{"mcpServers": {"d": {"url": "https://d.example", "headers": {"X": "${env:D}"}}, "e f": {"type": "sse", "url": "https://e.example"}}}"#,
+    );
+    write(
+        root,
+        ".vscode/mcp.json",
+        "{\n // mine\n \"servers\": {\"g\": {\"command\": \"g\", \"disabled\": true, \"args\": [\"//\", \"a,\"],},},\n /* end */}",
+    );
+    let found: Vec<_> = [Agent::Claude, Agent::Codex, Agent::Cursor, Agent::Vscode]
+        .into_iter()
+        .flat_map(|agent| {
+            let places = places(agent, root, None);
+            places.into_iter().flat_map(|(path, own)| {
+                assert!(!own, "it came with the project");
+                let text = std::fs::read_to_string(&path).unwrap();
+                let (blocks, inputs) = forms::read(&path, &text, root).unwrap();
+                let from = From {
+                    place: "x",
+                    own,
+                    inputs: &inputs,
+                    workspace: root,
+                    home: None,
+                };
+                let each = blocks.iter();
+                each.map(|(name, block)| imported(name, block, &from))
+                    .collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c", "d", "e-f", "g"]);
+    let hints = found[0].hints().join("\n");
+    assert!(
+        hints.contains("`npx` fetches") && hints.contains("`API_KEY`"),
+        "{hints}"
+    );
+    assert_eq!(found[1].block, json!({"command": "b", "args": ["1"]}));
+    assert_eq!(
+        found[2].block["headers"]["Authorization"],
+        "Bearer ${C_TOKEN}"
+    );
+    assert_eq!(found[3].block["headers"]["X"], "${D}");
+    assert!(found[4].fault.is_some());
+    assert_eq!(found[5].block["enabled"], false);
+    assert_eq!(found[5].block["args"], json!(["//", "a,"]));
+    let sound = found.iter().filter(|one| one.fault.is_none());
+    assert_eq!(sound.count(), 5);
+}
+#[test]
+fn what_an_agent_fills_in_when_it_starts_is_filled_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    write(root, "server.js", "");
+    write(root, ".env", "MODE=fast\nDB_PASSWORD=hunter2\n");
+    write(root, "sub/.env", "");
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    let text = json!({
+        "inputs": [{"id": "pin", "password": true}],
+        "servers": {
+            "a": {"command": "node", "args": ["${workspaceFolder}/server.js"], "envFile": "${workspaceFolder}/.env",
+                "env": {"PIN": "${input:pin}", "MODE": "slow"}},
+            "b": {"command": "node", "args": ["x"], "cwd": "${workspaceFolder}/sub", "env": {"AT": "${workspaceFolder}"}},
+            "c": {"command": "node", "envFile": outside.path()},
+            "d": {"command": "node", "envFile": "nowhere.env"},
+            "e": {"url": "https://${NOBODY_HAS_THIS:-e.example}/mcp"},
+        },
+    });
+    let (blocks, inputs) = forms::of_json(&text.to_string(), root).unwrap();
+    let from = |own| From {
+        place: "x",
+        own,
+        inputs: &inputs,
+        workspace: root,
+        home: None,
+    };
+    let all: Vec<Imported> = blocks
+        .iter()
+        .map(|(name, block)| imported(name, block, &from(false)))
+        .collect();
+    let a = json!({"command": "node", "args": ["./server.js"], "cwd": ".",
+        "env": {"DB_PASSWORD": "${DB_PASSWORD}", "MODE": "slow", "PIN": "${PIN}"}});
+    assert_eq!((&all[0].block, &all[0].fault), (&a, &None));
+    let hints = all[0].hints().join("\n");
+    for name in ["PIN", "DB_PASSWORD"] {
+        assert!(
+            hints.contains(&format!("mimir secrets set {name}")),
+            "{hints}"
+        );
+    }
+    assert!(!hints.contains("hunter2"), "{hints}");
+    assert_eq!(all[1].block["cwd"], "sub");
+    assert_eq!(all[1].block["env"]["AT"], root.display().to_string());
+    // What lies elsewhere is read for the person's own settings alone.
+    let fault = all[2].fault.as_ref().unwrap();
+    assert!(fault.contains("not in the project"), "{fault}");
+    let own = imported("c", &blocks[2].1, &from(true));
+    assert_eq!(own.fault, None);
+    assert!(
+        all[3].hints[0].contains("cannot be read"),
+        "{:?}",
+        all[3].hints
+    );
+    assert_eq!(all[4].block["url"], "https://e.example/mcp");
+}
+
+/// Servers of a file in the form of Claude, as they are taken over.
+fn claude(place: &str, root: &Path, servers: Value) -> Vec<Imported> {
+    let text = json!({ "mcpServers": servers }).to_string();
+    let (blocks, inputs) = forms::of_json(&text, root).unwrap();
+    let from = From {
+        place,
+        own: true,
+        inputs: &inputs,
+        workspace: root,
+        home: None,
+    };
+    let each = blocks.iter();
+    each.map(|(name, block)| imported(name, block, &from))
+        .collect()
+}
+
+#[test]
+fn a_secret_that_all_may_read_is_not_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = "ghp_Zx8Kq2Lm9Rt4Vw7Yp3Bn6Hc1Jd5Fs0Ga2QeU";
+    for (secret, block) in [
+        (token, json!({"command": "node", "args": ["s.js", token]})),
+        (
+            "abc",
+            json!({"command": "node", "args": ["--token", "abc"]}),
+        ),
+        (
+            "hunter2",
+            json!({"command": "node", "args": ["--password=hunter2"]}),
+        ),
+        (
+            "hunter2",
+            json!({"command": "node", "args": ["postgresql://bob:hunter2@db.example/x"]}),
+        ),
+        (
+            "Zx8Kq2",
+            json!({"command": "node", "args": ["--header", "Authorization: Bearer Zx8Kq2"]}),
+        ),
+        // What the environment says, or stands for it, makes it one.
+        (
+            "Zx8Kq2",
+            json!({"command": "node", "args": ["--header", "Authorization: Bearer ${NOBODY_HAS_MYWORD:-Zx8Kq2}"]}),
+        ),
+        (
+            "Zx8Kq2",
+            json!({"command": "node", "args": ["--token", "${NOBODY_HAS_MYWORD:-Zx8Kq2}"]}),
+        ),
+        (
+            "abcdef",
+            json!({"url": "https://x.example/mcp?token=abcdef"}),
+        ),
+        (
+            "hunter2",
+            json!({"url": "https://bob:hunter2@x.example/mcp"}),
+        ),
+    ] {
+        let one = claude("x", folder.path(), json!({ "a": block })).remove(0);
+        let fault = one.fault.clone().unwrap_or_default();
+        assert!(
+            fault.contains("secret in plain text") && fault.contains("${NAME}"),
+            "{block}: {fault}"
+        );
+        let shown = card::lines(&one.block).join("\n") + &fault + &one.hints().join("\n");
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    for block in [
+        json!({"command": "node", "args": ["--sort", "key", "--key-file", "/etc/x.pem", "-p", "80"]}),
+        json!({"url": "https://x.example/mcp?mode=fast"}),
+    ] {
+        let one = claude("x", folder.path(), json!({ "a": block })).remove(0);
+        assert_eq!(one.fault, None);
+    }
+}
+
+#[test]
+fn secrets_that_are_not_the_same_have_not_the_same_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let with = |env: Value| json!({"command": "node", "env": env});
+    let mut all = claude(
+        "one",
+        root,
+        json!({
+            "twin1": with(json!({"API_KEY": "key-of-one"})),
+            "twin2": with(json!({"API_KEY": "key-of-two", "SHARED_TOKEN": "same"})),
+            "third": with(json!({"SHARED_TOKEN": "same", "OLD_TOKEN": "x", "VAR": "${MY_TOKEN}"})),
+            "inner": with(json!({"apiKey": "a", "APIKEY": "b"})),
+        }),
+    );
+    let ask = |place: &str| {
+        let text = json!({"inputs": [{"id": "token", "password": true}],
+            "servers": {place: with(json!({"T": "${input:token}"}))}});
+        let (blocks, inputs) = forms::of_json(&text.to_string(), root).unwrap();
+        let from = From {
+            place,
+            own: true,
+            inputs: &inputs,
+            workspace: root,
+            home: None,
+        };
+        imported(&blocks[0].0, &blocks[0].1, &from)
+    };
+    all.extend([ask("asks-one"), ask("asks-two")]);
+    let used = ["OLD_TOKEN", "MY_TOKEN"].map(str::to_owned).into();
+    apart(&mut all.iter_mut().collect::<Vec<_>>(), &used);
+    let env = |name: &str| {
+        let one = all.iter().find(|one| one.name == name).unwrap();
+        (one.block["env"].clone(), one.hints().join("\n"))
+    };
+    let (block, hints) = env("twin1");
+    assert_eq!(block, json!({"API_KEY": "${TWIN1_API_KEY}"}));
+    assert!(hints.contains("mimir secrets set TWIN1_API_KEY"), "{hints}");
+    assert_eq!(
+        env("twin2").0,
+        json!({"API_KEY": "${TWIN2_API_KEY}", "SHARED_TOKEN": "${SHARED_TOKEN}"})
+    );
+    // The name of another server's in the settings is left to it; a variable is the same one for both.
+    assert_eq!(
+        env("third").0,
+        json!({"SHARED_TOKEN": "${SHARED_TOKEN}", "OLD_TOKEN": "${THIRD_OLD_TOKEN}", "VAR": "${MY_TOKEN}"})
+    );
+    let inner = env("inner").0;
+    assert_ne!(inner["apiKey"], inner["APIKEY"]);
+    assert_eq!(env("asks-one").0, json!({"T": "${ASKS_ONE_TOKEN}"}));
+    assert_eq!(env("asks-two").0, json!({"T": "${ASKS_TWO_TOKEN}"}));
+}
+
+#[test]
+fn what_is_no_file_of_theirs_says_where() {
+    let root = Path::new("/nowhere");
+    let json = Path::new("x.json");
+    for (path, text, words) in [
+        (json, "{\n /* a\n */ \"a\": 1,\n \"b\": }", "line 4"),
+        (json, "{\"mcpServers\": [1]}", "`mcpServers`"),
+        (Path::new("x.toml"), "a = 1\ntoken = ghp_x y\n", "line 2"),
+        (Path::new("x.toml"), "mcp_servers = 3\n", "`mcp_servers`"),
+    ] {
+        let why = forms::read(path, text, root).unwrap_err();
+        assert!(why.contains(words) && !why.contains("ghp_x"), "{why}");
+    }
+    let fine = "\u{feff}{\"mcpServers\": {\"a\": {\"args\": [\",]\", 1 , /* x */ ], }, }, }";
+    let (blocks, _) = forms::read(json, fine, root).unwrap();
+    assert_eq!(blocks[0].1, json!({"args": [",]", 1]}));
+    assert!(forms::read(json, " ", root).unwrap().0.is_empty());
+}
