@@ -214,7 +214,10 @@ fn code_runs_in_a_container_and_its_files_belong_to_the_person() {
     let code = json!({"language": "bash", "code": "echo 1", "backend": "container"});
     let (_, said) = call(missing.path(), "always", &code);
     assert_eq!(said["error"]["code"], "UNAVAILABLE");
-    assert!(said.to_string().contains("docker pull"), "{said:#}");
+    assert!(
+        said.to_string().contains(" pull mimir-test/not-there"),
+        "{said:#}"
+    );
 
     // The interpreter is not in the image.
     let without = workspace("sandbox: {images: {python: mimir-test/code}}");
