@@ -5,6 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
+use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 
@@ -82,8 +83,13 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Self(Arc::new(Mutex::new(Some(to))))
     }
 
+    /// Writes a message as a line.
+    pub(crate) async fn send(&self, message: &impl Serialize) -> io::Result<()> {
+        self.write(serde_json::to_vec(message)?).await
+    }
+
     /// Writes a line, given without its end.
-    pub(crate) async fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
+    async fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
         let mut to = self.0.lock().await;
         let Some(to) = &mut *to else {

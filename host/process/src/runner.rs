@@ -34,8 +34,6 @@ pub struct Commands {
     settings: SandboxSettings,
     /// The workspace as text.
     root: OnceLock<Option<String>>,
-    /// Whether this machine has a bash.
-    bash: OnceLock<bool>,
     /// By the place that commands have asked for.
     slots: Mutex<Vec<(Place, Arc<Slot>)>>,
     jobs: Jobs,
@@ -62,6 +60,8 @@ pub(crate) struct Ready {
     /// The folder that they work in, canonical.
     workspace: PathBuf,
     chosen: Chosen,
+    /// Whether texts are run by bash.
+    bash: OnceLock<bool>,
 }
 
 impl Commands {
@@ -71,7 +71,6 @@ impl Commands {
             workspace: workspace.into(),
             settings,
             root: OnceLock::new(),
-            bash: OnceLock::new(),
             slots: Mutex::default(),
             jobs: Jobs::default(),
         }
@@ -108,17 +107,13 @@ impl Commands {
         let slot = self.slot(Place::Usual);
         let known = slot.try_lock().ok();
         let ready = known.as_ref().and_then(|known| known.ready.as_ref());
-        let contained = match (ready, self.settings.mode.unwrap_or_default()) {
-            (Some(ready), _) => ready.sandbox().name() == "container",
-            (None, SandboxMode::Container) => true,
-            (None, SandboxMode::Auto) => self.settings.image.is_some(),
-            (None, SandboxMode::Process | SandboxMode::None) => false,
+        let is_bash = match (ready, self.settings.mode.unwrap_or_default()) {
+            (Some(ready), _) => ready.runs_bash(),
+            (None, SandboxMode::Container) => false,
+            (None, SandboxMode::Auto) if self.settings.image.is_some() => false,
+            (None, _) => every_sandbox_has_bash(),
         };
-        let has_bash = || {
-            let path = std::env::var_os("PATH").unwrap_or_default();
-            std::env::split_paths(&path).any(|folder| folder.join("bash").is_file())
-        };
-        match !contained && *self.bash.get_or_init(has_bash) {
+        match is_bash {
             true => Shell::Bash,
             false => Shell::Any,
         }
@@ -151,11 +146,22 @@ impl Ready {
     pub(crate) fn new(workspace: &Path, chosen: Chosen) -> Result<Self, Fault> {
         let missing = |_| Fault::NoDirectory(workspace.display().to_string());
         let workspace = workspace.canonicalize().map_err(missing)?;
-        Ok(Self { workspace, chosen })
+        let bash = OnceLock::new();
+        Ok(Self {
+            workspace,
+            chosen,
+            bash,
+        })
     }
 
     pub(crate) fn sandbox(&self) -> &dyn Sandbox {
         &*self.chosen.sandbox
+    }
+
+    /// What an image has is not known, and there texts are run by its `sh`.
+    fn runs_bash(&self) -> bool {
+        let has = || self.sandbox().has("bash", &self.workspace).is_ok();
+        self.sandbox().name() != "container" && *self.bash.get_or_init(has)
     }
 
     fn spec(&self, permitted: &Permitted, timeout: Option<Duration>) -> Result<Spec, Fault> {
@@ -190,6 +196,17 @@ impl Ready {
         spec.network = self.chosen.network;
         Ok(spec)
     }
+}
+
+/// Whether bash is in a folder of the `PATH` that is seen in every sandbox of this machine. One elsewhere may not be
+/// seen in the sandbox that comes to be chosen, and then `sh` runs what was read.
+fn every_sandbox_has_bash() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::env::split_paths(&path);
+    folders.any(|folder| {
+        let seen = folder.starts_with("/usr") || folder.starts_with("/bin");
+        seen && folder.join("bash").is_file()
+    })
 }
 
 /// A folder of the workspace, wherever links in it lead.

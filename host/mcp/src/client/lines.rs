@@ -47,10 +47,7 @@ impl Transport<RoleClient> for Lines {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let writer = self.writer.clone();
-        async move {
-            let line = serde_json::to_vec(&item).map_err(io::Error::other)?;
-            writer.write(line).await
-        }
+        async move { writer.send(&item).await }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {

@@ -79,7 +79,7 @@ where
         let writer = self.writer.clone();
         self.answering = Some(tokio::spawn(async move {
             // Who has gone away needs no answer.
-            let _ = writer.write(answer.to_string().into_bytes()).await;
+            let _ = writer.send(&answer).await;
         }));
     }
 }
@@ -96,10 +96,7 @@ where
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let writer = self.writer.clone();
-        async move {
-            let line = serde_json::to_vec(&item).map_err(io::Error::other)?;
-            writer.write(line).await
-        }
+        async move { writer.send(&item).await }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {

@@ -133,8 +133,12 @@ fn what_an_agent_fills_in_when_it_starts_is_filled_in() {
 
 /// Servers of a file in the form of Claude, as they are taken over.
 fn claude(place: &str, root: &Path, servers: Value) -> Vec<Imported> {
-    let text = json!({ "mcpServers": servers }).to_string();
-    let (blocks, inputs) = forms::of_json(&text, root).unwrap();
+    taken(place, root, &json!({ "mcpServers": servers }))
+}
+
+/// Servers of a file, as they are taken over.
+fn taken(place: &str, root: &Path, file: &Value) -> Vec<Imported> {
+    let (blocks, inputs) = forms::of_json(&file.to_string(), root).unwrap();
     let from = From {
         place,
         own: true,
@@ -221,19 +225,11 @@ fn secrets_that_are_not_the_same_have_not_the_same_name() {
         }),
     );
     let ask = |place: &str| {
-        let text = json!({"inputs": [{"id": "token", "password": true}],
+        let file = json!({"inputs": [{"id": "token", "password": true}],
             "servers": {place: with(json!({"T": "${input:token}"}))}});
-        let (blocks, inputs) = forms::of_json(&text.to_string(), root).unwrap();
-        let from = From {
-            place,
-            own: true,
-            inputs: &inputs,
-            workspace: root,
-            home: None,
-        };
-        imported(&blocks[0].0, &blocks[0].1, &from)
+        taken(place, root, &file)
     };
-    all.extend([ask("asks-one"), ask("asks-two")]);
+    all.extend(["asks-one", "asks-two"].into_iter().flat_map(ask));
     let used = ["OLD_TOKEN", "MY_TOKEN"].map(str::to_owned).into();
     apart(&mut all.iter_mut().collect::<Vec<_>>(), &used);
     let env = |name: &str| {
