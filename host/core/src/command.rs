@@ -101,6 +101,8 @@ pub enum Word {
     Known(String),
     /// A glob over names that begin with its literal part: one word or many, and nothing else that is unknown.
     Glob(String),
+    /// One name that such a glob finds, or the glob itself where it finds none: what a loop over files has.
+    Found(String),
     /// What only the shell will know, be it one word, many or none: as it is written.
     Unknown(String),
 }

@@ -18,6 +18,7 @@ mod options;
 mod reader;
 mod sed;
 mod structure;
+mod variables;
 mod walk;
 mod word;
 mod wrappers;

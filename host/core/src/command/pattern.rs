@@ -82,7 +82,9 @@ impl CommandPattern {
         let mut words = words.iter();
         for part in &self.words {
             match (part, words.next()) {
-                (Part::Rest, _) | (_, Some(Word::Unknown(_) | Word::Glob(_))) => return true,
+                (Part::Rest, _) | (_, Some(Word::Unknown(_) | Word::Found(_) | Word::Glob(_))) => {
+                    return true;
+                }
                 (Part::Glob(glob), Some(Word::Known(word))) if glob.is_match(word) => {}
                 _ => return false,
             }

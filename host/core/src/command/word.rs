@@ -15,21 +15,21 @@ impl Word {
     pub fn known(&self) -> Option<&str> {
         match self {
             Word::Known(text) => Some(text),
-            Word::Glob(_) | Word::Unknown(_) => None,
+            Word::Glob(_) | Word::Found(_) | Word::Unknown(_) => None,
         }
     }
 
     /// As a person reads it.
     pub fn text(&self) -> &str {
         match self {
-            Word::Known(text) | Word::Glob(text) | Word::Unknown(text) => text,
+            Word::Known(text) | Word::Glob(text) | Word::Found(text) | Word::Unknown(text) => text,
         }
     }
 
     /// Whether the program gets it as one word, whatever is in it: it is quoted, or a number of the shell's own.
     pub fn is_single(&self) -> bool {
         match self {
-            Word::Known(_) => true,
+            Word::Known(_) | Word::Found(_) => true,
             Word::Glob(_) => false,
             Word::Unknown(raw) => raw == PIPE || is_number(raw) || is_quoted(raw),
         }
@@ -39,7 +39,7 @@ impl Word {
     pub fn may_be_option(&self) -> bool {
         match self {
             Word::Known(text) => text.starts_with('-'),
-            Word::Glob(text) => text.starts_with(['*', '?', '[', '-']),
+            Word::Glob(text) | Word::Found(text) => text.starts_with(['*', '?', '[', '-']),
             Word::Unknown(raw) if raw == PIPE || is_number(raw) => false,
             Word::Unknown(raw) => {
                 let first = raw.strip_prefix('"').unwrap_or(raw);
@@ -93,6 +93,7 @@ fn quoted(bytes: &[u8], mut at: usize) -> Option<usize> {
             (b'"', _) => return Some(at + 1),
             (b'\\', _) => at + 2,
             (b'`', _) => end(bytes, at + 1, b'`')?,
+            (b'$', Some(b'$')) => at + 2,
             (b'$', Some(b'(')) => substitution(bytes, at + 2, 0)?,
             (b'$', Some(b'@')) => return None,
             (b'$', Some(b'{')) => {
@@ -136,7 +137,7 @@ fn substitution(bytes: &[u8], mut at: usize, depth: usize) -> Option<usize> {
                 loop {
                     inner = match (bytes.get(inner)?, bytes.get(inner + 1)) {
                         (b'"', _) => break inner + 1,
-                        (b'\\', _) => inner + 2,
+                        (b'\\', _) | (b'$', Some(b'$')) => inner + 2,
                         (b'$', Some(b'(')) => substitution(bytes, inner + 2, depth + 1)?,
                         _ => inner + 1,
                     }
@@ -171,6 +172,8 @@ mod tests {
             ("$x", false, true),
             ("a$x", false, true),
             ("\"$@\"", false, true),
+            ("\"$$(\"$@\")\"", false, true),
+            ("\"$$\"", true, false),
             ("\"${x[@]}\"", false, true),
             ("\"${x}\"", true, true),
             ("\"$(git -C \"$x\" log '\"')\"", true, true),
@@ -192,5 +195,8 @@ mod tests {
         }
         assert!(Word::Glob("*.rs".into()).may_be_option());
         assert!(!Word::Glob("a*".into()).may_be_option());
+        assert!(!Word::Glob("*.rs".into()).is_single());
+        let found = Word::Found("*.rs".into());
+        assert!(found.is_single() && found.may_be_option() && found.known().is_none());
     }
 }

@@ -253,7 +253,7 @@ pub(super) fn why(program: &str, words: &[Word]) -> Option<String> {
         Runs::OptionsAnywhere(options) => {
             let stray = rest.iter().find(|word| match word {
                 Word::Known(_) => false,
-                Word::Glob(text) => text.starts_with(['*', '?', '[', '-']),
+                Word::Glob(text) | Word::Found(text) => text.starts_with(['*', '?', '[', '-']),
                 Word::Unknown(_) => true,
             });
             let stray = stray

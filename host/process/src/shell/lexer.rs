@@ -7,7 +7,7 @@
 mod extent;
 
 pub(super) use extent::body;
-use extent::{has_dollar_quote, word};
+use extent::{SPLIT, has_dollar_quote, word};
 
 /// One word or operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,6 +123,8 @@ enum Compound {
 struct Pending<'a> {
     tag: &'a str,
     tabs: bool,
+    /// Whether the shell looks for what it has to run in the body. Then it joins lines in there, too.
+    expands: bool,
 }
 
 /// A text as it was split.
@@ -160,6 +162,31 @@ pub(super) fn read(text: &str, shell: Shell) -> Result<Read<'_>, Fault> {
         tokens: scan.tokens,
         bodies: scan.bodies,
     })
+}
+
+/// What comes behind the end of a line that goes on in the next one.
+fn joined(text: &str) -> Option<&str> {
+    text.strip_prefix("\\\n")
+}
+
+/// Whether what follows in the next line may belong to an operator.
+fn glues(mut after: &str) -> bool {
+    while let Some(rest) = joined(after) {
+        after = rest;
+    }
+    after.starts_with(['&', '|', ';', '<', '>', '(', '-'])
+}
+
+/// Whether a dash closes what is duplicated, and something stands right behind it: to bash that is another word, to
+/// others the same one.
+fn closes_and_goes_on(mut after: &str) -> bool {
+    while let Some(rest) = after.strip_prefix([' ', '\t']).or_else(|| joined(after)) {
+        after = rest;
+    }
+    let ends = [' ', '\t', '\n', ';', '|', '&', '<', '>', '(', ')'];
+    after
+        .strip_prefix('-')
+        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(ends))
 }
 
 /// Characters that shells, terminals and people take in different ways.
@@ -252,6 +279,14 @@ impl<'a> Scan<'a> {
         if operator.starts_with(['<', '>']) && self.is_glued() && self.names_variable() {
             return Err("`{name}>` sets a variable, and may run what another one holds");
         }
+        if after.starts_with("\\\n") && glues(after) {
+            return Err(SPLIT);
+        }
+        if matches!(operator, "<&" | ">&") && closes_and_goes_on(after) {
+            return Err(
+                "`>&-` ends with its dash, and what comes right behind is a word of its own",
+            );
+        }
         match operator {
             "(" if after.starts_with('(') => {
                 return Err("`((` may be arithmetic or two subshells");
@@ -287,7 +322,8 @@ impl<'a> Scan<'a> {
 
     /// Whether the last token is `{…}`, which before a redirection is a variable that gets its number.
     fn names_variable(&self) -> bool {
-        let last = self.tokens.last().map(|token| token.text);
+        let last = self.tokens.last();
+        let last = last.map(|token| token.text.trim_end_matches("\\\n"));
         last.is_some_and(|text| text.len() > 2 && text.starts_with('{') && text.ends_with('}'))
     }
 
@@ -338,6 +374,7 @@ impl<'a> Scan<'a> {
         self.pending.push(Pending {
             tag,
             tabs: operator == "<<-",
+            expands: quote.is_none(),
         });
         self.push(rest.len() - after.len(), false);
         self.fresh = false;
@@ -361,6 +398,12 @@ impl<'a> Scan<'a> {
                 } else {
                     line
                 };
+                let backslashes = line.len() - line.trim_end_matches('\\').len();
+                if pending.expands && backslashes % 2 == 1 {
+                    return Err(
+                        "a line of a here-document that goes on in the next one is not followed",
+                    );
+                }
                 if line == pending.tag {
                     let body = &self.text[start..self.at];
                     let body = &body[..body.len() - rest[..rest.len() - self.rest().len()].len()];

@@ -314,7 +314,7 @@ impl Reader {
                         ..simple.clone()
                     });
                 }
-                Word::Glob(_) => continue,
+                Word::Glob(_) | Word::Found(_) => continue,
             };
             if !matches!(how, "-exec" | "-execdir" | "-ok" | "-okdir") {
                 continue;

@@ -7,7 +7,8 @@ use mimir_core::command::{Script, Simple, Word};
 
 use super::builtins::odd_variable;
 use super::lexer::Shell;
-use super::structure;
+use super::structure::{self, Structure};
+use super::variables::Variables;
 use super::walk::{self, sets_variables};
 
 /// How deep texts may stand in texts: `sh -c` in a substitution in an `eval`.
@@ -40,6 +41,8 @@ pub(super) struct Reader {
     /// What the commands that are read now are given on their standard input, where the script says it: the last is the
     /// innermost one's.
     pub(super) stdin: Vec<Option<Word>>,
+    /// What is known of variables.
+    pub(super) variables: Variables,
     texts: usize,
     bytes: usize,
 }
@@ -62,8 +65,15 @@ impl Reader {
         }
     }
 
-    /// Reads a text that stands at `span` of the whole.
+    /// Reads a text that another shell runs, or that is run later: what variables hold there is not known.
     pub(super) fn text(&mut self, text: &str, span: Range<usize>) {
+        let outer = self.variables.leave();
+        self.text_here(text, span);
+        self.variables.come_back(outer);
+    }
+
+    /// Reads a text that stands at `span` of the whole, and that the shell runs where it stands.
+    pub(super) fn text_here(&mut self, text: &str, span: Range<usize>) {
         self.bytes = self.bytes.saturating_add(text.len());
         if self.texts >= TEXTS_MAX || self.bytes > BYTES_MAX {
             return self.unknown("it is nested too deep to be read");
@@ -73,11 +83,49 @@ impl Reader {
             Ok(structure) => {
                 // Where a text stands in another one, its commands stand where that is.
                 let place = (self.texts > 1).then_some(span);
-                walk::program(self, &structure, place);
+                let alone = self.texts == 1 && self.script.commands.is_empty();
+                if !(alone && self.follow(&structure)) {
+                    walk::program(self, &structure, place);
+                }
             }
             Err(fault) => self.unknown(fault),
         }
         self.texts -= 1;
+    }
+
+    /// Reads the whole with the variables of its loops. That counts where all is clear: says whether it does.
+    fn follow(&mut self, structure: &Structure) -> bool {
+        let mut read = Self {
+            through: self.through.clone(),
+            stdin: self.stdin.clone(),
+            texts: self.texts,
+            bytes: self.bytes,
+            variables: Variables::followed(),
+            ..Self::of(self.shell)
+        };
+        walk::program(&mut read, structure, None);
+        let counts = !read.variables.has_loops() || read.is_clear();
+        if counts {
+            self.script = read.script;
+            self.functions.extend(read.functions);
+            self.starts.extend(read.starts);
+            self.arrays |= read.arrays;
+            self.bytes = read.bytes;
+        }
+        counts
+    }
+
+    /// Whether nothing in it may do more than was read, and so the variables of its loops are what they were taken for.
+    fn is_clear(&self) -> bool {
+        let is_clear = |simple: &Simple| {
+            let begins = simple.words.first();
+            simple.unknown.is_empty() && begins.is_none_or(|name| name.known().is_some())
+        };
+        self.script.unknown.is_empty()
+            && self.script.commands.iter().all(is_clear)
+            && self.functions.is_empty()
+            && !self.arrays
+            && self.variables.hold(&self.script)
     }
 
     /// The command that is read now is given this on its standard input.
@@ -94,10 +142,19 @@ impl Reader {
         }
     }
 
+    /// Whether it has as many commands as it takes, and what more there is is not known.
+    pub(super) fn is_full(&mut self) -> bool {
+        let full = self.script.commands.len() >= COMMANDS_MAX;
+        if full {
+            self.unknown("it runs more commands than a person can look at");
+        }
+        full
+    }
+
     /// Takes a command as it is.
     pub(super) fn emit(&mut self, mut simple: Simple) {
-        if self.script.commands.len() >= COMMANDS_MAX {
-            return self.unknown("it runs more commands than a person can look at");
+        if self.is_full() {
+            return;
         }
         let through = self.through.iter().cloned();
         simple.through = through.chain(simple.through).collect();

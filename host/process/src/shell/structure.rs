@@ -1,5 +1,7 @@
 //! The structure of a text, from the parser, once both readers agree on its words.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use brush_parser::ast::Program;
 use brush_parser::{ParserOptions, Token as Theirs, TokenizerOptions};
 
@@ -36,15 +38,23 @@ pub(super) fn parse(text: &str, shell: Shell) -> Result<Structure, Fault> {
     let tokens = theirs(text, &options.tokenizer_options())?;
     let mut places = compare(&read, &tokens)?;
     places.sort_by_key(|place| place.theirs);
-    match brush_parser::parse_tokens(&tokens, &options) {
-        Ok(program) => Ok(Structure { program, places }),
-        Err(_) => Err("it is no shell text that can be read"),
-    }
+    let program = held(|| brush_parser::parse_tokens(&tokens, &options).ok())?;
+    Ok(Structure { program, places })
 }
 
 fn theirs(text: &str, options: &TokenizerOptions) -> Result<Vec<Theirs>, Fault> {
-    let tokens = brush_parser::uncached_tokenize_str(text, options);
-    tokens.map_err(|_| "it is no shell text that can be read")
+    held(|| brush_parser::uncached_tokenize_str(text, options).ok())
+}
+
+/// What the parser makes of a text. It is written by others, and takes some texts that it should refuse for impossible:
+/// a text that it falls over is none that can be read.
+fn held<T>(parse: impl FnOnce() -> Option<T>) -> Result<T, Fault> {
+    // What it was at is gone with it.
+    let parsed = catch_unwind(AssertUnwindSafe(parse));
+    parsed
+        .ok()
+        .flatten()
+        .ok_or("it is no shell text that can be read")
 }
 
 /// Checks that both have read the same words, and where each stands. The parser puts the body of a here-document and its

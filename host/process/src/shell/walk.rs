@@ -120,11 +120,22 @@ impl Walk<'_> {
                     )],
                     ..Simple::default()
                 };
+                let mut words = Vec::new();
                 for value in clause.values.iter().flatten() {
-                    self.word(value, Context::Plain, &mut simple);
+                    words.push(self.word(value, Context::Plain, &mut simple));
                 }
                 self.reader.emit(self.placed(simple));
-                self.list(&clause.body.list);
+                let name = &clause.variable_name;
+                match self.reader.variables.of_loop(name, &words) {
+                    Some(each) => each.into_iter().for_each(|word| {
+                        if !self.reader.is_full() {
+                            self.reader.variables.bind(name, word);
+                            self.list(&clause.body.list);
+                            self.reader.variables.unbind();
+                        }
+                    }),
+                    None => self.list(&clause.body.list),
+                }
             }
             CompoundCommand::CaseClause(clause) => {
                 let mut simple = Simple::default();
@@ -266,7 +277,12 @@ impl Walk<'_> {
         {
             simple.unknown.push(fault.to_owned());
         }
-        let parts = word::read(raw, context);
+        if context == Context::Plain
+            && let Some(found) = self.reader.variables.found(raw)
+        {
+            return found.clone();
+        }
+        let parts = word::read(raw, context, &self.reader.variables);
         simple
             .unknown
             .extend(parts.unknown.iter().map(|&why| why.to_owned()));
@@ -274,7 +290,7 @@ impl Walk<'_> {
         for text in parts.runs {
             self.reader.through.push("$(…)".to_owned());
             let outer = std::mem::replace(&mut self.reader.beside, true);
-            self.reader.text(text, place.clone());
+            self.reader.text_here(text, place.clone());
             self.reader.beside = outer;
             self.reader.through.pop();
         }

@@ -3,6 +3,7 @@
 use mimir_core::command::Word;
 
 use super::lexer::Fault;
+use super::variables::{Variables, is_plain};
 
 /// A word as it was read.
 pub(super) struct Parts<'a> {
@@ -24,8 +25,10 @@ pub(super) enum Context {
     Value,
 }
 
-struct Scan<'a> {
+struct Scan<'a, 'v> {
     raw: &'a str,
+    context: Context,
+    variables: &'v Variables,
     at: usize,
     text: String,
     glob: bool,
@@ -34,9 +37,11 @@ struct Scan<'a> {
 }
 
 /// Reads a word as it is written.
-pub(super) fn read(raw: &str, context: Context) -> Parts<'_> {
+pub(super) fn read<'a>(raw: &'a str, context: Context, variables: &Variables) -> Parts<'a> {
     let mut scan = Scan {
         raw,
+        context,
+        variables,
         at: 0,
         text: String::new(),
         glob: false,
@@ -70,7 +75,7 @@ fn has_braces(rest: &str) -> bool {
     rest.contains('}') && (rest.contains(',') || rest.contains(".."))
 }
 
-impl<'a> Scan<'a> {
+impl<'a> Scan<'a, '_> {
     fn rest(&self) -> &'a str {
         &self.raw[self.at..]
     }
@@ -107,8 +112,8 @@ impl<'a> Scan<'a> {
                     self.expands = true;
                     self.take(c);
                 }
-                // Of a path in a list, and of a value.
-                '~' if context == Context::Value && self.text.ends_with([':', '=']) => {
+                // Of a path in a list, and of a value; to bash, `a=~` is one wherever it stands.
+                '~' if !double && self.text.ends_with([':', '=']) => {
                     self.expands = true;
                     self.take(c);
                 }
@@ -146,7 +151,7 @@ impl<'a> Scan<'a> {
         };
         match next {
             '(' => self.substitution(),
-            '{' => self.parameter(),
+            '{' => self.parameter(double),
             '\'' if !double => {
                 let end = after[1..].find('\'').map_or(after.len(), |end| end + 2);
                 self.expands = true;
@@ -162,9 +167,9 @@ impl<'a> Scan<'a> {
             }
             c if c.is_ascii_alphanumeric() || "_@*#?$!-".contains(c) => {
                 let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-                let name = after.find(|c| !is_name(c)).unwrap_or(after.len()).max(1);
-                self.expands = true;
-                self.at += 1 + name;
+                let end = after.find(|c| !is_name(c)).unwrap_or(after.len()).max(1);
+                self.at += 1 + end;
+                self.variable(&after[..end], double);
             }
             _ => self.take('$'),
         }
@@ -198,13 +203,25 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// What a variable holds.
+    fn variable(&mut self, name: &str, double: bool) {
+        let quoted = double || self.context == Context::Value;
+        match self.variables.get(name) {
+            Some(Word::Known(text)) if quoted || is_plain(text) => self.text.push_str(text),
+            _ => self.expands = true,
+        }
+    }
+
     /// `${…}`
-    fn parameter(&mut self) {
-        self.expands = true;
+    fn parameter(&mut self, double: bool) {
         let inner = &self.rest()[2..];
         let length = closing(inner, b'{', b'}');
         let text = &inner[..length];
         self.end(length);
+        if self.variables.get(text).is_some() {
+            return self.variable(text, double);
+        }
+        self.expands = true;
         let name = text.strip_prefix('#').unwrap_or(text);
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let (name, rest) = name.split_at(name.find(|c| !is_name(c)).unwrap_or(name.len()));
@@ -222,7 +239,7 @@ impl<'a> Scan<'a> {
                 .unknown
                 .push("`${…}` of this kind may set a variable or run what one holds");
         }
-        let inner = read(rest, Context::Value);
+        let inner = read(rest, Context::Value, self.variables);
         self.parts.runs.extend(inner.runs);
         self.parts.unknown.extend(inner.unknown);
     }
@@ -251,6 +268,7 @@ fn closing(text: &str, open: u8, close: u8) -> usize {
                     .position(|byte| *byte == b'`')
                     .map_or(0, |end| end + 1)
             }
+            b'$' if bytes.get(at + 1) == Some(&b'$') => at += 1,
             b'$' if matches!(bytes.get(at + 1), Some(b'(' | b'{')) => {
                 let ends = if bytes[at + 1] == b'(' { b')' } else { b'}' };
                 outer.push((double, ends));

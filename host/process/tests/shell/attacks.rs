@@ -67,6 +67,12 @@ pub const ATTACKS: &[&str] = &[
     "ls;;rm x",
     "if true; then :; elif rm x; then :; fi",
     "case a in b) ls;; (a) rm x; esac",
+    // Words behind a redirection that ends before them.
+    "cat <&-/etc/shadow",
+    "cat <& -/etc/shadow",
+    "cat <&\\\n-/etc/shadow",
+    "git log >&---output=x",
+    "ls 2>&-x/../../etc",
     // Quoting.
     "'rm' x",
     "\"rm\" x",
@@ -92,6 +98,29 @@ pub const ATTACKS: &[&str] = &[
     "echo \"${a:-\"$(rm x)\"}\"",
     "echo $(ls)$(rm x)",
     "echo \"a\"$(rm x)",
+    // The home, in what looks like an assignment.
+    "cat a=~/.ssh/id_rsa",
+    "cat a=b:~/.ssh/id_rsa",
+    // The number of the shell, and what looks like something that it begins.
+    "echo $${ ;rm x}",
+    "echo \"$${ \";rm x; echo \"}\"",
+    "echo $$(rm x)",
+    "echo \"${x:-$${}}\"; rm x; echo }",
+    "cat <<E\n$${ $(rm x) }\nE",
+    "echo $$'a\\'; rm x; echo 'b'",
+    // Lines that go on in the next one.
+    "cat <<E\n$\\\n(rm x)\nE",
+    "cat <<ls\nfoo\\\nls\necho '$(rm x)'\nls",
+    "cat <<-ls\n\tfoo\\\n\tls\necho '$(rm x)'\nls",
+    "ls <\\\n(rm x)",
+    "ls<\\\n(rm x)",
+    "echo \"$\\\n(rm x)\"",
+    "echo $\\\n(rm x)",
+    "echo `ls`\\\n`rm x`",
+    "exec {a[$(rm x)]}\\\n> x",
+    "sh -c '[\\\n[ a > g ]]'",
+    "ls |\\\n| rm x",
+    "ls &\\\n& rm x",
     // Comments.
     "ls # a\nrm x",
     "ls #\\\nrm x",
@@ -371,6 +400,8 @@ pub const ATTACKS: &[&str] = &[
     "f() { ls; } > ../x; f",
     "echo x > .GIT/hooks/pre-commit",
     // Without an end, and unreadable.
+    "${a:<<E\n=rm} #",
+    "echo \"${a:-<<E\n}\"; rm x\nE",
     ":(){ :|:& };:",
     "f() { f | f & }; f",
     "ls '",

@@ -88,6 +88,11 @@ const PIECES: &[&str] = &[
     "))",
     "@(",
     "\\\n",
+    "$$",
+    "<<ls\n",
+    "\nls\n",
+    ">&-",
+    "<",
     "ä",
     "=",
     "echo ",
@@ -108,6 +113,12 @@ const PIECES: &[&str] = &[
     "\"$(",
     "while ",
     "for x in a;",
+    "for x in cat rm; do ",
+    "for x in *; do ",
+    "\"$x\"",
+    "$x ",
+    "read x",
+    "x=rm;",
     "ls(){ :;};",
     "select ",
     "trap ",
@@ -209,8 +220,13 @@ fn commands(script: &str) -> Option<Vec<String>> {
     )
 }
 
+/// The program, by its name where it stands with the programs of the machine.
 fn first(line: &str) -> &str {
-    line.split(' ').next().unwrap_or(line)
+    let word = line.split(' ').next().unwrap_or(line);
+    let at = ["/usr/bin/", "/bin/"];
+    at.iter()
+        .find_map(|at| word.strip_prefix(at))
+        .unwrap_or(word)
 }
 
 /// The commands as they were read, if all words of all of them are known.

@@ -7,4 +7,5 @@ mod evaluated;
 mod fuzz;
 mod hostile;
 mod kit;
+mod loops;
 mod table;

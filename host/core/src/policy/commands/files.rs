@@ -227,7 +227,7 @@ impl<'a> Places<'a> {
         let verb = if writes { "writes to" } else { "reads" };
         let places = match word {
             Word::Known(text) => self.of(text),
-            Word::Glob(text) => self.of_glob(text, writes, &mut push),
+            Word::Glob(text) | Word::Found(text) => self.of_glob(text, writes, &mut push),
             Word::Unknown(text) => vec![self.of_unknown(simple, text)],
         };
         let text = word.text();
@@ -386,6 +386,15 @@ fn finds_files(simple: &Simple) -> bool {
 /// A name that the rules speak of and that the glob matches, though it is about some particular kind of file: what a
 /// broad one finds is what lies there, and was not meant by name.
 fn spoken_of(glob: &str, rules: &PathRules, writes: bool) -> Option<&'static str> {
+    // Most end with something that none of these names does, which is seen at once.
+    let open = |c: char| "*?[{\\".contains(c);
+    let close = |c: char| "*?]}\\".contains(c);
+    let begins = &glob[..glob.find(open).unwrap_or(glob.len())];
+    let ends = glob.rfind(close).map_or(glob, |at| &glob[at + 1..]);
+    let may_be = |name: &&&str| name.starts_with(begins) && name.ends_with(ends);
+    if !NAMES.iter().chain(BROAD).any(|name| may_be(&name)) {
+        return None;
+    }
     // Of a glob that cannot be read, any name may be meant.
     let matcher = GlobBuilder::new(glob)
         .build()

@@ -131,7 +131,7 @@ pub(super) fn paths(words: &[Word], program: &str) -> Vec<(Word, bool, bool)> {
             }
             let looks = |word: &&&Word| match word {
                 Word::Known(text) => looks_like_path(text),
-                Word::Glob(_) | Word::Unknown(_) => false,
+                Word::Glob(_) | Word::Found(_) | Word::Unknown(_) => false,
             };
             all.extend(
                 operands

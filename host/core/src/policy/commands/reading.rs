@@ -409,7 +409,9 @@ impl Entry {
         // What is unknown may turn into an option; a glob with a literal beginning into none.
         let strays = |word: &Word| match word {
             Word::Known(_) => false,
-            Word::Glob(text) => text.starts_with(['*', '?', '[', '-']) || self.operands.is_some(),
+            Word::Glob(text) | Word::Found(text) => {
+                text.starts_with(['*', '?', '[', '-']) || self.operands.is_some()
+            }
             Word::Unknown(_) => true,
         };
         if careful && rest.iter().any(strays) {

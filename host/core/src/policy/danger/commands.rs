@@ -285,7 +285,9 @@ impl Seen<'_> {
             && options.any(|word| match word {
                 Word::Known(_) => false,
                 // No option of these has a letter of the ending that is written out.
-                Word::Glob(text) => word.may_be_option() && text.ends_with(['*', '?', ']']),
+                Word::Glob(text) | Word::Found(text) => {
+                    word.may_be_option() && text.ends_with(['*', '?', ']'])
+                }
                 Word::Unknown(text) => word.may_be_option() && !of_finder(text),
             })
     }

@@ -2,6 +2,9 @@
 
 use super::{DEPTH_MAX, Fault};
 
+/// A shell joins such lines before it reads them.
+pub(super) const SPLIT: Fault = "what goes on in the next line without a blank is not followed";
+
 /// What is open inside of a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
@@ -20,6 +23,10 @@ pub(in crate::shell) fn body(text: &str) -> Result<(), Fault> {
     while let Some(&byte) = bytes.get(at) {
         let begins = match byte {
             b'\\' => {
+                at += 2;
+                continue;
+            }
+            b'$' if bytes.get(at + 1) == Some(&b'$') => {
                 at += 2;
                 continue;
             }
@@ -43,6 +50,7 @@ pub(super) fn has_dollar_quote(text: &str) -> bool {
     while let Some(byte) = bytes.next() {
         match (byte, quote) {
             (b'\\', None | Some(b'"')) => drop(bytes.next()),
+            (b'$', None | Some(b'"')) if bytes.peek() == Some(&b'$') => drop(bytes.next()),
             (b'$', None) if matches!(bytes.peek(), Some(b'\'' | b'"')) => return true,
             (b'\'' | b'"', None) => quote = Some(byte),
             (byte, Some(open)) if byte == open => quote = None,
@@ -72,6 +80,7 @@ fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
             return Err("it is nested too deep to be read");
         }
         match (byte, top) {
+            (b'\\', None) if next == Some(b'\n') && goes_on(&bytes[at + 2..]) => return Err(SPLIT),
             (b'\\', _) => at += 1,
             (b'\'', Some(Open::Double)) => {}
             (b'\'', Some(Open::Brace)) if open.contains(&Open::Double) => {
@@ -83,6 +92,11 @@ fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
             }
             (b'"', _) => open.push(Open::Double),
             (b'`', _) => at += skip_back(&bytes[at..])?,
+            (b'$', _) if next == Some(b'\\') && bytes.get(at + 2) == Some(&b'\n') => {
+                return Err(SPLIT);
+            }
+            // The number of the shell: no dollar sign of it begins anything.
+            (b'$', _) if next == Some(b'$') => at += 1,
             (b'$', _) if next == Some(b'(') => {
                 open.push(Open::Paren);
                 begins = true;
@@ -98,6 +112,9 @@ fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
             }
             (b'}', Some(Open::Brace)) => {
                 open.pop();
+            }
+            (b'<', Some(Open::Brace)) if next == Some(b'<') => {
+                return Err("`<<` inside of `${…}` means different things to shells");
             }
             // Of newer shells it is a substitution in there, too.
             (b'<' | b'>', Some(Open::Brace)) if next == Some(b'(') => {
@@ -137,6 +154,11 @@ fn scan(text: &str, mut open: Vec<Open>) -> Result<usize, Fault> {
         true => Ok(at),
         false => Err("a quote or a substitution does not end"),
     }
+}
+
+/// Whether something other than a blank follows.
+fn goes_on(bytes: &[u8]) -> bool {
+    !matches!(bytes.first(), None | Some(b' ' | b'\t' | b'\n'))
 }
 
 fn is_word(text: &str, word: &str) -> bool {

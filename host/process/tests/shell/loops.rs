@@ -1,0 +1,142 @@
+//! Variables of loops: followed where nothing else can set them, and unknown as all others everywhere else.
+
+use mimir_core::Decision::{Allow, Ask};
+use mimir_core::command::{Program, Word};
+use mimir_process::shell::read;
+
+use crate::kit::Judge;
+
+/// What an agent looks through files with.
+const QUIET: &[&str] = &[
+    "for f in *.rs; do grep -n TODO \"$f\"; done",
+    "for f in a.rs b.rs; do echo \"== $f\"; head -5 \"$f\"; done",
+    "for f in src/*.rs; do echo \"$f: $(wc -l < \"$f\")\"; done",
+    "for f in *; do [ -f \"$f\" ] && wc -l \"$f\"; done",
+    "for f in src/*; do if [ -d \"${f}\" ]; then ls \"$f\"; fi; done",
+    "for d in src tests; do ls $d/; grep -rn fn $d; done",
+    "for d in src tests; do for f in \"$d\"/*.rs; do cat \"$f\"; done; done",
+    "for f in a b; do cat src/$f.rs \"src/${f}.md\"; done | sort | uniq",
+    "for f in a; do cat $f; done; for f in b; do cat $f; done",
+    "for c in pwd ls; do $c; done",
+    "for n in 1 2 3; do head -n $n README.md; done",
+    "bash -c 'for f in a b; do cat $f; done'",
+    "for f in \"a b\" 'c;d'; do cat \"$f\"; done",
+];
+
+/// Each of these would read or run something else than it says, if the variable were taken for what the loop has.
+const UNFOLLOWED: &[&str] = &[
+    // Set by something else.
+    "for f in a; do f=/etc/shadow; cat \"$f\"; done",
+    "for f in a; do read -r f < list; cat \"$f\"; done",
+    "for f in a; do read -r 'f'; cat $f; done",
+    "for f in a; do printf -v f %s /etc/shadow; cat \"$f\"; done",
+    "for f in a; do printf -vf %s /etc/shadow; cat \"$f\"; done",
+    "for f in a; do export f=/etc/shadow; cat \"$f\"; done",
+    "for f in a; do unset f; cat \"${f:-/etc/shadow}\"; done",
+    "for f in a; do : \"${g:=x}\"; cat \"$f\"; done",
+    "for f in a; do eval f=/etc/shadow; cat \"$f\"; done",
+    "for f in a; do g() { f=/etc/shadow; }; g; cat \"$f\"; done",
+    "g() { f=/etc/shadow; }; for f in a; do g; cat \"$f\"; done",
+    "for f in a; do ((f=1)); cat \"$f\"; done",
+    "for f in a; do . ./more; cat \"$f\"; done",
+    "for f in a; do mapfile f < list; cat \"$f\"; done",
+    "for f in a; do read -af < list; cat \"$f\"; done",
+    "for f in a; do command read f; cat \"$f\"; done",
+    "for f in a; do builtin read f; cat \"$f\"; done",
+    "for f in a; do while read -r f; do cat \"$f\"; done < list; done",
+    "for f in a; do getopts a f; cat \"$f\"; done",
+    "trap 'f=/etc/shadow' DEBUG; for f in a; do cat \"$f\"; done",
+    "declare -n f=g; for f in a; do cat \"$f\"; done",
+    "f+=x; for f in a; do cat \"$f\"; done",
+    "for f in a; do f[0]=/etc/shadow; cat \"$f\"; done",
+    "for f in a; do exec {f}< list; cat \"$f\"; done",
+    // A loop in the loop, of which the variable stays.
+    "for f in a; do for f in /etc/shadow; do :; done; cat \"$f\"; done",
+    // Before and behind the loop, and in another shell.
+    "cat \"$f\"; for f in a; do :; done",
+    "for f in a; do :; done; cat \"$f\"",
+    "for f in a; do sh -c 'cat \"$f\"'; done",
+    "for f in a; do bash -c 'cat $f'; done",
+    // Words that are not known.
+    "for f in $(ls); do cat \"$f\"; done",
+    "for f in \"$x\"; do cat \"$f\"; done",
+    "for f in ~/x; do cat \"$f\"; done",
+    "for f in {a,/etc/shadow}; do cat \"$f\"; done",
+    "for f; do cat \"$f\"; done",
+    "for f in a $x; do cat \"$f\"; done",
+    "for _ in a; do ls; cat \"$_\"; done",
+    "for RANDOM in 1; do cat \"$RANDOM\"; done",
+    // Split, or looked for as files.
+    "for f in 'a /etc/shadow'; do cat $f; done",
+    "for f in '/etc/*'; do cat $f; done",
+    "for f in *; do cat $f; done",
+    "for f in a:/etc/shadow; do IFS=:; cat $f; done",
+    "IFS=a; for f in b/etc; do cat $f; done",
+    // What it is, said out loud.
+    "for f in /etc/shadow; do cat \"$f\"; done",
+    "for f in .. ; do cat $f/x; done",
+    "for f in /etc/*; do cat \"$f\"; done",
+    "for f in *.pem; do cat \"$f\"; done",
+    "for c in ls rm; do $c x; done",
+    "for c in 'rm x'; do $c; done",
+    "for o in -exec; do find . $o rm x ';'; done",
+    "for o in -rf; do rm $o x; done",
+    "for f in *; do sort \"$f\"; done",
+    "for f in x; do echo a > $f; done",
+    // More than are looked at.
+    "for f in 1 2 3 4 5 6 7 8 9; do cat $f; done",
+];
+
+#[test]
+fn the_variable_of_a_loop_is_followed_where_that_is_sure() {
+    let plain = Judge::plain();
+    plain.all(Allow, QUIET);
+    let through: Vec<_> = UNFOLLOWED
+        .iter()
+        .filter(|text| plain.says(text) == Allow)
+        .collect();
+    assert!(through.is_empty(), "{through:#?}");
+}
+
+#[test]
+fn each_word_of_a_loop_is_judged() {
+    let plain = Judge::plain();
+    plain.all(
+        Ask,
+        &[
+            "for f in a /etc/passwd; do cat \"$f\"; done",
+            "for d in src ../other; do ls $d; done",
+            "for d in src ..; do for f in a b; do cat $d/$f; done; done",
+        ],
+    );
+    let script = read(&Program::Script(
+        "for d in x y; do for f in \"$d\"/*.rs z; do cat \"$f\" $d-$f; done; done".to_owned(),
+    ));
+    let commands = script.unwrap().commands;
+    let words = commands
+        .iter()
+        .filter(|simple| simple.program() == Some("cat"));
+    let words: Vec<_> = words.map(|simple| &simple.words[1..]).collect();
+    let known = |text: &str| Word::Known(text.to_owned());
+    let found = |text: &str| Word::Found(text.to_owned());
+    let unknown = Word::Unknown("$d-$f".to_owned());
+    assert_eq!(
+        words,
+        [
+            [found("x/*.rs"), unknown.clone()],
+            [known("z"), known("x-z")],
+            [found("y/*.rs"), unknown],
+            [known("z"), known("y-z")],
+        ]
+    );
+}
+
+#[test]
+fn loops_in_loops_end() {
+    let mut text = "cat \"$a\"".to_owned();
+    for depth in 0..12 {
+        text = format!("for v{depth} in 1 2 3 4 5 6 7 8; do {text}; done");
+    }
+    let read = read(&Program::Script(text)).unwrap();
+    assert!(read.commands.len() < 100, "as it is written");
+}
