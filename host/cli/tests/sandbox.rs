@@ -2,85 +2,14 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 
-use std::path::Path;
+#[path = "kit/place.rs"]
+mod place;
+
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-/// A workspace, and settings of the user's own.
-struct Place(TempDir);
-
-impl Place {
-    fn with(settings: &str) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        for folder in ["work/.mimir", "user", "cache", "beside"] {
-            std::fs::create_dir_all(place.path().join(folder)).unwrap();
-        }
-        std::fs::write(place.path().join("user/config.yml"), settings).unwrap();
-        std::fs::write(place.path().join("beside/note"), "from beside\n").unwrap();
-        place
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn mimir(&self, arguments: &[&str]) -> (i32, Value) {
-        let mut mimir = Command::new(env!("CARGO_BIN_EXE_mimir"));
-        // Toolchains are looked for in the home of whoever runs the test, if it has no other.
-        let home = self.path().join("home");
-        if home.exists() {
-            mimir.env("HOME", home);
-        }
-        let output = mimir
-            .current_dir(self.path().join("work"))
-            .env("MIMIR_CONFIG_DIR", self.path().join("user"))
-            .env("MIMIR_CACHE_DIR", shared_cache())
-            .arg("--json")
-            .args(arguments)
-            .output()
-            .unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        let said = serde_json::from_str(&text).unwrap_or_else(|error| {
-            panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr))
-        });
-        (output.status.code().unwrap(), said)
-    }
-
-    /// What comes of a shell text that a person says yes to.
-    fn exec(&self, command: &str) -> (i32, Value) {
-        let arguments = json!({ "command": command }).to_string();
-        self.mimir(&["call", "--approve", "always", "exec", &arguments])
-    }
-
-    /// What it writes, if all is well.
-    fn output(&self, command: &str) -> String {
-        let (code, said) = self.exec(command);
-        assert_eq!(code, 0, "{said:#}");
-        said["structured"]["stdout"].as_str().unwrap().to_owned()
-    }
-
-    /// The code of what stands in the way.
-    fn refusal(&self, command: &str) -> String {
-        let (_, said) = self.exec(command);
-        let code = said["error"]["code"].as_str();
-        code.unwrap_or_else(|| panic!("{said:#}")).to_owned()
-    }
-}
-
-/// The components are compiled once for all of these.
-fn shared_cache() -> std::path::PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
-}
-
-/// Whether the process of this test can be seen.
-fn looks() -> String {
-    format!(
-        "test -e /proc/{}/comm && echo seen || echo hidden",
-        std::process::id()
-    )
-}
+use place::{Place, greets, looks, shared_cache};
 
 #[test]
 fn the_sandbox_is_the_one_that_is_named() {
@@ -119,19 +48,7 @@ fn what_is_mounted_is_seen() {
 
 #[test]
 fn the_network_is_reached_by_a_proxy_alone_and_only_if_it_is_let() {
-    use std::io::{Read, Write};
-
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(
-                b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello",
-            );
-        }
-    });
+    let port = greets();
     let local = "grep -c : /proc/net/dev";
     let own = Place::with("sandbox: {networkAccess: false}").output(local);
     assert_eq!(own.trim(), "1", "its own loopback");
@@ -293,57 +210,6 @@ fn a_container_that_is_not_to_be_had_refuses_and_says_why() {
         assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said:#}");
         assert!(said.to_string().contains(why), "{said:#}");
     }
-}
-
-#[test]
-#[ignore = "needs a container engine"]
-fn the_same_in_a_container() {
-    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
-    let sysroot = String::from_utf8(sysroot.unwrap().stdout).unwrap();
-    let place = Place::with(&format!(
-        "sandbox: {{mode: container, image: mimir-test/busybox, bindMounts: ['/usr/lib:/lib', /lib64, '{}:/usr/local/cargo']}}",
-        sysroot.trim()
-    ));
-    std::fs::write(place.path().join("work/a.txt"), "").unwrap();
-    let said = place.output("cargo --version && ls | head -3");
-    assert!(
-        said.starts_with("cargo 1.") && said.ends_with("\na.txt\n"),
-        "{said}"
-    );
-    assert_eq!(place.output(&looks()), "hidden\n");
-    let (_, said) = place.mimir(&["doctor"]);
-    assert!(
-        said.to_string().contains("image mimir-test/busybox"),
-        "{said:#}"
-    );
-    // What is bounded by the settings.
-    let held = |keys: &str, command: &str| {
-        Place::with(&format!(
-            "sandbox: {{mode: container, image: mimir-test/busybox, {keys}}}"
-        ))
-        .exec(command)
-    };
-    let (_, said) = held("maxMemoryMb: 64", "head -c 400m /dev/zero > /tmp/x");
-    assert_eq!(said["error"]["code"], "LIMIT_EXCEEDED", "{said:#}");
-    let (code, said) = held(
-        "maxProcesses: 10",
-        "for n in 1 2 3 4 5 6 7 8 9 10 11; do sleep 2 & done; wait",
-    );
-    assert_ne!(code, 0, "{said:#}");
-    let (_, said) = held("networkAccess: true", "true");
-    assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said:#}");
-}
-
-#[test]
-#[ignore = "needs a container engine"]
-fn an_image_that_is_not_there_is_not_fetched() {
-    let place = Place::with("sandbox: {mode: container, image: 'mimir-test/missing:1'}");
-    let (_, said) = place.exec("echo x");
-    assert_eq!(said["error"]["code"], "UNAVAILABLE", "{said:#}");
-    assert!(
-        said.to_string().contains(" pull mimir-test/missing:1"),
-        "{said:#}"
-    );
 }
 
 #[test]

@@ -26,6 +26,10 @@ mod shield;
 #[cfg(unix)]
 mod sockets;
 mod spec;
+#[cfg(target_os = "linux")]
+mod sys;
+#[cfg(target_os = "linux")]
+mod wire;
 
 use mimir_core::backend::BoxFuture;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! A sandbox that is a container of Docker or Podman, asked for over a socket of this machine.
 //!
 //! What a command sees: the image, read-only; its workspace, writable but for what the rules cover; a home and a
-//! temporary folder that are memory; the processes that it starts itself; and no network. It is whoever runs us, so
-//! that its files are theirs, without any capability and without a way to get one; the engine's own filter of system
+//! temporary folder that are memory; the processes that it starts itself; and a network of which it is the only machine.
+//! It is whoever runs us, so that its files are theirs, without any capability and without a way to get one; the engine's own filter of system
 //! calls stays on.
 //!
 //! Every command gets a container that no other has had: a used one would hand on its processes, its temporary files
@@ -21,6 +21,7 @@ mod owner;
 mod pool;
 mod set_id;
 mod socket;
+mod way_out;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -150,7 +151,11 @@ fn gives(facts: &Facts, image: &str) -> Vec<String> {
     vec![
         format!("{}{kind}; image {image}", facts.engine),
         "a container for each command; the image read-only, workspace writable, home and /tmp its own".to_owned(),
-        "network: none but its own loopback".to_owned(),
+        match way_out::possible(facts) {
+            Ok(()) => "network: none but its own loopback; with `networkAccess: true`, what `network` lets through a proxy",
+            Err(_) => "network: none but its own loopback",
+        }
+        .to_owned(),
         "no capabilities, no new privileges; system calls: filtered as the engine does".to_owned(),
         held(facts.holds_memory(), format!("memory: {memory}")),
         held(facts.pids, format!("processes: {}", usual.processes.value())),
@@ -169,10 +174,7 @@ fn holds(facts: &Facts, spec: &Spec) -> Result<(), Fault> {
     };
     let no_group = "the engine has no control group for it";
     if spec.network != Network::None {
-        return cannot(
-            "access to the network",
-            "nothing in an image hands connections on to a proxy; `sandbox: {mode: process, networkAccess: true}` does",
-        );
+        way_out::possible(facts)?;
     }
     if spec.bounds.memory.asked() && !facts.holds_memory() {
         return cannot("a bound of memory", no_group);

@@ -17,9 +17,7 @@ mod landlock;
 mod plan;
 mod root;
 mod start;
-mod sys;
 mod view;
-mod wire;
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -30,7 +28,7 @@ use mimir_core::backend::BoxFuture;
 use seccompiler::BpfProgram;
 
 use super::environment::Ambient;
-use super::{Bound, Child, Fault, Network, Sandbox, Spec, find};
+use super::{Bound, Child, Fault, Network, Sandbox, Spec, find, sys};
 use berth::Berths;
 use cgroup::Tree;
 use view::View;
@@ -153,11 +151,8 @@ impl Sandbox for ProcessSandbox {
                 false => "/proc: empty, since this machine lets nobody mount it (a container?)"
                     .to_owned(),
             },
-            match wrapped {
-                None => "network: none but its own loopback; with `networkAccess: true`, what `network` lets through a proxy",
-                Some(_) => "network: none but its own loopback",
-            }
-            .to_owned(),
+            "network: none but its own loopback; with `networkAccess: true`, what `network` lets through a proxy"
+                .to_owned(),
             match self.landlock {
                 _ if wrapped.is_some() => "Landlock: bubblewrap applies none; the mounts hold without it".to_owned(),
                 Some(abi) => format!("Landlock: version {abi}"),
@@ -197,12 +192,6 @@ impl Sandbox for ProcessSandbox {
             return cannot(
                 "the network of this machine",
                 "it has a network of its own, and a proxy as the way out of it",
-            );
-        }
-        if spec.network == Network::Proxy && matches!(self.gives()?.by, By::Bubblewrap(_)) {
-            return cannot(
-                "access to the network",
-                "bubblewrap makes the sandbox here, and its network has no way to a proxy",
             );
         }
         if spec.bounds.memory.asked() && !self.groups.holds_memory() {

@@ -22,7 +22,7 @@ pub fn sandbox() -> Arc<dyn Sandbox> {
     sandbox.clone()
 }
 
-/// Whether bubblewrap is to make the sandbox. The same holds then, but for Landlock, the proxy and what it costs.
+/// Whether bubblewrap is to make the sandbox. The same holds then, but for Landlock and what it costs.
 pub fn wrapped() -> bool {
     std::env::var_os("MIMIR_TEST_BUBBLEWRAP").is_some()
 }

@@ -8,6 +8,7 @@ use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use futures::{Stream, StreamExt as _};
 use mimir_core::command::Program;
 use mimir_core::text::prefix;
+use mimir_net::Proxy;
 use std::pin::Pin;
 use tokio::io::AsyncWrite;
 
@@ -16,10 +17,11 @@ use super::engine::{Engine, fault, status};
 use super::handle;
 use super::mounted;
 use super::pool::Container;
-use super::{HOME, TEMP, text};
+use super::way_out::{self, WayOut};
+use super::{HOME, NAME, TEMP, text};
 use crate::sandbox::environment::{add, git, usual};
 use crate::sandbox::person::Person;
-use crate::sandbox::{Child, Fault, Spec, find};
+use crate::sandbox::{Child, Fault, Network, Spec, find};
 
 /// Runs a script by bash where the image has it, and neither shell reads a start-up file.
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc -c "$0"; fi; exec sh -c "$0""#;
@@ -45,11 +47,13 @@ pub(super) struct Command {
     words: Vec<String>,
     variables: Vec<String>,
     directory: String,
+    proxy: Option<Proxy>,
 }
 
 /// A command that can begin.
 pub(super) struct Prepared {
     container: Container,
+    way_out: Option<WayOut>,
     exec: String,
     program: String,
     directory: String,
@@ -73,6 +77,7 @@ impl Command {
             words,
             variables: variables(spec, person)?,
             directory: text(spec.directory.clone())?,
+            proxy: proxy(spec)?,
         })
     }
 
@@ -82,7 +87,11 @@ impl Command {
         container: Container,
         blueprint: &Blueprint,
     ) -> Result<Prepared, Fault> {
-        compare(&container, blueprint).await?;
+        let process = compare(&container, blueprint).await?;
+        let way_out = match &self.proxy {
+            Some(proxy) => Some(way_out::open(process, &container.id, proxy).await?),
+            None => None,
+        };
         let yes = Some(true);
         let options = CreateExecOptions {
             attach_stdin: yes,
@@ -100,6 +109,7 @@ impl Command {
                 directory: self.directory.clone(),
                 exec: made.id,
                 container,
+                way_out,
             }),
             Err(error) if matches!(status(&error), Some(404 | 409)) => Err(ended(&container).await),
             Err(error) => Err(fault("to enter a container")(error)),
@@ -107,15 +117,28 @@ impl Command {
     }
 }
 
-/// Looks at what a container has mounted, from outside.
-async fn compare(container: &Container, blueprint: &Blueprint) -> Result<(), Fault> {
+/// What lets its requests through, if it is to send any.
+fn proxy(spec: &Spec) -> Result<Option<Proxy>, Fault> {
+    match (spec.network, &spec.proxy) {
+        (Network::None, _) => Ok(None),
+        (_, Some(proxy)) => Ok(Some(proxy.clone())),
+        (_, None) => Err(Fault::CannotHold {
+            sandbox: NAME,
+            what: "access to the network",
+            why: "nobody is here to judge its requests".to_owned(),
+        }),
+    }
+}
+
+/// Looks at what a container has mounted, from outside. Gives its first process.
+async fn compare(container: &Container, blueprint: &Blueprint) -> Result<i32, Fault> {
     let process = process(container).await?;
     let compared = mounted::compare(process, blueprint.workspace(), blueprint.mounted()).await;
     if compared.is_err() {
         // One that has ended is no longer to be seen.
         self::process(container).await?;
     }
-    compared
+    compared.map(|()| process)
 }
 
 /// The first process of a container that runs.
@@ -207,7 +230,10 @@ impl Prepared {
             self.exec,
             output,
             input,
-            after,
+            move || {
+                drop(self.way_out);
+                after();
+            },
         ))
     }
 

@@ -119,10 +119,11 @@ async fn watch_over(
     mut closes: watch::Receiver<bool>,
 ) -> Result<Exit, Fault> {
     let engine = &container.engine;
+    let before = outside::ended_for_memory();
     let ended = async {
         let code = code(engine, exec, &mut closes).await?;
         // Nobody asks of a command that says it is well. Not every engine tells of what is not its first process.
-        let hungry = code != 0 && outside::out_of_memory(&container.id);
+        let hungry = code != 0 && outside::out_of_memory(&container.id, before);
         engine.kill(&container.id).await?;
         Ok((code, hungry))
     };

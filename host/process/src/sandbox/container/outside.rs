@@ -3,6 +3,9 @@
 //! A container's processes are in control groups that have its name, which is 64 random digits, and in no others. They
 //! are ours to kill, since a command is whoever runs us. Where the engine has a machine of its own, none are found.
 
+#[cfg(target_os = "linux")]
+use std::collections::HashSet;
+
 /// How often they are looked for: each time one may have started another while we looked.
 #[cfg(target_os = "linux")]
 const ROUNDS: usize = 50;
@@ -10,6 +13,10 @@ const ROUNDS: usize = 50;
 /// Digits of a name. A shorter one could be part of another's.
 #[cfg(target_os = "linux")]
 const NAME: usize = 64;
+
+/// Podman's watcher, by what its own group is called.
+#[cfg(target_os = "linux")]
+const WATCHER: &str = "conmon";
 
 /// Kills all processes of a container.
 #[cfg(target_os = "linux")]
@@ -19,7 +26,9 @@ pub(super) fn kill(id: &str) {
         return;
     }
     for _ in 0..ROUNDS {
-        let found: Vec<_> = processes(id).filter_map(Pid::from_raw).collect();
+        let found: Vec<_> = processes(id)
+            .filter_map(|(process, _)| Pid::from_raw(process))
+            .collect();
         for process in &found {
             let _ = kill_process(*process, Signal::KILL);
         }
@@ -32,29 +41,51 @@ pub(super) fn kill(id: &str) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn kill(_: &str) {}
 
-/// Whether something in a container that still runs was ended for its memory.
+/// How many processes of this machine were ended for memory since it began.
 #[cfg(target_os = "linux")]
-pub(super) fn out_of_memory(id: &str) -> bool {
+pub(super) fn ended_for_memory() -> u64 {
+    ended_by("/proc/vmstat").unwrap_or(0)
+}
+
+/// Whether something in a container was ended for its memory. What counted it there goes with its last process; then
+/// the machine has counted more than `before`, when the command began.
+#[cfg(target_os = "linux")]
+pub(super) fn out_of_memory(id: &str, before: u64) -> bool {
     if id.len() < NAME {
         return false;
     }
-    let groups = processes(id)
-        .find_map(|process| std::fs::read_to_string(format!("/proc/{process}/cgroup")).ok());
-    groups.as_deref().and_then(counter).is_some_and(|counter| {
-        let text = std::fs::read_to_string(counter).unwrap_or_default();
-        let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-        lines.any(|(name, count)| name == "oom_kill" && count != "0")
-    })
+    let counters: HashSet<_> = processes(id)
+        .filter_map(|(_, groups)| counter(&groups, id))
+        .collect();
+    if counters.is_empty() {
+        return ended_for_memory() > before;
+    }
+    let mut counts = counters.iter().filter_map(|counter| ended_by(counter));
+    counts.any(|count| count > 0)
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn out_of_memory(_: &str) -> bool {
+pub(super) fn ended_for_memory() -> u64 {
+    0
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn out_of_memory(_: &str, _: u64) -> bool {
     false
 }
 
-/// The file that counts them, from the groups of a process: of the first version, or else of the second.
+/// The count in a file that has one.
 #[cfg(target_os = "linux")]
-fn counter(groups: &str) -> Option<String> {
+fn ended_by(file: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let mut lines = text.lines();
+    lines.find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+/// The file that counts them, from the groups of a process: of the first version, or else of the second. Groups that
+/// are not the container's own count nothing of it.
+#[cfg(target_os = "linux")]
+fn counter(groups: &str, id: &str) -> Option<String> {
     let mut lines = groups.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
         rest.split_once(':')
@@ -62,21 +93,25 @@ fn counter(groups: &str) -> Option<String> {
     let first = lines
         .clone()
         .find(|(kinds, _)| kinds.split(',').any(|kind| kind == "memory"));
+    let own = |path: &str| path.contains(id);
     if let Some((_, path)) = first {
-        return Some(format!("/sys/fs/cgroup/memory{path}/memory.oom_control"));
+        return own(path).then(|| format!("/sys/fs/cgroup/memory{path}/memory.oom_control"));
     }
     let (_, path) = lines.find(|(kinds, _)| kinds.is_empty())?;
-    Some(format!("/sys/fs/cgroup{path}/memory.events"))
+    own(path).then(|| format!("/sys/fs/cgroup{path}/memory.events"))
 }
 
-/// The processes of a container that are not gone.
+/// The processes of a container that are not gone, with their groups. What watches it for its engine may have its name
+/// as well, and is none.
 #[cfg(target_os = "linux")]
-fn processes(id: &str) -> impl Iterator<Item = i32> {
+fn processes(id: &str) -> impl Iterator<Item = (i32, String)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(move |entry| {
         let process = entry.file_name().to_str()?.parse().ok()?;
         let groups = std::fs::read_to_string(entry.path().join("cgroup")).ok()?;
-        groups.contains(id).then_some(process)
+        let mut lines = groups.lines();
+        let within = lines.any(|line| line.contains(id) && !line.contains(WATCHER));
+        within.then_some((process, groups))
     })
 }
 
@@ -88,11 +123,12 @@ mod tests {
     fn what_counts_is_found_in_both_versions() {
         let first = "9:name=systemd:/docker/x\n4:cpu,memory:/docker/x\n0::/\n";
         let file = "/sys/fs/cgroup/memory/docker/x/memory.oom_control";
-        assert_eq!(counter(first).as_deref(), Some(file));
+        assert_eq!(counter(first, "x").as_deref(), Some(file));
         let second = "0::/system.slice/docker-x.scope\n";
         let file = "/sys/fs/cgroup/system.slice/docker-x.scope/memory.events";
-        assert_eq!(counter(second).as_deref(), Some(file));
-        assert_eq!(counter(""), None);
+        assert_eq!(counter(second, "x").as_deref(), Some(file));
+        assert_eq!(counter(second, "y"), None, "another's");
+        assert_eq!(counter("", "x"), None);
     }
 
     #[test]

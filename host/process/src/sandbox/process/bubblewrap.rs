@@ -1,8 +1,8 @@
 //! The same sandbox made by bubblewrap, where this process may not make it itself: some systems let no program have
 //! namespaces but those that they know.
 //!
-//! What a command sees is the same, but for this. Landlock is missing, since bubblewrap applies none, and so is the way
-//! to a proxy, since nothing of ours runs in its network. A shell starts the command: it says in the command's output
+//! What a command sees is the same, but for this. Landlock is missing, since bubblewrap applies none. A shell starts the
+//! command: it says in the command's output
 //! what signal ended it, passes on no variable whose name is none to a shell, and calls the program by its path. Whether
 //! a file is a program is looked at before it starts, and not told by the kernel: one of a kind that only a handler of
 //! this machine runs (`binfmt_misc`) is refused. It is slower to start, and is used where nothing else is to be had.
@@ -31,8 +31,9 @@ use tokio::time::timeout;
 
 use super::root::{Identity, Root};
 use super::start::limits;
-use super::{Gives, NAME, ProcessSandbox, SETUP_MOST, sys};
-use crate::sandbox::{Child, Fault, Spec, find};
+use super::{Gives, NAME, ProcessSandbox, SETUP_MOST};
+use crate::sandbox::wire::joined;
+use crate::sandbox::{Child, Fault, Spec, find, sys};
 use held::{Held, Report};
 use words::Words;
 
@@ -95,8 +96,12 @@ impl ProcessSandbox {
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // From here on it is gone with what is held.
-        let held = Held::new(child, first, report, groups)?;
+        let mut held = Held::new(child, first, report, groups)?;
         held.bound(&limits(&spec.bounds))?;
+        if let Some(proxy) = &spec.proxy {
+            let serving = joined::serve(first.as_raw_nonzero().get(), None, proxy).await;
+            held.serving = Some(serving.map_err(Fault::io("a command cannot be let out"))?);
+        }
         rustix::io::write(&go, b"0")
             .map_err(|error| Fault::io("a command could not be started")(error.into()))?;
         Ok(Child {

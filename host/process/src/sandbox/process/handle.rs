@@ -10,11 +10,11 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use tokio::net::unix::pipe;
 
+use super::KILLED;
 use super::plan::{Record, Stage};
 use super::start::{Hold, begun, record};
-use super::wire::Serving;
-use super::{KILLED, sys};
-use crate::sandbox::{Exit, Fault, Handle};
+use crate::sandbox::wire::Serving;
+use crate::sandbox::{Exit, Fault, Handle, sys};
 
 /// A command, and all that it has started.
 pub(super) struct Held {

@@ -1,7 +1,7 @@
 //! What happens inside: from the fork to the program, and the first process of the namespace after that.
 //!
 //! This runs in a child of a program of many threads. So it is made of system calls alone: it allocates nothing, takes
-//! no lock, and cannot panic (see [`super::sys`]). All that it needs is in the [`Plan`].
+//! no lock, and cannot panic (see [`crate::sandbox::sys`]). All that it needs is in the [`Plan`].
 
 use std::ffi::CStr;
 
@@ -16,14 +16,15 @@ use rustix::mount::{
 };
 use rustix::process::{
     DumpableBehavior, Pid, WaitOptions, fchdir, pivot_root, set_dumpable_behavior, setpgid,
-    setrlimit, setsid, wait,
+    setrlimit, wait,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
-use super::plan::{Attributes, Plan, Record, Stage, Step};
-use super::{KILLED, sys, wire};
+use super::KILLED;
+use super::plan::{Attributes, Network, Plan, Record, Stage, Step};
 use crate::sandbox::seen::open_by_no_link;
 use crate::sandbox::shield::Cover;
+use crate::sandbox::{sys, wire};
 
 /// Where the new root stands until it is the root. Every machine has this folder, and nothing that is mounted comes
 /// from below it.
@@ -46,7 +47,7 @@ pub(super) fn first(plan: &mut Plan) -> ! {
     if let Some(called) = &plan.called {
         called.forget();
     }
-    let started = room(plan).and_then(|()| start(plan));
+    let started = made(plan).and_then(|()| start(plan));
     match started {
         Ok(program) => {
             tell(plan, Record::started());
@@ -67,9 +68,36 @@ fn tell(plan: &Plan, record: Record) {
     let _ = write(&plan.status, &record.bytes());
 }
 
+/// Makes the room, and the network beside that: to the kernel, one is as much work as the other.
+fn made(plan: &mut Plan) -> Done {
+    let mut stack = std::mem::take(&mut plan.stack);
+    let mut network = std::mem::take(&mut plan.network);
+    let mut beside = sys::beside(&mut stack, &mut network).at(Stage::Network)?;
+    let room = room(plan);
+    let made = beside.done().made.take();
+    drop(beside);
+    plan.stack = stack;
+    room?;
+    let socket = made.unwrap_or(Err((Stage::Network, Errno::CHILD)))?;
+    sys::enter_network_of(&socket).at(Stage::Network)?;
+    privileges(plan)
+}
+
+impl sys::Work for Network {
+    fn work(&mut self) {
+        self.made = Some(sys::new_network().at(Stage::Network).and_then(|socket| {
+            if let Some(door) = &self.door {
+                wire::open(door).at(Stage::Proxy)?;
+            }
+            Ok(socket)
+        }));
+    }
+}
+
 fn room(plan: &Plan) -> Done {
-    // What a terminal sends to its group is not for this one.
-    setsid().at(Stage::Session)?;
+    // What a terminal sends to its group is not for this one. A session of its own would keep it no further from that
+    // terminal, which nobody inside can open, and takes the kernel a third of a millisecond.
+    setpgid(None, None).at(Stage::Session)?;
     sys::new_cgroup_namespace().at(Stage::Group)?;
     put(c"/proc/self/setgroups", b"deny").at(Stage::Identity)?;
     put(c"/proc/self/uid_map", &plan.uid_map).at(Stage::Identity)?;
@@ -110,10 +138,6 @@ fn room(plan: &Plan) -> Done {
     .at(Stage::Seal)?;
     sys::mount_setattr(root.as_fd(), false, Attributes::READ_ONLY.0).at(Stage::Seal)?;
 
-    sys::loopback_up().at(Stage::Network)?;
-    if let Some(door) = &plan.door {
-        wire::open(door).at(Stage::Proxy)?;
-    }
     sys::host_name(b"mimir").at(Stage::Name)?;
     let directory = openat(
         CWD,
@@ -121,8 +145,7 @@ fn room(plan: &Plan) -> Done {
         OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     );
-    fchdir(directory.at(Stage::Directory)?).at(Stage::Directory)?;
-    privileges(plan)
+    fchdir(directory.at(Stage::Directory)?).at(Stage::Directory)
 }
 
 fn put(file: &CStr, content: &[u8]) -> Result<(), Errno> {
@@ -286,7 +309,7 @@ fn become_program(plan: &mut Plan) -> ! {
 }
 
 fn prepare(plan: &Plan) -> Done {
-    // A group of its own, in the session without a terminal: another session would take milliseconds.
+    // A group of its own, for those that end their group.
     setpgid(None, None).at(Stage::Session)?;
     sys::standard(&plan.stdin, 0).at(Stage::Session)?;
     sys::standard(&plan.stdout, 1).at(Stage::Session)?;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use landlock::{ABI, Access, AccessFs, Scope};
 
 use super::plan::c_path;
-use super::sys;
+use crate::sandbox::sys;
 
 /// Access to files that a command has, as the kernel takes it.
 pub(super) struct Landlock {

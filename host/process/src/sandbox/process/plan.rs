@@ -12,8 +12,8 @@ use rustix::process::{Resource, Rlimit};
 use seccompiler::BpfProgram;
 
 use super::landlock::Landlock;
-use super::sys::{Called, Pointers};
 use crate::sandbox::shield::Cover;
+use crate::sandbox::sys::{Called, Pointers};
 
 /// What the child does, and what it has for that.
 pub(super) struct Plan {
@@ -38,9 +38,8 @@ pub(super) struct Plan {
     pub(super) status: OwnedFd,
     /// Ends when whoever started this is gone.
     pub(super) lifeline: OwnedFd,
-    /// Where the socket that its proxy listens on is handed out, if it is to have one.
-    pub(super) door: Option<OwnedFd>,
-    /// For the moment before the program begins.
+    pub(super) network: Network,
+    /// For who makes the network, and then for the moment before the program begins.
     pub(super) stack: Vec<u8>,
     /// Why the program did not begin.
     pub(super) failed: Option<(Stage, Errno)>,
@@ -53,6 +52,15 @@ impl Plan {
     pub(super) const VOID_FILE: &CStr = c".void/file";
     /// Bytes of stack between the fork and the program: there are few frames, and none is large.
     pub(super) const STACK: usize = 64 * 1024;
+}
+
+/// The network that it is to have.
+#[derive(Default)]
+pub(super) struct Network {
+    /// Where the socket that its proxy listens on is handed out, if it is to have one.
+    pub(super) door: Option<OwnedFd>,
+    /// A socket in it, once it is made.
+    pub(super) made: Option<Result<OwnedFd, (Stage, Errno)>>,
 }
 
 /// One step towards the new root. Places are relative to it.

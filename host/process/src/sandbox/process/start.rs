@@ -16,12 +16,12 @@ use super::berth::Lent;
 use super::cgroup::Groups;
 use super::handle::Held;
 use super::landlock::Landlock;
-use super::plan::{Plan, Record, Stage, c_path};
+use super::plan::{Network, Plan, Record, Stage, c_path};
 use super::root::{Identity, Root};
-use super::sys::{self, Pointers};
-use super::{By, Gives, NAME, ProcessSandbox, SETUP_MOST, bubblewrap, inside, wire};
+use super::{By, Gives, NAME, ProcessSandbox, SETUP_MOST, bubblewrap, inside};
 use crate::sandbox::environment::Variables;
-use crate::sandbox::{Bounds, Child, Fault, Seen, Spec, find};
+use crate::sandbox::sys::{self, Pointers};
+use crate::sandbox::{Bounds, Child, Fault, Seen, Spec, find, wire};
 
 /// A command that was forked and has not said yet whether it runs.
 struct Forked {
@@ -124,7 +124,10 @@ impl ProcessSandbox {
                 stderr,
                 status: to_status,
                 lifeline,
-                door: opens,
+                network: Network {
+                    door: opens,
+                    made: None,
+                },
                 stack: vec![0; Plan::STACK],
                 failed: None,
             };

@@ -11,7 +11,7 @@ use mimir_core::network::{NetworkPolicy, Rules, Target};
 use mimir_net::{Client, Error, Guard, Limits, PolicyAlone, Proxy, Refused, Roots};
 use mimir_process::sandbox::{Fault, Network, Spec};
 
-use crate::kit::{Said, World, run_in, sandbox, wrapped};
+use crate::kit::{Said, World, run_in, sandbox};
 
 /// A server on the loopback of this machine.
 struct Site {
@@ -116,9 +116,6 @@ def raw(head, then=''):
 
 #[tokio::test]
 async fn what_is_let_is_reached_in_the_clear_and_through_a_tunnel() {
-    if wrapped() {
-        return;
-    }
     let site = Site::new();
     let port = site.port;
     let said = says(
@@ -149,9 +146,6 @@ raw('CONNECT site.test:{port} HTTP/1.1\\r\\nHost: site.test', bytes([22, 3, 1]) 
 
 #[tokio::test]
 async fn a_tunnel_is_for_tls_alone() {
-    if wrapped() {
-        return;
-    }
     let site = Site::new();
     let port = site.port;
     let said = says(
@@ -179,9 +173,6 @@ for then in ['DELETE /c HTTP/1.1\\r\\nHost: other.test', bytes([22, 2, 0, 0]), b
 
 #[tokio::test]
 async fn nothing_is_reached_past_the_proxy_and_no_name_is_found() {
-    if wrapped() {
-        return;
-    }
     let site = Site::new();
     let port = site.port;
     let said = says(
@@ -210,9 +201,6 @@ for name in ['site.test', 'example.com']:
 
 #[tokio::test]
 async fn what_is_not_let_is_refused_with_the_reason() {
-    if wrapped() {
-        return;
-    }
     let site = Site::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -262,9 +250,6 @@ for port in [22, 25, 6379]:
 
 #[tokio::test]
 async fn what_is_no_request_to_a_proxy_is_refused_and_harms_nothing() {
-    if wrapped() {
-        return;
-    }
     let site = Site::new();
     let port = site.port;
     let said = says(
@@ -301,9 +286,6 @@ raw('GET http://site.test:{port}/fine HTTP/1.1\\r\\nHost: x')"
 
 #[tokio::test]
 async fn the_proxy_ends_with_the_command() {
-    if wrapped() {
-        return;
-    }
     let site = Site::new();
     let world = World::new();
     let mut spec = proxied(
@@ -326,18 +308,6 @@ import time; time.sleep(600)",
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("the tunnel goes on: {:?}", site.heard());
-}
-
-#[tokio::test]
-async fn where_there_is_no_way_to_a_proxy_that_is_said() {
-    if !wrapped() {
-        return;
-    }
-    let (world, site) = (World::new(), Site::new());
-    let fault = run_in(&*sandbox(), &proxied(&world, &site, ""))
-        .await
-        .unwrap_err();
-    assert!(matches!(fault, Fault::CannotHold { .. }), "{fault}");
 }
 
 #[tokio::test]

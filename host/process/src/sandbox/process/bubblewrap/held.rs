@@ -13,9 +13,10 @@ use rustix::process::{
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::unix::pipe;
 
+use super::super::KILLED;
 use super::super::cgroup::Groups;
-use super::super::{KILLED, sys};
-use crate::sandbox::{Exit, Fault, Handle};
+use crate::sandbox::wire::Serving;
+use crate::sandbox::{Exit, Fault, Handle, sys};
 
 /// What bubblewrap says of a command, a line of JSON at a time.
 pub(super) struct Report(Lines<BufReader<pipe::Receiver>>);
@@ -54,6 +55,8 @@ pub(super) struct Held {
     process: Arc<OwnedFd>,
     report: Report,
     exit: Option<Exit>,
+    /// The way out of its network, if it is to have one.
+    pub(super) serving: Option<Serving>,
     /// Removed when all processes in them are gone.
     groups: Option<Groups>,
 }
@@ -78,6 +81,7 @@ impl Held {
             process: Arc::new(process),
             report,
             exit: None,
+            serving: None,
             groups: Some(groups),
         })
     }

@@ -1,8 +1,11 @@
 //! The way out of a network that has no other machine: a socket that listens inside, and whose connections are taken
 //! outside.
 //!
-//! The first process of the namespace opens it before it gives up its privileges and hands it out; a socket stays in the
-//! network that it was made in. So the program reaches the proxy at an address of its own loopback, and nothing else.
+//! Whoever is inside before the program opens it, with the privileges that the program does not have, and hands it out: a
+//! socket stays in the network that it was made in. So the program reaches the proxy at an address of its own loopback,
+//! and nothing else.
+
+pub(super) mod joined;
 
 use std::io;
 use std::io::{IoSlice, IoSliceMut};
@@ -15,7 +18,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind, listen, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind, listen, recvmsg, send, sendmsg,
     socket_with, socketpair,
 };
 use tokio::net::TcpListener;
@@ -68,19 +71,34 @@ pub(super) fn open(door: &OwnedFd) -> Result<(), Errno> {
     sent.map(drop)
 }
 
-/// Outside: takes the socket. It is there already, since the program has begun.
+/// Inside: says why nothing listens.
+pub(super) fn fail(door: &OwnedFd, error: Errno) {
+    // Who does not hear it sees that there is no socket.
+    let _ = send(
+        door,
+        &error.raw_os_error().to_ne_bytes(),
+        SendFlags::NOSIGNAL,
+    );
+}
+
+/// Outside: takes the socket. It is there already, since the program has begun, or whoever opened it has ended.
 fn take(door: &OwnedFd) -> io::Result<TcpListener> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0; 1];
+    let mut said = [0; size_of::<i32>()];
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    recvmsg(door, &mut [IoSliceMut::new(&mut byte)], &mut control, flags)?;
+    let got = recvmsg(door, &mut [IoSliceMut::new(&mut said)], &mut control, flags)?;
     let socket = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
         _ => None,
     });
-    let socket = socket.ok_or(io::ErrorKind::BrokenPipe)?;
-    TcpListener::from_std(socket.into())
+    match socket {
+        Some(socket) => TcpListener::from_std(socket.into()),
+        None if got.bytes == said.len() => {
+            Err(io::Error::from_raw_os_error(i32::from_ne_bytes(said)))
+        }
+        None => Err(io::ErrorKind::BrokenPipe.into()),
+    }
 }
 
 /// The proxy of a command. Dropping it ends it with all its connections.

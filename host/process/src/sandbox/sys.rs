@@ -13,16 +13,15 @@ use std::sync::Arc;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitOptions, waitpid};
 use seccompiler::BpfProgram;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Namespaces of a process that is to be alone.
+/// Namespaces of a process that is to be alone. Its network is made beside the rest (see [`beside`]).
 pub(super) const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNS
-    | libc::CLONE_NEWNET
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS) as u64;
 
@@ -161,6 +160,99 @@ pub(super) fn fork_to_exec<T>(
     };
     number(pid.into())?;
     Pid::from_raw(pid).ok_or(Errno::CHILD)
+}
+
+/// What a second process does in the memory of a first one that goes on meanwhile.
+pub(super) trait Work {
+    /// Does it. The rules of [`fork`] hold here too.
+    fn work(&mut self);
+}
+
+/// A second process at work. Whoever drops this waits until it has ended.
+pub(super) struct Beside<'a, T> {
+    process: Pid,
+    work: &'a mut T,
+}
+
+/// Starts a second process beside this one, with the same memory and the same descriptors, but in namespaces that it may
+/// leave by itself. A thread would be one of the library's, which a forked process cannot have.
+///
+/// The two share what the library keeps for a thread. Of that they use the number of the last error alone: where both
+/// fail at once, one may say the other's.
+pub(super) fn beside<'a, T: Work>(
+    stack: &'a mut [u8],
+    work: &'a mut T,
+) -> Result<Beside<'a, T>, Errno> {
+    extern "C" fn run<T: Work>(work: *mut c_void) -> c_int {
+        let _no_way_back = NoWayBack;
+        // SAFETY: it points to what `Beside` has borrowed, and hands out only when this process has ended.
+        unsafe { &mut *work.cast::<T>() }.work();
+        exit(0)
+    }
+    let top = stack.as_mut_ptr_range().end;
+    let aligned = top.wrapping_sub(top as usize % 16);
+    // SAFETY: `aligned` is the end of a stack that nothing else uses. It and `work` are borrowed until `Beside` is gone,
+    // and that waits for the end of the process.
+    let pid = unsafe {
+        libc::clone(
+            run::<T>,
+            aligned.cast(),
+            libc::CLONE_VM | libc::CLONE_FILES | libc::SIGCHLD,
+            (&raw mut *work).cast(),
+        )
+    };
+    number(pid.into())?;
+    let process = Pid::from_raw(pid).ok_or(Errno::CHILD)?;
+    Ok(Beside { process, work })
+}
+
+impl<T> Beside<'_, T> {
+    /// Waits until it is done, and hands out what it worked on.
+    pub(super) fn done(&mut self) -> &mut T {
+        // One that cannot be waited for has ended: it was waited for before.
+        while matches!(
+            waitpid(Some(self.process), WaitOptions::empty()),
+            Err(Errno::INTR)
+        ) {}
+        self.work
+    }
+}
+
+impl<T> Drop for Beside<'_, T> {
+    fn drop(&mut self) {
+        self.done();
+    }
+}
+
+/// Makes a network of this process's own, with nothing but its loopback. What is handed out is a socket in it, which
+/// keeps it.
+pub(super) fn new_network() -> Result<OwnedFd, Errno> {
+    // SAFETY: this process shares nothing with others that the flag is about.
+    number(unsafe { libc::unshare(libc::CLONE_NEWNET) }.into())?;
+    loopback_up()
+}
+
+/// Goes into the network that a socket is in.
+pub(super) fn enter_network_of(socket: &OwnedFd) -> Result<(), Errno> {
+    /// Of `linux/sockios.h`; it hands out a descriptor of the network.
+    const SIOCGSKNS: libc::Ioctl = 0x894c;
+    // SAFETY: numbers only; the descriptor that the kernel hands out is nobody else's.
+    unsafe {
+        let network = number(libc::ioctl(socket.as_raw_fd(), SIOCGSKNS).into())?;
+        let network = OwnedFd::from_raw_fd(network as RawFd);
+        number(libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET).into()).map(drop)
+    }
+}
+
+/// Whose a namespace is: the namespace of users that it was made in.
+pub(super) fn owner_of(namespace: &OwnedFd) -> Result<OwnedFd, Errno> {
+    /// Of `linux/nsfs.h`.
+    const NS_GET_USERNS: libc::Ioctl = 0xb701;
+    // SAFETY: numbers only; the descriptor that the kernel hands out is nobody else's.
+    unsafe {
+        let owner = number(libc::ioctl(namespace.as_raw_fd(), NS_GET_USERNS).into())?;
+        Ok(OwnedFd::from_raw_fd(owner as RawFd))
+    }
 }
 
 /// Leaves these descriptors open for the program that `command` starts, and for no other: they are open in this process
@@ -451,8 +543,8 @@ pub(super) fn close_range(first: RawFd, last: RawFd, on_exec: bool) {
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
 }
 
-/// Switches the loopback interface of this network namespace on.
-pub(super) fn loopback_up() -> Result<(), Errno> {
+/// Switches the loopback interface of this network namespace on. Gives the socket by which it did.
+pub(super) fn loopback_up() -> Result<OwnedFd, Errno> {
     // SAFETY: an ifreq is plain data, for which zeros are valid; it lives as long as the calls do. The flags are the
     // member of the union that SIOCSIFFLAGS reads.
     unsafe {
@@ -464,7 +556,7 @@ pub(super) fn loopback_up() -> Result<(), Errno> {
         request.ifr_name[1] = b'o' as c_char;
         request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
         number(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request).into())
-            .map(drop)
+            .map(|_| socket)
     }
 }
 

@@ -1,0 +1,99 @@
+//! A workspace in which commands run, with the settings of its user.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A workspace, and settings of the user's own.
+pub struct Place(TempDir);
+
+impl Place {
+    pub fn with(settings: &str) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        for folder in ["work/.mimir", "user", "cache", "beside"] {
+            std::fs::create_dir_all(place.path().join(folder)).unwrap();
+        }
+        std::fs::write(place.path().join("user/config.yml"), settings).unwrap();
+        std::fs::write(place.path().join("beside/note"), "from beside\n").unwrap();
+        place
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn mimir(&self, arguments: &[&str]) -> (i32, Value) {
+        let mut mimir = Command::new(env!("CARGO_BIN_EXE_mimir"));
+        // Toolchains are looked for in the home of whoever runs the test, if it has no other.
+        let home = self.path().join("home");
+        if home.exists() {
+            mimir.env("HOME", home);
+        }
+        let output = mimir
+            .current_dir(self.path().join("work"))
+            .env("MIMIR_CONFIG_DIR", self.path().join("user"))
+            .env("MIMIR_CACHE_DIR", shared_cache())
+            .arg("--json")
+            .args(arguments)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let said = serde_json::from_str(&text).unwrap_or_else(|error| {
+            panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr))
+        });
+        (output.status.code().unwrap(), said)
+    }
+
+    /// What comes of a shell text that a person says yes to.
+    pub fn exec(&self, command: &str) -> (i32, Value) {
+        let arguments = json!({ "command": command }).to_string();
+        self.mimir(&["call", "--approve", "always", "exec", &arguments])
+    }
+
+    /// What it writes, if all is well.
+    pub fn output(&self, command: &str) -> String {
+        let (code, said) = self.exec(command);
+        assert_eq!(code, 0, "{said:#}");
+        said["structured"]["stdout"].as_str().unwrap().to_owned()
+    }
+
+    /// The code of what stands in the way.
+    pub fn refusal(&self, command: &str) -> String {
+        let (_, said) = self.exec(command);
+        let code = said["error"]["code"].as_str();
+        code.unwrap_or_else(|| panic!("{said:#}")).to_owned()
+    }
+}
+
+/// The components are compiled once for all of these.
+pub fn shared_cache() -> std::path::PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
+}
+
+/// Whether the process of this test can be seen.
+pub fn looks() -> String {
+    format!(
+        "test -e /proc/{}/comm && echo seen || echo hidden",
+        std::process::id()
+    )
+}
+
+/// A site of this machine; its port.
+pub fn greets() -> u16 {
+    use std::io::{Read, Write};
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(
+                b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello",
+            );
+        }
+    });
+    port
+}
