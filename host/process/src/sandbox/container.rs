@@ -274,10 +274,22 @@ mod tests {
             network: Network::Proxy,
             ..spec()
         };
-        assert!(matches!(
-            holds(&all, &network),
-            Err(Fault::CannotHold { .. })
-        ));
+        let rootless = Facts {
+            rootless: true,
+            ..all.clone()
+        };
+        let root = rustix::process::geteuid().is_root();
+        for (facts, lets_out) in [(&all, root), (&rootless, true)] {
+            let lets_out = lets_out && cfg!(target_os = "linux");
+            let held = holds(facts, &network);
+            assert_eq!(held.is_ok(), lets_out, "{held:?}");
+            assert_eq!(
+                gives(facts, "x")
+                    .iter()
+                    .any(|line| line.contains("networkAccess")),
+                lets_out
+            );
+        }
     }
 
     #[test]
