@@ -179,6 +179,24 @@ fn what_a_stopped_command_wrote_is_shown() {
 }
 
 #[test]
+fn whoever_starts_mimir_may_hear_of_no_children() {
+    let place = Place::with("sandbox: process");
+    let ignoring = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])";
+    let output = Command::new("python3")
+        .current_dir(place.path().join("work"))
+        .env("MIMIR_CONFIG_DIR", place.path().join("user"))
+        .env("MIMIR_CACHE_DIR", shared_cache())
+        .args(["-c", ignoring, env!("CARGO_BIN_EXE_mimir")])
+        .args(["call", "--approve", "always", "exec"])
+        .arg(json!({"command": "echo one; true | cat; exit 3", "timeout": 20}).to_string())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("one"), "{output:?}");
+    assert!(!said.contains("TIMEOUT"), "{output:?}");
+}
+
+#[test]
 fn doctor_tells_of_each_sandbox() {
     let place = Place::with("sandbox: {image: x, socket: /nowhere/engine.sock}");
     let (_, said) = place.mimir(&["doctor"]);

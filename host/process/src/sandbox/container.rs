@@ -14,6 +14,7 @@
 mod blueprint;
 mod engine;
 mod enter;
+mod facts;
 mod handle;
 mod mounted;
 mod outside;
@@ -32,7 +33,8 @@ use mimir_core::config::SandboxSettings;
 use super::person::Person;
 use super::{Child, Fault, Network, Sandbox, Spec};
 use blueprint::Blueprint;
-use engine::{Facts, blocking};
+use engine::blocking;
+use facts::Facts;
 use pool::Pool;
 
 const NAME: &str = "container";

@@ -1,9 +1,6 @@
 //! System calls that no safe wrapper has. The only unsafe code of this crate, but for a line on macOS.
-//!
-//! Two rules make [`fork`] sound in a program of many threads, where another thread may hold the lock of the allocator
-//! or of anything else at the moment of the fork, and will never release it in the child:
-//! what runs in the child neither allocates nor takes a lock, and it never returns. All that it needs is prepared before.
-//! It is in `inside.rs`, and made of system calls alone.
+
+mod fork;
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::io;
@@ -13,34 +10,11 @@ use std::sync::Arc;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, waitpid};
 use seccompiler::BpfProgram;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Namespaces of a process that is to be alone. Its network is made beside the rest (see [`beside`]).
-pub(super) const NAMESPACES: u64 = (libc::CLONE_NEWUSER
-    | libc::CLONE_NEWPID
-    | libc::CLONE_NEWNS
-    | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS) as u64;
-
-/// The kernel's `struct clone_args`, as of Linux 5.7.
-#[repr(C)]
-#[derive(Default)]
-struct CloneArgs {
-    flags: u64,
-    pidfd: u64,
-    child_tid: u64,
-    parent_tid: u64,
-    exit_signal: u64,
-    stack: u64,
-    stack_size: u64,
-    tls: u64,
-    set_tid: u64,
-    set_tid_size: u64,
-    cgroup: u64,
-}
+pub(super) use fork::{NAMESPACES, Work, beside, fork, fork_to_exec};
 
 fn check(result: c_long) -> io::Result<c_long> {
     match result {
@@ -54,173 +28,6 @@ fn number(result: c_long) -> Result<c_long, Errno> {
     match result {
         -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
         result => Ok(result),
-    }
-}
-
-/// Ends the process if a panic unwinds through it: above it are the frames of the parent, which are not the child's
-/// to run.
-struct NoWayBack;
-
-impl Drop for NoWayBack {
-    fn drop(&mut self) {
-        exit(70);
-    }
-}
-
-/// Forks into new namespaces and, if there is one, into a control group of the second version; runs `child` there with
-/// all signals blocked. Gives the child's descriptor.
-pub(super) fn fork<T>(
-    namespaces: u64,
-    group: Option<BorrowedFd<'_>>,
-    state: &mut T,
-    child: fn(&mut T) -> !,
-) -> io::Result<OwnedFd> {
-    let mut pidfd: RawFd = -1;
-    // To begin in a group is cheap; to be moved into one, a process waits for all others to notice.
-    const INTO_CGROUP: u64 = 0x2_0000_0000;
-    let into = if group.is_some() { INTO_CGROUP } else { 0 };
-    let args = CloneArgs {
-        flags: namespaces | libc::CLONE_PIDFD as u64 | into,
-        cgroup: group.map_or(0, |group| u64::from(group.as_raw_fd().cast_unsigned())),
-        pidfd: &raw mut pidfd as u64,
-        exit_signal: libc::SIGCHLD as u64,
-        ..CloneArgs::default()
-    };
-    let blocked = Blocked::all();
-    // SAFETY: without CLONE_VM the child has a copy of the memory and of this stack, so this is a fork. `args` is a
-    // valid clone_args of the size that is named, and `pidfd` outlives the call. In the child nothing but `child`
-    // runs, which allocates nothing and takes no lock (see the head of this file) and does not come back.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
-    if pid == 0 {
-        let _no_way_back = NoWayBack;
-        child(state)
-    }
-    let result = check(pid);
-    drop(blocked);
-    result?;
-    // SAFETY: the kernel has just put a descriptor there that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
-}
-
-/// All signals of this thread are blocked while it lives: a handler of the parent must not run in the child.
-struct Blocked(libc::sigset_t);
-
-impl Blocked {
-    fn all() -> Self {
-        // SAFETY: a sigset_t is plain data, for which zeros are valid, and both calls write to sets that live here.
-        unsafe {
-            let mut all: libc::sigset_t = zeroed();
-            let mut before: libc::sigset_t = zeroed();
-            libc::sigfillset(&raw mut all);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-            Self(before)
-        }
-    }
-}
-
-impl Drop for Blocked {
-    fn drop(&mut self) {
-        // SAFETY: the set was filled by the call that blocked them.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, null_mut()) };
-    }
-}
-
-/// What the child of [`fork_to_exec`] is given.
-struct Child<'a, T> {
-    state: &'a mut T,
-    child: fn(&mut T) -> !,
-}
-
-/// Forks without copying any memory: this process stands still until the child has become another program or has
-/// ended. What the child writes to `state` is seen here afterwards.
-pub(super) fn fork_to_exec<T>(
-    stack: &mut [u8],
-    state: &mut T,
-    child: fn(&mut T) -> !,
-) -> Result<Pid, Errno> {
-    extern "C" fn run<T>(shared: *mut c_void) -> c_int {
-        let _no_way_back = NoWayBack;
-        // SAFETY: it points to the `Child` below, whose owner stands still as long as this runs.
-        let shared = unsafe { &mut *shared.cast::<Child<'_, T>>() };
-        (shared.child)(shared.state)
-    }
-    let mut shared = Child { state, child };
-    let top = stack.as_mut_ptr_range().end;
-    let aligned = top.wrapping_sub(top as usize % 16);
-    // SAFETY: `aligned` is the end of a stack that nothing else uses, in a single thread: this process was forked and
-    // has started no other. With CLONE_VFORK it does not go on before the child has left this memory, so the borrows in
-    // `shared` are the child's alone for that time.
-    let pid = unsafe {
-        libc::clone(
-            run::<T>,
-            aligned.cast(),
-            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
-            (&raw mut shared).cast(),
-        )
-    };
-    number(pid.into())?;
-    Pid::from_raw(pid).ok_or(Errno::CHILD)
-}
-
-/// What a second process does in the memory of a first one that goes on meanwhile.
-pub(super) trait Work {
-    /// Does it. The rules of [`fork`] hold here too.
-    fn work(&mut self);
-}
-
-/// A second process at work. Whoever drops this waits until it has ended.
-pub(super) struct Beside<'a, T> {
-    process: Pid,
-    work: &'a mut T,
-}
-
-/// Starts a second process beside this one, with the same memory and the same descriptors, but in namespaces that it may
-/// leave by itself. A thread would be one of the library's, which a forked process cannot have.
-///
-/// The two share what the library keeps for a thread. Of that they use the number of the last error alone: where both
-/// fail at once, one may say the other's.
-pub(super) fn beside<'a, T: Work>(
-    stack: &'a mut [u8],
-    work: &'a mut T,
-) -> Result<Beside<'a, T>, Errno> {
-    extern "C" fn run<T: Work>(work: *mut c_void) -> c_int {
-        let _no_way_back = NoWayBack;
-        // SAFETY: it points to what `Beside` has borrowed, and hands out only when this process has ended.
-        unsafe { &mut *work.cast::<T>() }.work();
-        exit(0)
-    }
-    let top = stack.as_mut_ptr_range().end;
-    let aligned = top.wrapping_sub(top as usize % 16);
-    // SAFETY: `aligned` is the end of a stack that nothing else uses. It and `work` are borrowed until `Beside` is gone,
-    // and that waits for the end of the process.
-    let pid = unsafe {
-        libc::clone(
-            run::<T>,
-            aligned.cast(),
-            libc::CLONE_VM | libc::CLONE_FILES | libc::SIGCHLD,
-            (&raw mut *work).cast(),
-        )
-    };
-    number(pid.into())?;
-    let process = Pid::from_raw(pid).ok_or(Errno::CHILD)?;
-    Ok(Beside { process, work })
-}
-
-impl<T> Beside<'_, T> {
-    /// Waits until it is done, and hands out what it worked on.
-    pub(super) fn done(&mut self) -> &mut T {
-        // One that cannot be waited for has ended: it was waited for before.
-        while matches!(
-            waitpid(Some(self.process), WaitOptions::empty()),
-            Err(Errno::INTR)
-        ) {}
-        self.work
-    }
-}
-
-impl<T> Drop for Beside<'_, T> {
-    fn drop(&mut self) {
-        self.done();
     }
 }
 
@@ -515,6 +322,12 @@ pub(super) fn usual_signals() {
         libc::sigemptyset(&raw mut none);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, null_mut());
     }
+}
+
+/// Gives the end of a child its usual meaning: where it is ignored, nothing is left to wait for.
+pub(super) fn hear_of_children() {
+    // SAFETY: it sets what is the default.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
 /// Sends a signal to every process of this namespace except the sender.

@@ -14,7 +14,7 @@ use bollard::models::{
 };
 use rustix::process::Resource;
 
-use super::engine::Facts;
+use super::facts::Facts;
 use super::mounted::Mounted;
 use super::owner::{LABEL, Owner};
 use super::{HOME, NAME, TEMP, text};

@@ -16,6 +16,7 @@ use super::blueprint::Blueprint;
 use super::engine::{Engine, fault, status};
 use super::handle;
 use super::mounted;
+use super::outside::Counter;
 use super::pool::Container;
 use super::way_out::{self, WayOut};
 use super::{HOME, NAME, TEMP, text};
@@ -54,6 +55,7 @@ pub(super) struct Command {
 pub(super) struct Prepared {
     container: Container,
     way_out: Option<WayOut>,
+    counter: Counter,
     exec: String,
     program: String,
     directory: String,
@@ -89,9 +91,13 @@ impl Command {
     ) -> Result<Prepared, Fault> {
         let process = compare(&container, blueprint).await?;
         let way_out = match &self.proxy {
-            Some(proxy) => Some(way_out::open(process, &container.id, proxy).await?),
+            Some(proxy) => {
+                let first = || self::process(&container);
+                Some(way_out::open(process, proxy, first).await?)
+            }
             None => None,
         };
+        let counter = Counter::of(process, &container.id);
         let yes = Some(true);
         let options = CreateExecOptions {
             attach_stdin: yes,
@@ -110,6 +116,7 @@ impl Command {
                 exec: made.id,
                 container,
                 way_out,
+                counter,
             }),
             Err(error) if matches!(status(&error), Some(404 | 409)) => Err(ended(&container).await),
             Err(error) => Err(fault("to enter a container")(error)),
@@ -147,6 +154,7 @@ async fn process(container: &Container) -> Result<i32, Fault> {
     let found = match docker.inspect_container(&container.id, None).await {
         Ok(found) => found,
         Err(error) if status(&error) == Some(404) => return Err(ended(container).await),
+        Err(error) if is_passing(&error) => return Err(ended(container).await),
         Err(error) => return Err(fault("to say whether a container runs")(error)),
     };
     let state = found.state.filter(|state| state.running != Some(false));
@@ -155,6 +163,11 @@ async fn process(container: &Container) -> Result<i32, Fault> {
         Some(process) => Ok(process),
         None => Err(ended(container).await),
     }
+}
+
+/// Whether it is of a state that only Podman has, on the way from running to ended.
+fn is_passing(error: &Error) -> bool {
+    matches!(error, Error::JsonDataError { message, .. } if message.contains("unknown variant"))
 }
 
 /// Why a container has ended that nobody has ended: it has nothing to wait with.
@@ -227,7 +240,7 @@ impl Prepared {
         }
         Ok(handle::follow(
             self.container,
-            self.exec,
+            (self.exec, self.counter),
             output,
             input,
             move || {

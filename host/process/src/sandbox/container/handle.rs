@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use super::engine::{Engine, fault, status};
 use super::enter::{Input, Output};
-use super::outside;
+use super::outside::{self, Counter};
 use super::pool::Container;
 use crate::sandbox::{Child, Exit, Fault, Handle};
 
@@ -34,7 +34,7 @@ type Ended = Option<Result<Exit, (&'static str, String)>>;
 /// Follows a command that has begun. `after` is done when it has ended.
 pub(super) fn follow(
     container: Container,
-    exec: String,
+    (exec, counter): (String, Counter),
     output: Output,
     input: Input,
     after: impl FnOnce() + Send + 'static,
@@ -49,7 +49,7 @@ pub(super) fn follow(
         tokio::spawn(carry_in(from, input)).abort_handle(),
         tokio::spawn(carry_out(output, to_out, to_err, closed)).abort_handle(),
         tokio::spawn(async move {
-            let ended = watch_over(&container, &exec, closes).await;
+            let ended = watch_over(&container, &exec, &counter, closes).await;
             let ended = ended.map_err(|fault| match fault {
                 Fault::Engine { doing, why } => (doing, why),
                 other => ("to say how a command has ended", other.to_string()),
@@ -116,14 +116,14 @@ async fn carry_out(
 async fn watch_over(
     container: &Container,
     exec: &str,
+    counter: &Counter,
     mut closes: watch::Receiver<bool>,
 ) -> Result<Exit, Fault> {
     let engine = &container.engine;
-    let before = outside::ended_for_memory();
     let ended = async {
         let code = code(engine, exec, &mut closes).await?;
         // Nobody asks of a command that says it is well. Not every engine tells of what is not its first process.
-        let hungry = code != 0 && outside::out_of_memory(&container.id, before);
+        let hungry = code != 0 && counter.has_counted(engine.facts.podman && code == KILLED);
         engine.kill(&container.id).await?;
         Ok((code, hungry))
     };

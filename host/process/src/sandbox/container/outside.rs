@@ -3,9 +3,6 @@
 //! A container's processes are in control groups that have its name, which is 64 random digits, and in no others. They
 //! are ours to kill, since a command is whoever runs us. Where the engine has a machine of its own, none are found.
 
-#[cfg(target_os = "linux")]
-use std::collections::HashSet;
-
 /// How often they are looked for: each time one may have started another while we looked.
 #[cfg(target_os = "linux")]
 const ROUNDS: usize = 50;
@@ -26,9 +23,7 @@ pub(super) fn kill(id: &str) {
         return;
     }
     for _ in 0..ROUNDS {
-        let found: Vec<_> = processes(id)
-            .filter_map(|(process, _)| Pid::from_raw(process))
-            .collect();
+        let found: Vec<_> = processes(id).filter_map(Pid::from_raw).collect();
         for process in &found {
             let _ = kill_process(*process, Signal::KILL);
         }
@@ -43,35 +38,55 @@ pub(super) fn kill(_: &str) {}
 
 /// How many processes of this machine were ended for memory since it began.
 #[cfg(target_os = "linux")]
-pub(super) fn ended_for_memory() -> u64 {
+fn ended_for_memory() -> u64 {
     ended_by("/proc/vmstat").unwrap_or(0)
 }
 
-/// Whether something in a container was ended for its memory. What counted it there goes with its last process; then
-/// the machine has counted more than `before`, when the command began.
+/// What counts those of a container, found before its command begins.
 #[cfg(target_os = "linux")]
-pub(super) fn out_of_memory(id: &str, before: u64) -> bool {
-    if id.len() < NAME {
-        return false;
+pub(super) struct Counter {
+    /// The container's own.
+    file: Option<String>,
+    /// The machine's, when it was found.
+    before: u64,
+}
+
+#[cfg(target_os = "linux")]
+impl Counter {
+    /// That of the container that this process is the first of.
+    pub(super) fn of(process: i32, id: &str) -> Self {
+        let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup"));
+        Self {
+            file: groups.ok().and_then(|groups| counter(&groups, id)),
+            before: ended_for_memory(),
+        }
     }
-    let counters: HashSet<_> = processes(id)
-        .filter_map(|(_, groups)| counter(&groups, id))
-        .collect();
-    if counters.is_empty() {
-        return ended_for_memory() > before;
+
+    /// Whether something in it was ended for its memory. Its own count goes with its last process. `alone` says whether
+    /// nobody else tells then: what the machine has counted since may have been another's.
+    pub(super) fn has_counted(&self, alone: bool) -> bool {
+        let Some(file) = &self.file else {
+            return false;
+        };
+        match ended_by(file) {
+            Some(count) => count > 0,
+            None => alone && ended_for_memory() > self.before,
+        }
     }
-    let mut counts = counters.iter().filter_map(|counter| ended_by(counter));
-    counts.any(|count| count > 0)
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn ended_for_memory() -> u64 {
-    0
-}
+pub(super) struct Counter;
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn out_of_memory(_: &str, _: u64) -> bool {
-    false
+impl Counter {
+    pub(super) fn of(_: i32, _: &str) -> Self {
+        Self
+    }
+
+    pub(super) fn has_counted(&self, _: bool) -> bool {
+        false
+    }
 }
 
 /// The count in a file that has one.
@@ -101,17 +116,16 @@ fn counter(groups: &str, id: &str) -> Option<String> {
     own(path).then(|| format!("/sys/fs/cgroup{path}/memory.events"))
 }
 
-/// The processes of a container that are not gone, with their groups. What watches it for its engine may have its name
-/// as well, and is none.
+/// The processes of a container that are not gone. What watches it for its engine may have its name as well, and is none.
 #[cfg(target_os = "linux")]
-fn processes(id: &str) -> impl Iterator<Item = (i32, String)> {
+fn processes(id: &str) -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(move |entry| {
         let process = entry.file_name().to_str()?.parse().ok()?;
         let groups = std::fs::read_to_string(entry.path().join("cgroup")).ok()?;
         let mut lines = groups.lines();
         let within = lines.any(|line| line.contains(id) && !line.contains(WATCHER));
-        within.then_some((process, groups))
+        within.then_some(process)
     })
 }
 

@@ -6,7 +6,7 @@
 use mimir_net::Proxy;
 
 use super::NAME;
-use super::engine::Facts;
+use super::facts::Facts;
 use crate::sandbox::Fault;
 
 #[cfg(target_os = "linux")]
@@ -28,10 +28,12 @@ mod linux {
     use std::io;
 
     use super::*;
-    use crate::sandbox::wire::{Serving, joined};
+    use crate::sandbox::wire::Serving;
+    use crate::sandbox::wire::joined::Network;
 
-    const ONLY_ROOT: &str = "only root may open a way to a proxy in the containers of an engine that runs as root; \
-                             `sandbox: {mode: process, networkAccess: true}` or an engine without root lets commands out";
+    const ONLY_ROOT: &str = "only root, with CAP_SYS_ADMIN, may open a way to a proxy in the containers of an engine that \
+                             runs as root; `sandbox: {mode: process, networkAccess: true}` or an engine without root lets \
+                             commands out";
 
     /// Ends with all its connections when it is dropped.
     pub(in super::super) type WayOut = Serving;
@@ -44,13 +46,25 @@ mod linux {
         Err(refused(ONLY_ROOT))
     }
 
-    /// Opens it in the container that this process is the first of.
-    pub(in super::super) async fn open(
+    /// Opens it in the container that the process is the first of, which `first` says anew.
+    pub(in super::super) async fn open<F>(
         process: i32,
-        id: &str,
         proxy: &Proxy,
-    ) -> Result<WayOut, Fault> {
-        let serving = joined::serve(process, Some(id.to_owned()), proxy).await;
+        first: impl Fn() -> F,
+    ) -> Result<WayOut, Fault>
+    where
+        F: Future<Output = Result<i32, Fault>>,
+    {
+        let network = Network::of(process);
+        // It is that one's if it still runs. One that has ended says why.
+        let serving = match network {
+            Ok(network) if first().await? == process => network.serve(proxy).await,
+            Ok(_) => Err(io::ErrorKind::NotFound.into()),
+            Err(error) => Err(error),
+        };
+        if serving.is_err() {
+            first().await?;
+        }
         serving.map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => refused(ONLY_ROOT),
             _ => Fault::Io {
@@ -75,7 +89,11 @@ mod elsewhere {
         Err(refused(WHY))
     }
 
-    pub(in super::super) async fn open(_: i32, _: &str, _: &Proxy) -> Result<WayOut, Fault> {
+    pub(in super::super) async fn open<F>(
+        _: i32,
+        _: &Proxy,
+        _: impl Fn() -> F,
+    ) -> Result<WayOut, Fault> {
         Err(refused(WHY))
     }
 }

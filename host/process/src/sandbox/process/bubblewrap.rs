@@ -32,7 +32,6 @@ use tokio::time::timeout;
 use super::root::{Identity, Root};
 use super::start::limits;
 use super::{Gives, NAME, ProcessSandbox, SETUP_MOST};
-use crate::sandbox::wire::joined;
 use crate::sandbox::{Child, Fault, Spec, find, sys};
 use held::{Held, Report};
 use words::Words;
@@ -99,7 +98,7 @@ impl ProcessSandbox {
         let mut held = Held::new(child, first, report, groups)?;
         held.bound(&limits(&spec.bounds))?;
         if let Some(proxy) = &spec.proxy {
-            let serving = joined::serve(first.as_raw_nonzero().get(), None, proxy).await;
+            let serving = held.let_out(proxy).await;
             held.serving = Some(serving.map_err(Fault::io("a command cannot be let out"))?);
         }
         rustix::io::write(&go, b"0")

@@ -4,6 +4,7 @@
 //! no lock, and cannot panic (see [`crate::sandbox::sys`]). All that it needs is in the [`Plan`].
 
 use std::ffi::CStr;
+use std::mem::ManuallyDrop;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -44,6 +45,8 @@ impl<T> At<T> for Result<T, Errno> {
 
 /// The first process of the namespace: makes the room, starts the program, and ends with it.
 pub(super) fn first(plan: &mut Plan) -> ! {
+    // Where that is ignored, as whoever started us may have it, nobody would hear that the program has ended.
+    sys::hear_of_children();
     if let Some(called) = &plan.called {
         called.forget();
     }
@@ -70,14 +73,13 @@ fn tell(plan: &Plan, record: Record) {
 
 /// Makes the room, and the network beside that: to the kernel, one is as much work as the other.
 fn made(plan: &mut Plan) -> Done {
-    let mut stack = std::mem::take(&mut plan.stack);
+    // Where this fails it is not freed: that would be a call to the allocator.
+    let mut stack = ManuallyDrop::new(std::mem::take(&mut plan.stack));
     let mut network = std::mem::take(&mut plan.network);
-    let mut beside = sys::beside(&mut stack, &mut network).at(Stage::Network)?;
-    let room = room(plan);
-    let made = beside.done().made.take();
-    drop(beside);
-    plan.stack = stack;
+    let room = sys::beside(&mut stack, &mut network, || room(plan)).at(Stage::Network)?;
+    plan.stack = ManuallyDrop::into_inner(stack);
     room?;
+    let made = network.made.take();
     let socket = made.unwrap_or(Err((Stage::Network, Errno::CHILD)))?;
     sys::enter_network_of(&socket).at(Stage::Network)?;
     privileges(plan)
@@ -286,10 +288,9 @@ fn privileges(plan: &Plan) -> Done {
 
 /// Starts the program. When this is done, it is one.
 fn start(plan: &mut Plan) -> Done<Pid> {
-    let mut stack = std::mem::take(&mut plan.stack);
-    let program = sys::fork_to_exec(&mut stack, plan, become_program).at(Stage::Fork)?;
     // It is not freed: that would be a call to the allocator.
-    std::mem::forget(stack);
+    let mut stack = ManuallyDrop::new(std::mem::take(&mut plan.stack));
+    let program = sys::fork_to_exec(&mut stack, plan, become_program).at(Stage::Fork)?;
     match plan.failed.take() {
         Some(failed) => Err(failed),
         None => Ok(program),

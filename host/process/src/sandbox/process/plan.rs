@@ -192,7 +192,7 @@ impl Stage {
             }
             Self::Pivot => "going into the new root",
             Self::Seal => "making the root read-only",
-            Self::Network => "switching its own loopback on",
+            Self::Network => "making its network",
             Self::Proxy => "opening the way to its proxy",
             Self::Name => "naming the machine",
             Self::Directory => "entering the folder to start in",

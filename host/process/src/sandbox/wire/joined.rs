@@ -3,8 +3,7 @@
 //! Nothing inside has a part in it. A child of this process goes into that network for as long as it takes to open the
 //! socket; it goes into nothing else, so nobody in there sees it. That is for root, and for whoever made the network.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 
 use mimir_net::Proxy;
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -16,9 +15,6 @@ use rustix::thread::{LinkNameSpaceType, Timespec, move_into_link_name_space, nan
 use super::{Serving, door, fail, open};
 use crate::sandbox::sys;
 
-/// Bytes of a list of control groups: one line for each kind, of which there are some fourteen.
-const GROUPS_MOST: u64 = 64 * 1024;
-
 /// How often it is tried where there is no loopback yet, and how long it is waited in between: a second in all.
 const TRIES: usize = 1000;
 const AGAIN: Timespec = Timespec {
@@ -26,36 +22,33 @@ const AGAIN: Timespec = Timespec {
     tv_nsec: 1_000_000,
 };
 
-/// Opens a way out in the network of a process, and lets through what the proxy does. One that has another number by now
-/// is told by its control groups: they hold this name.
-pub(in crate::sandbox) async fn serve(
-    process: i32,
-    group: Option<String>,
-    proxy: &Proxy,
-) -> io::Result<Serving> {
-    let joined = tokio::task::spawn_blocking(move || join(process, group.as_deref())).await;
-    Serving::begin(&joined??, proxy.clone())
-}
-
-/// What the child has: namespaces, and where it puts what it opened.
-struct Joining {
-    /// Whose the network is, where that is not this process.
+/// The network of a process. Whether it is still the one that was meant is known when that process runs on afterwards: a
+/// number is not used again before.
+pub(in crate::sandbox) struct Network {
+    /// Whose it is, where that is not this process.
     user: Option<OwnedFd>,
     network: OwnedFd,
+}
+
+/// What the child has beside that: where it puts what it opened.
+struct Joining {
+    network: Network,
     door: OwnedFd,
 }
 
-fn join(process: i32, group: Option<&str>) -> io::Result<OwnedFd> {
+fn join(network: Network) -> io::Result<OwnedFd> {
     let (here, door) = door()?;
-    let mut joining = Joining::new(process, group, door)?;
+    let mut joining = Joining { network, door };
     let child = sys::fork(0, None, &mut joining, listen)?;
-    waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED)?;
+    // Whether anybody hears of its end or not: the door says what came of it.
+    let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
     Ok(here)
 }
 
-impl Joining {
-    fn new(process: i32, group: Option<&str>, door: OwnedFd) -> io::Result<Self> {
-        // It stays that of this process: one that gets the same number later is not in it.
+impl Network {
+    /// That of the process with this number.
+    pub(in crate::sandbox) fn of(process: i32) -> io::Result<Self> {
+        // It stays that of one process.
         let folder = openat(
             CWD,
             format!("/proc/{process}"),
@@ -71,21 +64,18 @@ impl Joining {
             )
         };
         let network = open("ns/net")?;
-        let mut groups = String::new();
-        File::from(open("cgroup")?)
-            .take(GROUPS_MOST)
-            .read_to_string(&mut groups)?;
-        let other = group.is_some_and(|group| !groups.contains(group));
-        if other || is_own(&network, "/proc/self/ns/net")? {
-            return Err(io::Error::other("it has ended"));
+        if is_own(&network, "/proc/self/ns/net")? {
+            return Err(io::Error::other("it has no network of its own"));
         }
         let user = sys::owner_of(&network)?;
         let user = (!is_own(&user, "/proc/self/ns/user")?).then_some(user);
-        Ok(Self {
-            user,
-            network,
-            door,
-        })
+        Ok(Self { user, network })
+    }
+
+    /// Opens a way out in it, and lets through what the proxy does.
+    pub(in crate::sandbox) async fn serve(self, proxy: &Proxy) -> io::Result<Serving> {
+        let joined = tokio::task::spawn_blocking(|| join(self)).await;
+        Serving::begin(&joined??, proxy.clone())
     }
 }
 
@@ -98,10 +88,10 @@ fn is_own(namespace: &OwnedFd, own: &str) -> io::Result<bool> {
 /// In the child: system calls alone (see [`sys`]).
 fn listen(joining: &mut Joining) -> ! {
     let opened = || {
-        if let Some(user) = &joining.user {
+        if let Some(user) = &joining.network.user {
             enter(user, LinkNameSpaceType::User)?;
         }
-        enter(&joining.network, LinkNameSpaceType::Network)?;
+        enter(&joining.network.network, LinkNameSpaceType::Network)?;
         // Whoever made the network gives it its loopback, and may be at it still.
         for _ in 0..TRIES {
             match open(&joining.door) {

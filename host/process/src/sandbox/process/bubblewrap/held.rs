@@ -6,6 +6,8 @@ use std::io;
 use std::sync::Arc;
 
 use mimir_core::backend::BoxFuture;
+use mimir_net::Proxy;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process, pidfd_open, pidfd_send_signal, prlimit,
@@ -16,6 +18,7 @@ use tokio::net::unix::pipe;
 use super::super::KILLED;
 use super::super::cgroup::Groups;
 use crate::sandbox::wire::Serving;
+use crate::sandbox::wire::joined::Network;
 use crate::sandbox::{Exit, Fault, Handle, sys};
 
 /// What bubblewrap says of a command, a line of JSON at a time.
@@ -96,6 +99,17 @@ impl Held {
         Ok(())
     }
 
+    /// Opens a way out of its network.
+    pub(super) async fn let_out(&self, proxy: &Proxy) -> io::Result<Serving> {
+        let network = Network::of(self.first.as_raw_nonzero().get())?;
+        let mut ended = [PollFd::new(&*self.process, PollFlags::IN)];
+        // One that has ended may have left its number to another one.
+        match poll(&mut ended, Some(&Timespec::default()))? {
+            0 => network.serve(proxy).await,
+            _ => Err(io::Error::other("bubblewrap has ended")),
+        }
+    }
+
     async fn ended(&mut self) -> io::Result<Exit> {
         if let Some(exit) = self.exit {
             return Ok(exit);
@@ -124,6 +138,7 @@ impl Held {
         };
         self.exit = Some(exit);
         self.groups = None;
+        self.serving = None;
         Ok(exit)
     }
 }
@@ -181,11 +196,8 @@ impl Drop for Held {
         // Its groups are in use until it is gone.
         let (process, groups) = (Arc::clone(&self.process), self.groups.take());
         std::thread::spawn(move || {
-            let mut polled = [rustix::event::PollFd::new(
-                &*process,
-                rustix::event::PollFlags::IN,
-            )];
-            let _ = rustix::event::poll(&mut polled, None);
+            let mut polled = [PollFd::new(&*process, PollFlags::IN)];
+            let _ = poll(&mut polled, None);
             drop(groups);
         });
     }

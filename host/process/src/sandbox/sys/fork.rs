@@ -1,0 +1,209 @@
+//! One process from another: in namespaces of its own, to become a program, or at work beside the first.
+//!
+//! Two rules make [`fork`] sound in a program of many threads, where another thread may hold the lock of the allocator
+//! or of anything else at the moment of the fork, and will never release it in the child:
+//! what runs in the child neither allocates nor takes a lock, and it never returns. All that it needs is prepared before.
+//! It is made of system calls alone.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::ptr::null_mut;
+
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use super::{check, exit, number};
+
+/// Namespaces of a process that is to be alone. Its network is made beside the rest (see [`beside`]).
+pub(in crate::sandbox) const NAMESPACES: u64 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS) as u64;
+
+/// The kernel's `struct clone_args`, as of Linux 5.7.
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+/// Ends the process if a panic unwinds through it: above it are the frames of the parent, which are not the child's
+/// to run.
+struct NoWayBack;
+
+impl Drop for NoWayBack {
+    fn drop(&mut self) {
+        exit(70);
+    }
+}
+
+/// Forks into new namespaces and, if there is one, into a control group of the second version; runs `child` there with
+/// all signals blocked. Gives the child's descriptor.
+pub(in crate::sandbox) fn fork<T>(
+    namespaces: u64,
+    group: Option<BorrowedFd<'_>>,
+    state: &mut T,
+    child: fn(&mut T) -> !,
+) -> io::Result<OwnedFd> {
+    let mut pidfd: RawFd = -1;
+    // To begin in a group is cheap; to be moved into one, a process waits for all others to notice.
+    const INTO_CGROUP: u64 = 0x2_0000_0000;
+    let into = if group.is_some() { INTO_CGROUP } else { 0 };
+    let args = CloneArgs {
+        flags: namespaces | libc::CLONE_PIDFD as u64 | into,
+        cgroup: group.map_or(0, |group| u64::from(group.as_raw_fd().cast_unsigned())),
+        pidfd: &raw mut pidfd as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        ..CloneArgs::default()
+    };
+    let blocked = Blocked::all();
+    // SAFETY: without CLONE_VM the child has a copy of the memory and of this stack, so this is a fork. `args` is a
+    // valid clone_args of the size that is named, and `pidfd` outlives the call. In the child nothing but `child`
+    // runs, which allocates nothing and takes no lock (see the head of this file) and does not come back.
+    let mut pid =
+        unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
+    let missing = || io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS);
+    if pid == -1 && group.is_none() && missing() {
+        let flags = namespaces | (libc::CLONE_PIDFD | libc::SIGCHLD) as u64;
+        // SAFETY: the same by the older call, which filters of containers let through where they hide the other. Without
+        // a stack, the child goes on with its copy of this one; the descriptor goes to `pidfd`.
+        pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
+    }
+    if pid == 0 {
+        let _no_way_back = NoWayBack;
+        child(state)
+    }
+    let result = check(pid);
+    drop(blocked);
+    result?;
+    // SAFETY: the kernel has just put a descriptor there that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
+}
+
+/// All signals of this thread are blocked while it lives: a handler of the parent must not run in the child.
+struct Blocked(libc::sigset_t);
+
+impl Blocked {
+    fn all() -> Self {
+        // SAFETY: a sigset_t is plain data, for which zeros are valid, and both calls write to sets that live here.
+        unsafe {
+            let mut all: libc::sigset_t = zeroed();
+            let mut before: libc::sigset_t = zeroed();
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+            Self(before)
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled by the call that blocked them.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, null_mut()) };
+    }
+}
+
+/// What the child of [`fork_to_exec`] is given.
+struct Child<'a, T> {
+    state: &'a mut T,
+    child: fn(&mut T) -> !,
+}
+
+/// Forks without copying any memory: this process stands still until the child has become another program or has
+/// ended. What the child writes to `state` is seen here afterwards.
+pub(in crate::sandbox) fn fork_to_exec<T>(
+    stack: &mut [u8],
+    state: &mut T,
+    child: fn(&mut T) -> !,
+) -> Result<Pid, Errno> {
+    extern "C" fn run<T>(shared: *mut c_void) -> c_int {
+        let _no_way_back = NoWayBack;
+        // SAFETY: it points to the `Child` below, whose owner stands still as long as this runs.
+        let shared = unsafe { &mut *shared.cast::<Child<'_, T>>() };
+        (shared.child)(shared.state)
+    }
+    let mut shared = Child { state, child };
+    let top = stack.as_mut_ptr_range().end;
+    let aligned = top.wrapping_sub(top as usize % 16);
+    // SAFETY: `aligned` is the end of a stack that nothing else uses, in a single thread: this process was forked and
+    // has started no other. With CLONE_VFORK it does not go on before the child has left this memory, so the borrows in
+    // `shared` are the child's alone for that time.
+    let pid = unsafe {
+        libc::clone(
+            run::<T>,
+            aligned.cast(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            (&raw mut shared).cast(),
+        )
+    };
+    number(pid.into())?;
+    Pid::from_raw(pid).ok_or(Errno::CHILD)
+}
+
+/// What a second process does in the memory of a first one that goes on meanwhile.
+pub(in crate::sandbox) trait Work: Send {
+    /// Does it. The rules of [`fork`] hold here too.
+    fn work(&mut self);
+}
+
+/// Waits for the end of a process when it is dropped.
+struct Waits(Pid);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        // One that cannot be waited for has ended.
+        while matches!(
+            waitpid(Some(self.0), WaitOptions::empty()),
+            Err(Errno::INTR)
+        ) {}
+    }
+}
+
+/// Does something while a second process works beside this one, and waits for that: with the same memory and the same
+/// descriptors, but in namespaces that it may leave by itself. A thread would be one of the library's, which a forked
+/// process cannot have.
+///
+/// The two share what the library keeps for a thread. Of that they use the number of the last error alone: where both
+/// fail at once, one may say the other's.
+pub(in crate::sandbox) fn beside<T: Work, R>(
+    stack: &mut [u8],
+    work: &mut T,
+    meanwhile: impl FnOnce() -> R,
+) -> Result<R, Errno> {
+    extern "C" fn run<T: Work>(work: *mut c_void) -> c_int {
+        let _no_way_back = NoWayBack;
+        // SAFETY: it points to what `beside` has borrowed, and touches only when this process has ended.
+        unsafe { &mut *work.cast::<T>() }.work();
+        exit(0)
+    }
+    let work: *mut T = work;
+    let top = stack.as_mut_ptr_range().end;
+    let aligned = top.wrapping_sub(top as usize % 16);
+    // SAFETY: `aligned` is the end of a stack that nothing else uses. It and `work` are borrowed for as long as this
+    // function runs, and however it ends, it has waited for the process by then.
+    let pid = unsafe {
+        libc::clone(
+            run::<T>,
+            aligned.cast(),
+            libc::CLONE_VM | libc::CLONE_FILES | libc::SIGCHLD,
+            work.cast(),
+        )
+    };
+    number(pid.into())?;
+    let waits = Waits(Pid::from_raw(pid).ok_or(Errno::CHILD)?);
+    let done = meanwhile();
+    drop(waits);
+    Ok(done)
+}
