@@ -33,8 +33,10 @@ pub(super) const FIRST: Duration = Duration::from_secs(10);
 /// How long a container may take to be removed when nobody needs it any more.
 const REMOVE: Duration = Duration::from_secs(10);
 
-/// How often it is tried.
+/// How often it is tried; and where an engine was asked to make it and nobody could wait for the answer, how often it is
+/// looked whether it has made one. With `AGAIN` in between.
 const REMOVALS: u32 = 20;
+const LOOKS: u32 = 50;
 
 /// How often a container is ended that does not, and how long it has in between: two seconds in all.
 const KILLS: u32 = 20;
@@ -46,8 +48,28 @@ async fn served_by(socket: &Path) -> Option<u32> {
     Some(stream.peer_cred().ok()?.uid())
 }
 
-/// A container that is to be removed, and what its command may have left.
-type Discarded = (String, Option<Left>);
+/// A container that is to be removed.
+pub(super) enum Discarded {
+    /// The one with this identity, and what its command may have left.
+    Made(String, Option<Left>),
+    /// The one that has this name, if there comes to be one.
+    Asked(String),
+}
+
+impl Discarded {
+    async fn remove(&self, docker: &Docker) {
+        match self {
+            Self::Made(id, _) => remove(docker, id, 0).await,
+            Self::Asked(name) => remove(docker, name, LOOKS).await,
+        }
+    }
+
+    fn clear(&self) {
+        if let Self::Made(_, Some(left)) = self {
+            left.clear();
+        }
+    }
+}
 
 /// A container engine. Dropping it waits until what it was to remove is removed.
 pub(super) struct Engine {
@@ -168,14 +190,14 @@ impl Engine {
         });
         join_all(left.filter_map(|container| {
             let id = container.id?;
-            Some(async move { remove(&self.docker, &id).await })
+            Some(async move { remove(&self.docker, &id, 0).await })
         }))
         .await;
     }
 
     /// Has a container removed, with all that is in it, by a thread of its own: whoever asks may not be able to wait.
     /// Then what its command has left is looked at.
-    pub(super) fn discard(&self, id: String, left: Option<Left>) {
+    pub(super) fn discard(&self, what: Discarded) {
         let mut cleaner = self.cleaner.lock().unwrap_or_else(PoisonError::into_inner);
         if cleaner.is_none() {
             let (to_do, done) = channel();
@@ -187,7 +209,7 @@ impl Engine {
         }
         if let Some((to_do, _)) = &*cleaner {
             // If it has gone, the next start of mimir removes it.
-            let _ = to_do.send((id, left));
+            let _ = to_do.send(what);
         }
     }
 }
@@ -219,21 +241,20 @@ fn clean(docker: &Docker, to_do: &Receiver<Discarded>) {
     };
     while let Ok(first) = to_do.recv() {
         let all: Vec<_> = [first].into_iter().chain(to_do.try_iter()).collect();
-        runtime.block_on(join_all(all.iter().map(|(id, _)| remove(docker, id))));
-        all.iter()
-            .filter_map(|(_, left)| left.as_ref())
-            .for_each(Left::clear);
+        runtime.block_on(join_all(all.iter().map(|what| what.remove(docker))));
+        all.iter().for_each(Discarded::clear);
     }
 }
 
-/// Removes a container, if it is there.
-async fn remove(docker: &Docker, id: &str) {
+/// Removes a container, if it is there, or comes while it is looked for `looks` times more.
+async fn remove(docker: &Docker, id: &str, looks: u32) {
     let all = RemoveContainerOptionsBuilder::new()
         .force(true)
         .v(true)
         .build();
     // An engine that is making or ending it at this moment refuses, and Podman does in many ways.
-    for _ in 0..REMOVALS {
+    let mut missed = 0;
+    for _ in 0..REMOVALS + looks {
         let removed = timeout(REMOVE, docker.remove_container(id, Some(all.clone()))).await;
         match removed {
             Ok(Ok(())) | Err(_) => return,
@@ -242,8 +263,9 @@ async fn remove(docker: &Docker, id: &str) {
                 if code != Some(404) {
                     tracing::debug!(container = id, %error, "a container was not removed");
                 }
+                missed += u32::from(code == Some(404));
                 // Who has not answered has no better answer for whoever waits.
-                if matches!(code, None | Some(404)) {
+                if code.is_none() || missed > looks {
                     return;
                 }
             }
@@ -346,7 +368,7 @@ mod tests {
             .unwrap();
         let (took, waited) = shared.block_on(async {
             let engine = Engine::connect(&socket, FIRST).await.unwrap();
-            engine.discard("x".to_owned(), None);
+            engine.discard(Discarded::Made("x".to_owned(), None));
             let begun = std::time::Instant::now();
             let waits = tokio::spawn(async move { drop(engine) });
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -5,6 +5,7 @@
 //!
 //! The pool does not know what is run. It hands out a container, and takes nothing back.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -12,12 +13,12 @@ use std::time::Duration;
 use bollard::container::AttachContainerResults;
 use bollard::errors::Error;
 use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, CreateContainerOptions, StartContainerOptions,
+    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, StartContainerOptions,
 };
 use tokio::sync::OnceCell;
 
 use super::blueprint::Blueprint;
-use super::engine::{Engine, fault, status};
+use super::engine::{Discarded, Engine, fault, status};
 use super::enter::{Command, Prepared};
 use super::set_id::Left;
 use crate::sandbox::{Child, Fault, Seen};
@@ -54,11 +55,19 @@ impl Container {
         // In a task of its own: if nobody waits any more when it is made, it is known and can be removed.
         let task = tokio::spawn(async move {
             let image = blueprint.body.image.clone().unwrap_or_default();
-            let options = None::<CreateContainerOptions>;
+            let asked = Asked::new(Arc::clone(&engine));
+            let options = CreateContainerOptionsBuilder::new().name(&asked.name);
             let made = engine
                 .docker
-                .create_container(options, blueprint.body)
+                .create_container(Some(options.build()), blueprint.body)
                 .await;
+            if made
+                .as_ref()
+                .err()
+                .is_none_or(|error| status(error).is_some())
+            {
+                asked.answered();
+            }
             let made = made.map_err(|error| match status(&error) {
                 Some(404) => engine.no_image(&image),
                 _ => fault("to make a container")(error),
@@ -122,8 +131,36 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        self.engine
-            .discard(std::mem::take(&mut self.id), self.left.take());
+        let id = std::mem::take(&mut self.id);
+        self.engine.discard(Discarded::Made(id, self.left.take()));
+    }
+}
+
+/// A container that was asked for. Whoever ends before there is an answer, as with all of mimir, has it removed by its
+/// name.
+struct Asked {
+    name: String,
+    engine: Arc<Engine>,
+}
+
+impl Asked {
+    fn new(engine: Arc<Engine>) -> Self {
+        let random = || RandomState::new().build_hasher().finish();
+        let name = format!("mimir-{:016x}{:016x}", random(), random());
+        Self { name, engine }
+    }
+
+    fn answered(mut self) {
+        self.name.clear();
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if !self.name.is_empty() {
+            let name = std::mem::take(&mut self.name);
+            self.engine.discard(Discarded::Asked(name));
+        }
     }
 }
 
@@ -275,6 +312,104 @@ async fn refill(pool: Weak<Pool>, plan: Plan) {
         let mut ready = strong.lock();
         if ready.as_ref().is_some_and(|ready| ready.container.id == id) {
             *ready = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
+
+    use mimir_core::command::Program;
+    use tokio::runtime::Builder;
+
+    use super::super::engine::FIRST;
+    use super::super::facts::Facts;
+    use super::*;
+    use crate::sandbox::Spec;
+
+    /// How long the engine below needs to make a container.
+    const MAKING: Duration = Duration::from_millis(600);
+
+    /// What it was asked for, and did.
+    #[derive(Default)]
+    struct Done {
+        asked: AtomicBool,
+        made: Mutex<Vec<String>>,
+        removed: Mutex<Vec<String>>,
+    }
+
+    /// An engine that makes containers slowly, and goes on with it if nobody waits for the answer.
+    fn slow(at: &Path, done: &Arc<Done>) {
+        let listener = UnixListener::bind(at).unwrap();
+        let done = Arc::clone(done);
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                let (connection, done) = (connection.unwrap(), Arc::clone(&done));
+                std::thread::spawn(move || serve(connection, &done));
+            }
+        });
+    }
+
+    fn serve(mut connection: UnixStream, done: &Done) {
+        let mut bytes = [0; 8192];
+        while let Ok(count @ 1..) = connection.read(&mut bytes) {
+            let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+            let line = text.lines().next().unwrap();
+            let (status, said) = match line.split_once(' ').unwrap() {
+                ("POST", path) if path.contains("/containers/create") => {
+                    let (_, name) = path.split_once("name=").unwrap();
+                    let name = name.split([' ', '&']).next().unwrap();
+                    done.asked.store(true, Ordering::Relaxed);
+                    std::thread::sleep(MAKING);
+                    done.made.lock().unwrap().push(name.to_owned());
+                    ("201 Created", r#"{"Id": "a", "Warnings": []}"#)
+                }
+                ("DELETE", path) => {
+                    let made = done.made.lock().unwrap();
+                    let hit = made.iter().find(|name| path.contains(name.as_str()));
+                    done.removed.lock().unwrap().extend(hit.cloned());
+                    match hit {
+                        Some(_) => ("200 OK", "{}"),
+                        None => ("404 Not Found", r#"{"message": "no such container"}"#),
+                    }
+                }
+                _ => ("200 OK", r#"{"ApiVersion": "1.41"}"#),
+            };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json");
+            let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{said}", said.len());
+            // Whoever asked may have gone.
+            if connection.write_all(answer.as_bytes()).is_err() {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_made_while_all_ends_is_removed() {
+        for mut runtime in [Builder::new_current_thread(), Builder::new_multi_thread()] {
+            let folder = tempfile::tempdir().unwrap();
+            let (socket, done) = (folder.path().join("s"), Arc::<Done>::default());
+            slow(&socket, &done);
+            let runtime = runtime.enable_all().build().unwrap();
+            let workspace = folder.path().canonicalize().unwrap().join("work");
+            std::fs::create_dir(&workspace).unwrap();
+            let spec = Spec::new(Program::Vector(vec!["true".into()]), workspace);
+            let blueprint = Blueprint::new("x", &Facts::all(), &spec).unwrap();
+            runtime.block_on(async {
+                let engine = Engine::connect(&socket, FIRST).await.unwrap();
+                tokio::spawn(Container::make(Arc::new(engine), blueprint));
+                while !done.asked.load(Ordering::Relaxed) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            });
+            drop(runtime);
+            // The program may end now.
+            let removed = done.removed.lock().unwrap();
+            assert_eq!((removed.len(), &*removed), (1, &*done.made.lock().unwrap()));
         }
     }
 }
