@@ -196,6 +196,7 @@ const TABLE: &[(&str, Runs)] = &[
     ("npx", Runs::Options(&["-c", "--call"])),
     ("openssl", Runs::Options(&["-engine", "-provider-path"])),
     ("pip", Runs::Options(&["--python"])),
+    ("pip3", Runs::Options(&["--python"])),
     ("rg", Runs::OptionsAnywhere(&["--pre", "--hostname-bin"])),
     (
         "rsync",
@@ -265,12 +266,26 @@ pub(super) fn why(program: &str, words: &[Word]) -> Option<String> {
 
 fn option(program: &str, rest: &[Word], options: &[&str]) -> Option<String> {
     let texts = || rest.iter().map(Word::text);
+    if program == "go"
+        && let Some(word) = texts().find(|word| is_doubled(word))
+    {
+        return Some(format!(
+            "`go` takes `{word}` for the same letter behind one dash"
+        ));
+    }
     let found = options
         .iter()
         .find(|option| texts().any(|word| is_option(word, option)))?;
     Some(format!(
         "`{program} {found}` may run or write what its arguments name"
     ))
+}
+
+/// Whether the word is one letter behind two dashes.
+fn is_doubled(word: &str) -> bool {
+    let name = word.strip_prefix("--").unwrap_or_default();
+    let name = name.split('=').next().unwrap_or(name);
+    name.len() == 1
 }
 
 /// Whether the word is this option: a long one may be shortened, and letters may stand together.

@@ -5,22 +5,28 @@ use mimir_core::command::{Simple, Word};
 use super::lexer::Shell;
 use super::options::Options;
 
+/// Settings of the shell that make a script stricter, or show what it does.
+const STRICTER: &[&str] = &[
+    "pipefail",
+    "errexit",
+    "nounset",
+    "xtrace",
+    "verbose",
+    "noglob",
+    "noclobber",
+];
+
+/// Whether a setting of the shell changes nothing about how it reads commands.
+pub(super) fn is_stricter(setting: &str) -> bool {
+    STRICTER.contains(&setting)
+}
+
 /// `set` with anything but what makes a script stricter.
 pub(super) fn sets(words: &[Word]) -> Option<String> {
-    let harmless = [
-        "pipefail",
-        "errexit",
-        "nounset",
-        "xtrace",
-        "verbose",
-        "noglob",
-        "noclobber",
-        "-o",
-        "+o",
-    ];
     let is_harmless = |word: &Word| {
         word.known().is_some_and(|text| {
-            harmless.contains(&text)
+            matches!(text, "-o" | "+o")
+                || is_stricter(text)
                 || text
                     .strip_prefix(['-', '+'])
                     .is_some_and(|set| set.chars().all(|c| "euxvfCo".contains(c)))
@@ -69,12 +75,20 @@ const NUMBERS: &[&str] = &[
 /// Variables that change which files a wildcard finds, or which program a name is.
 const LOOKS: &[&str] = &["EXECIGNORE", "GLOBIGNORE"];
 
+/// The variable that says where `set -x` writes.
+const TRACES: &str = "BASH_XTRACEFD";
+
 /// Why a variable may do more than be set.
 pub(super) fn odd_variable(name: &str, value: &Word) -> Option<String> {
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if NUMBERS.contains(&name) && !is_number(value.text()) {
         return Some(format!(
             "`{name}` takes what it is given for arithmetic, which may run what a variable holds"
+        ));
+    }
+    if name == TRACES {
+        return Some(format!(
+            "`{name}` puts the words of commands among what they print"
         ));
     }
     let looks = LOOKS.contains(&name);
@@ -148,8 +162,7 @@ const fn naming(
         options: Options {
             flags,
             values,
-            long: &[],
-            long_values: &[],
+            ..Options::NONE
         },
         names,
         operands,
@@ -275,14 +288,16 @@ pub(super) fn tests(words: &[Word]) -> Option<String> {
     }
     let looks = |at: usize| {
         let next = rest.get(at + 1);
-        match &rest[at] {
+        let word = &rest[at];
+        match word {
             Word::Known(text) => matches!(text.as_str(), "-v" | "-R"),
             // Of what is behind a name, nothing is run.
-            word if word.is_single() => {
+            _ if word.is_single() => {
                 let holds = |next: &Word| next.known().is_none_or(|text| text.contains('['));
                 word.may_be_option() && next.is_some_and(holds)
             }
-            Word::Glob(text) => text.chars().all(|c| "*?-vR".contains(c)) || text.starts_with('['),
+            // It may find a file of that name, unless all that it finds end in another way.
+            Word::Glob(text) => word.may_be_option() && text.ends_with(['*', '?', ']', 'v', 'R']),
             _ => true,
         }
     };

@@ -3,14 +3,14 @@
 use mimir_core::command::{Redirection, Simple, Word};
 
 use super::arguments;
-use super::builtins::{declares, makes_array, names, sets, tests};
+use super::builtins::{declares, is_stricter, makes_array, names, sets, tests};
 use super::git;
 use super::lexer::Shell;
-use super::options::{Options, skip};
+use super::options::{Given, read};
 use super::reader::Reader;
 use super::sed;
 use super::walk::sets_variables;
-use super::wrappers::{Effect, WRAPPERS, Wrapper, XARGS_VALUES};
+use super::wrappers::{Effect, WRAPPERS, Wrapper};
 
 /// The deepest that wrappers stand in wrappers: `nice nice nice …`.
 const WRAPPERS_MAX: usize = 8;
@@ -25,20 +25,18 @@ const STDIN: &[&str] = &[
     "lua", "node", "perl", "php", "python", "python2", "python3", "ruby",
 ];
 
-const SHELL_OPTIONS: Options = Options {
-    flags: "abefhilmnprtuvxBCEHPTs",
-    values: "oO",
-    long: &[
-        "login",
-        "noprofile",
-        "norc",
-        "posix",
-        "verbose",
-        "noediting",
-        "restricted",
-    ],
-    long_values: &[],
-};
+/// Letters of shells without a value, none of which changes how they read commands.
+const SHELL_FLAGS: &str = "abefhlmnprtuvxBCEPTs";
+
+const SHELL_LONG: &[&str] = &[
+    "login",
+    "noprofile",
+    "norc",
+    "posix",
+    "verbose",
+    "noediting",
+    "restricted",
+];
 
 /// Folders whose programs are those that the bare name means.
 const FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/"];
@@ -54,6 +52,26 @@ fn base(program: &str) -> &str {
     let mut folders = FOLDERS.iter();
     let name = folders.find_map(|folder| program.strip_prefix(folder));
     name.filter(|name| !name.contains('/')).unwrap_or(program)
+}
+
+/// Whether a word names what the program is given, and no file of its own.
+fn is_input(word: &str) -> bool {
+    word.starts_with("/dev/") || word.starts_with("/proc/")
+}
+
+/// Whether it is an interpreter that runs what it is given on its standard input.
+pub(super) fn runs_input(simple: &Simple) -> bool {
+    if !simple
+        .program()
+        .is_some_and(|name| STDIN.contains(&base(name)))
+    {
+        return false;
+    }
+    let rest = || simple.words.iter().skip(1).map(Word::known);
+    let named =
+        rest().any(|text| text.is_none_or(|text| !text.starts_with('-') && !is_input(text)));
+    let asks = rest().any(|text| matches!(text, Some("--version" | "-V" | "-v" | "--help")));
+    !named && !asks
 }
 
 impl Reader {
@@ -120,21 +138,9 @@ impl Reader {
                 self.arrays |= makes_array(program, &simple.words);
                 names(program, &mut simple);
             }
-            _ if STDIN.contains(&program) => {
-                let named = simple.words.iter().skip(1).any(|word| match word.known() {
-                    Some(text) => !text.starts_with('-'),
-                    None => true,
-                });
-                let asks =
-                    simple.words.iter().skip(1).any(|word| {
-                        matches!(word.known(), Some("--version" | "-V" | "-v" | "--help"))
-                    });
-                if !named && !asks {
-                    simple.unknown.push(format!(
-                        "`{program}` runs what it is given on its standard input"
-                    ));
-                }
-            }
+            _ if runs_input(&simple) => simple.unknown.push(format!(
+                "`{program}` runs what it is given on its standard input"
+            )),
             _ => {}
         }
         simple
@@ -177,7 +183,7 @@ impl Reader {
             if is_text
                 && text[1..]
                     .chars()
-                    .all(|c| c == 'c' || SHELL_OPTIONS.flags.contains(c))
+                    .all(|c| c == 'c' || SHELL_FLAGS.contains(c))
             {
                 return match simple.words.get(at + 1).cloned() {
                     Some(Word::Known(text)) => {
@@ -191,21 +197,19 @@ impl Reader {
                     }
                 };
             }
-            if !text.starts_with('-') || text == "-" {
+            if !text.starts_with(['-', '+']) || text == "-" {
                 break;
             }
-            let one = [
-                Word::Known(String::new()),
-                Word::Known(text.clone()),
-                Word::Known(String::new()),
-            ];
-            let Some(next) = skip(&one, &SHELL_OPTIONS) else {
+            if text == "--" {
+                at += 1;
+                break;
+            }
+            let Some(count) = shell_option(text, simple.words.get(at + 1)) else {
                 let why = format!("`{program} {text}` may run more than it says");
                 hide(&mut simple, why);
                 return self.emit(simple);
             };
-            // A value in the next word, or none.
-            at += if next == one.len() { 2 } else { 1 };
+            at += count;
         }
         let stops = |word: &Word| matches!(word.known(), Some("-" | "--"));
         let rest = simple.words.get(at..).unwrap_or_default();
@@ -216,12 +220,18 @@ impl Reader {
                 .skip(1)
                 .any(|word| word.known() == Some("-s"));
         if !from_stdin {
-            // It may be `-c`, and the next word the text.
-            let is_clear = |word: &Word| {
-                word.known().is_some()
-                    || word.is_single() && (rest.len() == 1 || !word.may_be_option())
-            };
-            simple.hides |= !rest.first().is_none_or(is_clear);
+            match rest.first() {
+                Some(Word::Known(text)) if is_input(text) => {
+                    let why = format!("`{program}` runs what it is given on its standard input");
+                    hide(&mut simple, why);
+                }
+                Some(Word::Known(_)) | None => {}
+                // It may be `-c`, and the next word the text.
+                Some(word) => {
+                    let is_clear = word.is_single() && (rest.len() == 1 || !word.may_be_option());
+                    simple.hides |= !is_clear;
+                }
+            }
             return self.emit(simple);
         }
         match stdin {
@@ -252,6 +262,7 @@ impl Reader {
     }
 
     fn eval(&mut self, mut simple: Simple) {
+        self.variables.lose();
         let words = simple.words.iter().skip(1).map(Word::known);
         match words.collect::<Option<Vec<_>>>() {
             Some(words) => {
@@ -269,6 +280,7 @@ impl Reader {
     }
 
     fn trap(&mut self, simple: &mut Simple) {
+        self.variables.lose();
         let mut words = simple.words.iter().skip(1);
         let mut first = words.next();
         if let Some(Word::Known(text)) = first {
@@ -338,55 +350,43 @@ impl Reader {
     }
 }
 
-/// The files that `xargs` reads its words from instead of its standard input.
-fn lists(options: &[Word]) -> Vec<Word> {
-    let mut found = Vec::new();
-    let mut words = options.iter().skip(1);
-    while let Some(word) = words.next() {
-        // Options that cannot be read have been refused by now.
-        let Some(text) = word.known() else { continue };
-        let value = match (text.strip_prefix("--arg-file"), text.strip_prefix('-')) {
-            (Some(long), _) => long.strip_prefix('='),
-            (None, Some(set)) if !set.starts_with('-') => {
-                let values = |letter: char| XARGS_VALUES.contains(letter);
-                match set.split_once(values) {
-                    Some((before, value)) if set[before.len()..].starts_with('a') => {
-                        Some(value).filter(|value| !value.is_empty())
-                    }
-                    Some((_, "")) => {
-                        words.next();
-                        continue;
-                    }
-                    _ => continue,
-                }
-            }
-            _ => continue,
-        };
-        found.extend(match value {
-            Some(value) => Some(Word::Known(value.to_owned())),
-            None => words.next().cloned(),
-        });
+/// How many words an option of a shell is, if it changes nothing about how the shell reads commands.
+fn shell_option(text: &str, next: Option<&Word>) -> Option<usize> {
+    if let Some(long) = text.strip_prefix("--") {
+        return SHELL_LONG.contains(&long).then_some(1);
     }
-    found
+    let letters = text.strip_prefix('-')?;
+    let (letters, count) = match letters.strip_suffix('o') {
+        Some(letters) => {
+            next.and_then(Word::known)
+                .filter(|setting| is_stricter(setting))?;
+            (letters, 2)
+        }
+        None => (letters, 1),
+    };
+    letters
+        .chars()
+        .all(|c| SHELL_FLAGS.contains(c))
+        .then_some(count)
 }
 
-/// What `xargs` puts the words that it reads in place of, wherever that stands.
-fn replaced(options: &[Word]) -> Option<String> {
-    let texts: Vec<&str> = options.iter().filter_map(Word::known).collect();
-    texts.iter().enumerate().find_map(|(at, text)| {
-        if let Some(long) = text.strip_prefix("--replace") {
-            let mark = long.strip_prefix('=').or(texts.get(at + 1).copied());
-            return mark.map(str::to_owned);
-        }
-        let letters = text.strip_prefix('-').filter(|set| !set.starts_with('-'))?;
-        let (_, mark) = letters.split_once('I')?;
-        let mark = if mark.is_empty() {
-            texts.get(at + 1).copied()?
-        } else {
-            mark
-        };
-        Some(mark.to_owned())
-    })
+/// The files that `xargs` reads its words from instead of its standard input.
+fn lists(options: &[Given<'_>]) -> Vec<Word> {
+    let lists = options
+        .iter()
+        .filter(|option| matches!(option.name, "a" | "arg-file"));
+    lists.filter_map(|option| option.value.clone()).collect()
+}
+
+/// What `xargs` may put the words that it reads in place of, wherever that stands.
+fn replaced(options: &[Given<'_>]) -> Vec<Word> {
+    let marks = options
+        .iter()
+        .filter(|option| matches!(option.name, "I" | "i" | "replace"));
+    let mark = |option: &Given<'_>| option.value.clone();
+    marks
+        .map(|option| mark(option).unwrap_or_else(|| Word::Known("{}".to_owned())))
+        .collect()
 }
 
 /// The command inside of a wrapper, or the wrapper itself if that cannot be told.
@@ -396,12 +396,13 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
         Err(Box::new(simple))
     };
     let name = wrapper.name;
-    let Some(mut at) = skip(&simple.words, &wrapper.options) else {
+    let Some((options, mut at)) = read(&simple.words, &wrapper.options) else {
         return fail(
             simple,
             format!("what `{name}` runs cannot be told from its words"),
         );
     };
+    let (marks, lists) = (replaced(&options), lists(&options));
     let mut simple = simple;
     while wrapper.assigns
         && let Some(word) = simple.words.get(at)
@@ -441,8 +442,6 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
     }
     let mut inner: Vec<Word> = simple.words.get(at..).unwrap_or_default().to_vec();
     if wrapper.effect == Effect::Adds {
-        let mark = replaced(&simple.words[..at]);
-        let lists = lists(&simple.words[..at]);
         simple
             .redirections
             .extend(lists.into_iter().map(|target| Redirection {
@@ -451,7 +450,10 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
                 target,
             }));
         for word in &mut inner {
-            let hit = |text: &str| mark.as_deref().is_some_and(|mark| text.contains(mark));
+            let hit = |text: &str| {
+                let mut marks = marks.iter().map(Word::known);
+                marks.any(|mark| mark.is_none_or(|mark| text.contains(mark)))
+            };
             if let Some(text) = word.known().filter(|text| hit(text)).map(str::to_owned) {
                 *word = Word::Unknown(text);
             }

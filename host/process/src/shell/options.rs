@@ -8,48 +8,96 @@ pub(super) struct Options {
     pub(super) flags: &'static str,
     /// Letters with one: written into the word, or the next word.
     pub(super) values: &'static str,
+    /// Letters that may have one, and only in the same word.
+    pub(super) optional: &'static str,
     /// Long options without a value.
     pub(super) long: &'static [&'static str],
     /// Long options with one: after `=`, or the next word.
     pub(super) long_values: &'static [&'static str],
+    /// Long options that may have one, and only after `=`.
+    pub(super) long_optional: &'static [&'static str],
 }
 
-/// Where the words after the options begin. Nothing if one of them is not known, or not known to the table.
-pub(super) fn skip(words: &[Word], options: &Options) -> Option<usize> {
+impl Options {
+    /// No options at all.
+    pub(super) const NONE: Self = Self {
+        flags: "",
+        values: "",
+        optional: "",
+        long: &[],
+        long_values: &[],
+        long_optional: &[],
+    };
+}
+
+/// An option as it was given.
+pub(super) struct Given<'a> {
+    /// Its letter, or its long name.
+    pub(super) name: &'a str,
+    pub(super) value: Option<Word>,
+}
+
+/// The options, and where the words after them begin. Nothing if one of them is not known, or not known to the table.
+pub(super) fn read<'a>(words: &'a [Word], options: &Options) -> Option<(Vec<Given<'a>>, usize)> {
+    let mut all = Vec::new();
     let mut at = 1;
     while let Some(word) = words.get(at) {
         let text = word.known()?;
         if text == "--" {
-            return Some(at + 1);
+            return Some((all, at + 1));
         }
         if !text.starts_with('-') || text == "-" {
-            return Some(at);
+            return Some((all, at));
         }
-        at += 1 + usize::from(takes_next(text, options)?);
+        at += 1;
+        if takes_next(text, options, &mut all)? {
+            let value = words.get(at);
+            // One that is several words moves what comes behind it.
+            if value.is_some_and(|word| !word.is_single()) {
+                return None;
+            }
+            if let Some(last) = all.last_mut() {
+                last.value = value.cloned();
+            }
+            at += 1;
+        }
     }
-    Some(words.len())
+    Some((all, words.len()))
 }
 
-/// Whether the value of an option is the next word; nothing if the option is not in the table.
-fn takes_next(text: &str, options: &Options) -> Option<bool> {
+/// Whether the value of the last option in a word is the next word; nothing if one is not in the table.
+fn takes_next<'a>(text: &'a str, options: &Options, all: &mut Vec<Given<'a>>) -> Option<bool> {
+    let known = |text: &str| Some(Word::Known(text.to_owned()));
     if let Some(long) = text.strip_prefix("--") {
         let (name, value) = match long.split_once('=') {
-            Some((name, _)) => (name, true),
-            None => (long, false),
+            Some((name, value)) => (name, known(value)),
+            None => (long, None),
         };
-        return match options.long_values.contains(&name) {
-            true => Some(!value),
-            false => (options.long.contains(&name) && !value).then_some(false),
+        let attached = value.is_some();
+        all.push(Given { name, value });
+        return if options.long_values.contains(&name) {
+            Some(!attached)
+        } else {
+            let may =
+                options.long_optional.contains(&name) || options.long.contains(&name) && !attached;
+            may.then_some(false)
         };
     }
-    let mut letters = text[1..].chars();
-    while let Some(letter) = letters.next() {
-        if options.values.contains(letter) {
-            return Some(letters.as_str().is_empty());
+    let mut letters = text[1..].char_indices();
+    while let Some((at, letter)) = letters.next() {
+        let rest = letters.as_str();
+        let name = &text[1 + at..text.len() - rest.len()];
+        let takes = options.values.contains(letter);
+        if takes || options.optional.contains(letter) {
+            let value = known(rest).filter(|_| !rest.is_empty());
+            let next = takes && value.is_none();
+            all.push(Given { name, value });
+            return Some(next);
         }
         if !options.flags.contains(letter) {
             return None;
         }
+        all.push(Given { name, value: None });
     }
     Some(false)
 }

@@ -24,6 +24,8 @@ pub(super) struct Variables {
     set: HashMap<String, usize>,
     /// Whether a loop in a loop has the same variable.
     hidden: bool,
+    /// Whether the shell itself runs another text, now or whenever it comes to it.
+    lost: bool,
 }
 
 impl Variables {
@@ -66,6 +68,11 @@ impl Variables {
         self.bound.pop();
     }
 
+    /// Notes that the shell itself runs another text, which may set what is followed.
+    pub(super) fn lose(&mut self) {
+        self.lost = true;
+    }
+
     /// Hands out what is bound, for a text that knows nothing of it.
     pub(super) fn leave(&mut self) -> Vec<(String, Word)> {
         std::mem::take(&mut self.bound)
@@ -100,7 +107,8 @@ impl Variables {
                 .flat_map(|simple| &simple.assignments);
             all.filter(|(set, _)| set == name).count()
         };
-        !self.hidden && sets(SPLITS) == 0 && self.set.iter().all(|(name, &own)| sets(name) == own)
+        let clear = !self.hidden && !self.lost && sets(SPLITS) == 0;
+        clear && self.set.iter().all(|(name, &own)| sets(name) == own)
     }
 }
 

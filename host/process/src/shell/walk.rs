@@ -11,9 +11,11 @@ use brush_parser::ast::{
 use mimir_core::command::{Redirection, Simple, Word};
 
 use super::lexer::{self, Shell};
+use super::lookthrough::runs_input;
 use super::reader::Reader;
 use super::structure::Structure;
 use super::word::{self, Context};
+use super::wrappers::is_wrapper;
 
 /// Reads all commands of a text. Where it stands in another one, they all stand at `place`.
 pub(super) fn program(reader: &mut Reader, structure: &Structure, place: Option<Range<usize>>) {
@@ -59,16 +61,23 @@ impl Walk<'_> {
 
     fn pipeline(&mut self, pipeline: &Pipeline) {
         let mut feeder = None;
-        for command in &pipeline.seq {
+        for (number, command) in pipeline.seq.iter().enumerate() {
             let first = self.reader.script.commands.len();
             self.beside(pipeline.seq.len() > 1, |walk| walk.command(command));
-            let commands = &mut self.reader.script.commands;
-            for simple in commands.iter_mut().skip(first) {
-                simple.fed_by = simple.fed_by.or(feeder);
+            let depth = self.reader.through.len();
+            let emitted = &mut self.reader.script.commands[first..];
+            let takes = number > 0 && is_fed(command);
+            for simple in emitted.iter_mut().filter(|_| number > 0) {
+                let inside = simple.through.get(depth..).unwrap_or_default();
+                if takes && inside.iter().all(|how| is_wrapper(how)) {
+                    simple.fed_by = simple.fed_by.or(feeder);
+                }
+                // Who feeds it is not said, and may be anybody.
+                simple.hides |= simple.fed_by.is_none() && runs_input(simple);
             }
-            if commands.len() > first {
-                feeder = Some(commands.len() - 1);
-            }
+            // Of more than one command, each may write what the next part reads.
+            let alone = matches!(emitted, [one] if one.through.len() == depth);
+            feeder = (alone && feeds(command)).then_some(first);
         }
     }
 
@@ -428,6 +437,42 @@ impl Walk<'_> {
             }
         }
     }
+}
+
+/// Whether all that the command writes for the next one is what its program prints there.
+fn feeds(command: &Command) -> bool {
+    let Command::Simple(simple) = command else {
+        return false;
+    };
+    items(simple).all(|item| match item {
+        Item::IoRedirect(IoRedirect::File(_, _, Target::Filename(_))) => true,
+        Item::IoRedirect(_) | Item::ProcessSubstitution(..) => false,
+        Item::Word(_) | Item::AssignmentWord(..) => true,
+    })
+}
+
+/// Whether the command reads what the one before it writes, and nothing else in its place that is not said of it.
+fn is_fed(command: &Command) -> bool {
+    let Command::Simple(simple) = command else {
+        return false;
+    };
+    items(simple).all(|item| match item {
+        Item::IoRedirect(IoRedirect::File(_, _, Target::Filename(_))) => true,
+        Item::IoRedirect(IoRedirect::File(number, kind, _)) => {
+            let reads = matches!(kind, Kind::Read | Kind::ReadAndWrite | Kind::DuplicateInput);
+            number.unwrap_or(if reads { 0 } else { 1 }) != 0
+        }
+        Item::IoRedirect(
+            IoRedirect::HereString(number, _) | IoRedirect::HereDocument(number, _),
+        ) => number.is_some_and(|number| number != 0),
+        Item::IoRedirect(IoRedirect::OutputAndError(..)) => true,
+        Item::Word(_) | Item::AssignmentWord(..) | Item::ProcessSubstitution(..) => true,
+    })
+}
+
+fn items(command: &SimpleCommand) -> impl Iterator<Item = &Item> {
+    let prefix = command.prefix.iter().flat_map(|prefix| &prefix.0);
+    prefix.chain(command.suffix.iter().flat_map(|suffix| &suffix.0))
 }
 
 /// Builtins whose arguments `NAME=value` set variables.

@@ -28,8 +28,7 @@ const fn options(flags: &'static str, values: &'static str) -> Options {
     Options {
         flags,
         values,
-        long: &[],
-        long_values: &[],
+        ..Options::NONE
     }
 }
 
@@ -43,10 +42,12 @@ const fn plain(name: &'static str, options: Options) -> Wrapper {
     }
 }
 
-/// Letters of `xargs` that a value follows.
-pub(super) const XARGS_VALUES: &str = "InPsdaEL";
-
 const OTHER_USER: Effect = Effect::Asks("it runs as another user");
+
+/// Whether a program runs the command in its own words, and runs it as if it stood there alone.
+pub(super) fn is_wrapper(name: &str) -> bool {
+    WRAPPERS.iter().any(|wrapper| wrapper.name == name)
+}
 
 pub(super) const WRAPPERS: &[Wrapper] = &[
     Wrapper {
@@ -125,10 +126,10 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
                     "max-chars",
                     "delimiter",
                     "arg-file",
-                    "replace",
-                    "max-lines",
                 ],
-                ..options("0rtxo", XARGS_VALUES)
+                optional: "eil",
+                long_optional: &["eof", "max-lines", "replace"],
+                ..options("0rtxo", "InPsdaEL")
             },
         )
     },

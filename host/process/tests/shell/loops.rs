@@ -52,6 +52,13 @@ const UNFOLLOWED: &[&str] = &[
     "for f in a; do exec {f}< list; cat \"$f\"; done",
     // A loop in the loop, of which the variable stays.
     "for f in a; do for f in /etc/shadow; do :; done; cat \"$f\"; done",
+    // A loop in a text that the same shell runs, now or behind each command.
+    "for c in ls; do eval 'for c in touch; do :; done'; $c pwned; done",
+    "for f in a.txt; do eval 'for f in /etc/passwd; do :; done'; cat \"$f\"; done",
+    "for f in a.txt; do builtin eval 'for f in /etc/passwd; do :; done'; cat \"$f\"; done",
+    "for f in a.txt; do trap 'for f in /etc/passwd; do :; done' DEBUG; cat \"$f\"; done",
+    "trap 'for f in /etc/passwd; do :; done' DEBUG; for f in a.txt; do cat \"$f\"; done",
+    "bash -c 'trap \"for f in /etc/passwd; do :; done\" DEBUG; for f in a; do cat $f; done'",
     // Before and behind the loop, and in another shell.
     "cat \"$f\"; for f in a; do :; done",
     "for f in a; do :; done; cat \"$f\"",
