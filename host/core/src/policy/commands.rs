@@ -26,11 +26,15 @@ use super::source::Source;
 use super::{Policy, danger};
 
 mod files;
+mod finders;
+mod globs;
 mod offer;
 mod operands;
+mod pathspecs;
 mod reading;
 #[cfg(test)]
 mod tests;
+mod values;
 mod worker;
 
 pub(crate) use worker::WorkerCommands;

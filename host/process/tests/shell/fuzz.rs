@@ -13,6 +13,7 @@ use mimir_process::shell::read;
 
 use crate::attacks::ATTACKS;
 use crate::kit::Judge;
+use crate::past_reads::{PAST, STILL};
 use crate::table::{ASKED, READS};
 
 /// How many are made. Each takes about a millisecond without optimisation.
@@ -260,7 +261,7 @@ fn what_is_let_through_runs_only_what_is_listed() {
     let patterns: Vec<String> = LISTED.iter().map(|name| format!("{name} *")).collect();
     let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
     let judge = Judge::list(&patterns);
-    let seeds: Vec<&str> = READS.iter().chain(ASKED).chain(ATTACKS).copied().collect();
+    let seeds = [READS, ASKED, ATTACKS, PAST, STILL].concat();
     let listed: Vec<&str> = seeds
         .iter()
         .copied()

@@ -8,4 +8,5 @@ mod fuzz;
 mod hostile;
 mod kit;
 mod loops;
+mod past_reads;
 mod table;

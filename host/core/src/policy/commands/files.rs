@@ -4,54 +4,17 @@
 //! Of the programs in the table all operands are paths; of others a word is one if it looks like one. A command after
 //! `cd` is judged from every folder that it may run in.
 
-use globset::GlobBuilder;
-
 use crate::backend::RealPath;
 use crate::command::{Simple, Word};
 use crate::decision::{Decision, Layer, Reason};
-use crate::paths::PathRules;
 use crate::policy::{danger, spelling};
 
-use super::{CommandQuestion, offer, operands, ours};
+use super::globs::{self, Glob};
+use super::operands::Operand;
+use super::{CommandQuestion, finders, offer, operands, ours};
 
 /// As many folders as a script may be in, as far as that is followed. In more, all relative paths ask.
 const FOLDERS_MAX: usize = 8;
-
-/// Names that a glob is tried on: what the path rules speak of.
-const NAMES: &[&str] = &[
-    ".env",
-    ".env.local",
-    "a.env",
-    ".envrc",
-    "a.pem",
-    "a.key",
-    "a.p12",
-    "a.pfx",
-    "a.jks",
-    "a.kdbx",
-    "id_rsa",
-    "id_ed25519",
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".mimir",
-    ".git",
-    ".bashrc",
-    ".profile",
-    ".zshrc",
-    ".gitconfig",
-    ".claude",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-];
-
-/// Names that are like any other: a glob over one of these is about no particular kind of file.
-const BROAD: &[&str] = &["a", "index", "main", "readme", "Z"];
 
 /// Where a path leads.
 enum Place {
@@ -103,22 +66,36 @@ impl<'a> Places<'a> {
     /// What is said of the files of one command. What comes after it is judged from where it leads.
     pub(super) fn judge(&mut self, simple: &Simple) -> Vec<Reason> {
         let mut said = Vec::new();
-        self.found = simple
+        let feeder = simple
             .fed_by
-            .and_then(|at| self.question.script.commands.get(at))
-            .is_some_and(finds_files);
+            .and_then(|at| self.question.script.commands.get(at));
+        let reads_elsewhere = simple.redirections.iter().any(|one| !one.writes);
+        self.found = !reads_elsewhere && feeder.is_some_and(finders::finds_files);
         for redirection in &simple.redirections {
-            self.say(
-                simple,
-                &redirection.target,
-                redirection.writes,
-                true,
-                &mut said,
-            );
+            let operand = Operand {
+                word: redirection.target.clone(),
+                writes: redirection.writes,
+                sure: true,
+                own: false,
+            };
+            self.say(simple, &operand, &mut said);
         }
         let program = simple.program().unwrap_or_default();
-        for (word, writes, sure) in operands::paths(&simple.words, program) {
-            self.say(simple, &word, writes, sure, &mut said);
+        let is_shielded = |path: &str| globs::is_shielded(path, self.question.paths, false);
+        for operand in operands::paths(&simple.words, program, is_shielded) {
+            self.say(simple, &operand, &mut said);
+        }
+        if program == "find" && finders::runs_unseen(&simple.words) {
+            let text = format!(
+                "`{}` runs a command on files that its words do not name",
+                simple.shown()
+            );
+            said.push(ours(
+                Layer::Commands,
+                Decision::Ask,
+                "what cannot be known",
+                text,
+            ));
         }
         if matches!(program, "cd" | "pushd" | "popd") && !self.go(simple) {
             let text = format!("`{}` leads to a folder that is not known", simple.shown());
@@ -154,16 +131,22 @@ impl<'a> Places<'a> {
     pub(super) fn writes(&self, simple: &Simple) -> Vec<Reason> {
         let appends = |text: &str| {
             let mut all = simple.redirections.iter().filter(|one| one.writes);
-            all.all(|one| one.appends || one.target.known() != Some(text))
+            all.all(|one| one.appends || one.target.text() != text)
         };
         let targets = simple.redirections.iter().filter(|one| one.writes);
-        let targets = targets.filter_map(|one| one.target.known());
-        let inside = targets.filter(|text| {
-            self.of(text)
-                .iter()
-                .any(|place| matches!(place, Place::Inside(_)))
+        let inside = targets.filter_map(|one| match &one.target {
+            Word::Known(text) => {
+                let mut places = self.of(text).into_iter();
+                places
+                    .any(|place| matches!(place, Place::Inside(_)))
+                    .then_some(text)
+            }
+            // The shell finds the one file that it matches.
+            Word::Glob(text) | Word::Found(text) => Some(text),
+            // That is asked about whatever else it is.
+            Word::Unknown(_) => None,
         });
-        let say = |text: &str| {
+        let say = |text: &String| {
             let how = if appends(text) {
                 "adds to"
             } else {
@@ -215,8 +198,8 @@ impl<'a> Places<'a> {
         true
     }
 
-    /// Judges one word. One that is `sure` to be a path counts as one whatever it looks like.
-    fn say(&self, simple: &Simple, word: &Word, writes: bool, sure: bool, said: &mut Vec<Reason>) {
+    /// Judges one word.
+    fn say(&self, simple: &Simple, operand: &Operand, said: &mut Vec<Reason>) {
         let mut push = |decision, rule: &str, text: String| {
             let text = format!("`{}` {text}", simple.shown());
             let reason = ours(Layer::Commands, decision, rule, text);
@@ -224,13 +207,14 @@ impl<'a> Places<'a> {
                 said.push(reason);
             }
         };
+        let (writes, sure) = (operand.writes, operand.sure);
         let verb = if writes { "writes to" } else { "reads" };
-        let places = match word {
+        let places = match &operand.word {
             Word::Known(text) => self.of(text),
-            Word::Glob(text) | Word::Found(text) => self.of_glob(text, writes, &mut push),
+            Word::Glob(text) | Word::Found(text) => self.of_glob(text, operand, &mut push),
             Word::Unknown(text) => vec![self.of_unknown(simple, text)],
         };
-        let text = word.text();
+        let text = operand.word.text();
         for place in places {
             match place {
                 Place::Free => {}
@@ -309,6 +293,10 @@ impl<'a> Places<'a> {
         }
         if let Some(absolute) = path.strip_prefix('/') {
             let inside = self.question.runner.root().and_then(|root| {
+                let within = path.strip_prefix(root).unwrap_or_default();
+                if self.leaves_link(within.trim_start_matches('/')) {
+                    return None;
+                }
                 let clean = spelling::lexical(absolute)?;
                 let rest = clean.strip_prefix(root.trim_start_matches('/'))?;
                 (rest.is_empty() || rest.starts_with('/'))
@@ -328,33 +316,63 @@ impl<'a> Places<'a> {
             } else {
                 format!("{folder}/{path}")
             };
+            if self.leaves_link(&whole) {
+                return Place::Outside;
+            }
             spelling::lexical(&whole)
                 .map_or(Place::Outside, |path| Place::Inside(path.into_owned()))
         });
         each.collect()
     }
 
+    /// Whether a `..` in the path stands behind a link: that leads to where the link's target is, and not to where the
+    /// link is.
+    fn leaves_link(&self, path: &str) -> bool {
+        let is_link = |at: usize| {
+            let before = path[..at].trim_end_matches('/');
+            spelling::lexical(before).is_none_or(|before| {
+                !before.is_empty() && self.question.links.real(&before) != RealPath::AsWritten
+            })
+        };
+        let ups = path.match_indices("..").map(|(at, _)| at);
+        let ups = ups.filter(|&at| at > 0 && path.as_bytes()[at - 1] == b'/');
+        ups.filter(|&at| path[at + 2..].is_empty() || path[at + 2..].starts_with('/'))
+            .any(is_link)
+    }
+
     /// Where a glob may lead: below its literal beginning; and what the rules speak of must not be among the names.
     fn of_glob(
         &self,
         glob: &str,
-        writes: bool,
+        operand: &Operand,
         push: &mut impl FnMut(Decision, &str, String),
     ) -> Vec<Place> {
-        let meta = glob.find(['*', '?', '[']).unwrap_or(glob.len());
-        let end = glob[..meta].rfind('/').map_or(0, |at| at + 1);
-        let (folder, rest) = glob.split_at(end);
-        if rest.split('/').any(|part| {
-            part == ".."
-                || (part.starts_with('.') && part.contains(['*', '?', '[']) && rest.contains('/'))
-        }) {
-            return vec![Place::Outside];
-        }
-        let name = rest.split('/').next().unwrap_or(rest);
-        if let Some(name) = spoken_of(name, self.question.paths, writes) {
-            let what = format!("has `{glob}`, which may be `{name}`");
+        let rules = self.question.paths;
+        let all = match globs::read(glob, operand.own, rules) {
+            Glob::Climbs => return vec![Place::Outside],
+            Glob::Unclear(why) => {
+                push(
+                    Decision::Ask,
+                    "what cannot be known",
+                    format!("has `{glob}`, and {why}"),
+                );
+                Vec::new()
+            }
+            Glob::Any(all) => all,
+        };
+        let is_meant = |path: &&String| {
+            let mut places = self.of(path).into_iter();
+            places.any(|place| match place {
+                Place::Inside(path) => globs::is_shielded(&path, rules, operand.writes),
+                Place::Outside | Place::Free | Place::Unknown => false,
+            })
+        };
+        if let Some(path) = all.iter().find(is_meant) {
+            let what = format!("has `{glob}`, which may be `{path}`");
             push(Decision::Ask, "the path rules", what);
         }
+        let meta = glob.find(['*', '?', '[', '\\']).unwrap_or(glob.len());
+        let folder = &glob[..glob[..meta].rfind('/').map_or(0, |at| at + 1)];
         match folder {
             "" => self.of("."),
             folder => self.of(folder
@@ -363,64 +381,4 @@ impl<'a> Places<'a> {
                 .unwrap_or(folder)),
         }
     }
-}
-
-/// Whether the command writes the names of files that it was let to look at, and nothing else.
-fn finds_files(simple: &Simple) -> bool {
-    let has = |options: &[&str]| {
-        simple
-            .words
-            .iter()
-            .any(|word| options.contains(&word.text()))
-    };
-    match simple.program() {
-        Some("find") => !has(&["-printf", "-fprintf", "-exec", "-execdir"]),
-        Some("fd") => true,
-        Some("rg") => has(&["--files", "-l", "--files-with-matches"]),
-        Some("grep") => has(&["-l", "-rl", "-lr", "--files-with-matches"]),
-        Some("git") => simple.words.get(1).and_then(Word::known) == Some("ls-files"),
-        _ => false,
-    }
-}
-
-/// A name that the rules speak of and that the glob matches, though it is about some particular kind of file: what a
-/// broad one finds is what lies there, and was not meant by name.
-fn spoken_of(glob: &str, rules: &PathRules, writes: bool) -> Option<&'static str> {
-    // Most end with something that none of these names does, which is seen at once.
-    let open = |c: char| "*?[{\\".contains(c);
-    let close = |c: char| "*?]}\\".contains(c);
-    let begins = &glob[..glob.find(open).unwrap_or(glob.len())];
-    let ends = glob.rfind(close).map_or(glob, |at| &glob[at + 1..]);
-    let may_be = |name: &&&str| name.starts_with(begins) && name.ends_with(ends);
-    if !NAMES.iter().chain(BROAD).any(|name| may_be(&name)) {
-        return None;
-    }
-    // Of a glob that cannot be read, any name may be meant.
-    let matcher = GlobBuilder::new(glob)
-        .build()
-        .map(|glob| glob.compile_matcher());
-    // A wildcard at the beginning of a name leaves those with a dot out.
-    let dots = glob.starts_with('.');
-    let hits = |name: &str| {
-        let sees = dots || !name.starts_with('.');
-        sees && matcher
-            .as_ref()
-            .map_or(true, |matcher| matcher.is_match(name))
-    };
-    let is_shielded = |name: &str| {
-        let verdict = rules.check_file(name);
-        let rule = if writes {
-            verdict.against_writing()
-        } else {
-            verdict.against_reading()
-        };
-        rule.is_some()
-    };
-    if BROAD.iter().any(|name| hits(name)) {
-        return None;
-    }
-    NAMES
-        .iter()
-        .copied()
-        .find(|name| hits(name) && is_shielded(name))
 }

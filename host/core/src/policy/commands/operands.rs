@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use crate::command::Word;
 
+use super::{pathspecs, values};
+
 /// What the operands of a program are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operands {
@@ -59,88 +61,103 @@ fn operands(program: &str) -> Operands {
     KNOWN.get(program).copied().unwrap_or(Operands::Other)
 }
 
-/// The path in what git calls a path of a revision, `HEAD~2:src/a`; no address, which has slashes or an `@` before.
-fn of_revision(word: &Word) -> Option<&str> {
-    // A message of a commit is no path.
-    let word = word
-        .known()
-        .filter(|word| !word.contains(char::is_whitespace))?;
-    let (revision, path) = word.split_once(':')?;
-    let path = match revision {
-        "" => of_index(path)?,
-        _ => path,
-    };
-    let is_address = path.starts_with("//") || revision.contains('@') && !revision.contains("@{");
-    (!is_address && !path.is_empty()).then_some(path)
+/// A word of a command that is a path, or may be one.
+#[derive(Debug, Clone)]
+pub(super) struct Operand {
+    pub(super) word: Word,
+    pub(super) writes: bool,
+    /// Whether it is a path whatever it looks like.
+    pub(super) sure: bool,
+    /// Whether its wildcards are the program's own, which match a dot at the beginning of a name.
+    pub(super) own: bool,
 }
 
-/// The same of what follows a `:` without a revision: a file of the index, `:0:a`, or a pathspec with words of its own,
-/// `:(top)a`. One that leaves paths out reads none.
-fn of_index(path: &str) -> Option<&str> {
-    if let Some(rest) = path.strip_prefix('(') {
-        let (magic, path) = rest.split_once(')')?;
-        return (!magic.split(',').any(|word| word == "exclude")).then_some(path);
+impl Operand {
+    /// What may be the name of a file that is read.
+    pub(super) fn maybe(path: String) -> Self {
+        Self {
+            word: Word::Known(path),
+            writes: false,
+            sure: false,
+            own: false,
+        }
     }
-    if path.starts_with(['!', '^']) {
-        return None;
+
+    /// A pattern for names, which the program itself reads.
+    pub(super) fn pattern(text: String) -> Self {
+        Self {
+            word: Word::Glob(text),
+            own: true,
+            ..Self::maybe(String::new())
+        }
     }
-    let staged = path.split_once(':');
-    let staged = staged.filter(|(stage, _)| matches!(*stage, "0" | "1" | "2" | "3"));
-    Some(staged.map_or(path, |(_, path)| path))
+
+    /// The same, where the shell may find it first.
+    fn found(self) -> Self {
+        match self.word {
+            Word::Known(text) => Self::pattern(text),
+            word => Self { word, ..self },
+        }
+    }
+
+    fn sure(word: &Word, writes: bool) -> Self {
+        Self {
+            word: word.clone(),
+            writes,
+            sure: true,
+            own: false,
+        }
+    }
 }
 
-/// The words of a command that are paths: whether it writes to them, and whether they are sure to be paths.
-pub(super) fn paths(words: &[Word], program: &str) -> Vec<(Word, bool, bool)> {
+/// The words of a command that are paths. `is_shielded` says whether the path rules speak of one.
+pub(super) fn paths(
+    words: &[Word],
+    program: &str,
+    is_shielded: impl Fn(&str) -> bool,
+) -> Vec<Operand> {
     let kind = operands(program);
+    match kind {
+        Operands::Text => return Vec::new(),
+        Operands::Find => return of_find(words),
+        _ => {}
+    }
+    let program = program.rsplit('/').next().unwrap_or(program);
     let mut all = Vec::new();
     let mut operands = Vec::new();
     let mut only_operands = false;
-    for word in words.iter().skip(1) {
+    let mut rest = words.iter().skip(1).peekable();
+    while let Some(word) = rest.next() {
         match word {
             Word::Known(text) if !only_operands && text == "--" => only_operands = true,
             Word::Known(text) if !only_operands && text.len() > 1 && text.starts_with('-') => {
-                // The value of an option that is written into it.
-                let value = match text.split_once('=') {
-                    Some((_, value)) => value,
-                    None if text.starts_with("--") => "",
-                    None => text.get(2..).unwrap_or_default(),
-                };
-                if kind != Operands::Text && leads_away(value) {
-                    all.push((Word::Known(value.to_owned()), false, false));
+                all.extend(values::of(text, &is_shielded));
+                if kind == Operands::Script
+                    && values::looks_at(program, text)
+                    && let Some(pattern) = rest.next_if(|next| next.known().is_some())
+                {
+                    all.extend(values::patterns(pattern.text()));
                 }
+            }
+            // What finds nothing is the option that it looks like.
+            Word::Glob(text) | Word::Found(text) if !only_operands && text.starts_with('-') => {
+                all.extend(
+                    values::of(text, &is_shielded)
+                        .into_iter()
+                        .map(Operand::found),
+                );
             }
             word => operands.push(word),
         }
     }
-    let in_place = |word: &Word| {
-        word.known()
-            .is_some_and(|text| text.starts_with("-i") || text.starts_with("--in-place"))
-    };
-    let takes_script = |word: &&Word| {
-        let given = ["-e", "-f", "--expression", "--file", "--regexp"];
-        word.known()
-            .is_some_and(|text| given.iter().any(|option| text.starts_with(option)))
-    };
     match kind {
-        Operands::Text => {}
-        Operands::Other => {
-            if program.rsplit('/').next() == Some("git") {
-                let kept = operands.iter().filter_map(|word| of_revision(word));
-                // What was committed is as secret as the file is now.
-                all.extend(kept.map(|path| (Word::Known(path.to_owned()), false, true)));
-            }
-            let looks = |word: &&&Word| match word {
-                Word::Known(text) => looks_like_path(text),
-                Word::Glob(_) | Word::Found(_) | Word::Unknown(_) => false,
-            };
-            all.extend(
-                operands
-                    .iter()
-                    .filter(looks)
-                    .map(|word| ((*word).clone(), false, false)),
-            );
+        Operands::Text | Operands::Find => {}
+        Operands::Other if program == "git" => {
+            all.extend(operands.into_iter().filter(looks).map(maybe));
+            all.extend(pathspecs::operands(words));
         }
-        Operands::Read => all.extend(operands.into_iter().map(|word| (word.clone(), false, true))),
+        Operands::Other => all.extend(operands.into_iter().filter(looks).map(maybe)),
+        Operands::Read => all.extend(operands.into_iter().map(|word| Operand::sure(word, false))),
         Operands::Write => {
             let value = |word: &Word| match word {
                 // `dd of=file`
@@ -152,60 +169,109 @@ pub(super) fn paths(words: &[Word], program: &str) -> Vec<(Word, bool, bool)> {
                 ),
                 other => other.clone(),
             };
-            all.extend(operands.into_iter().map(|word| (value(word), true, true)));
+            all.extend(
+                operands
+                    .into_iter()
+                    .map(|word| Operand::sure(&value(word), true)),
+            );
         }
         Operands::Copy => {
             let last = operands.len().saturating_sub(1);
             let each = operands.into_iter().enumerate();
-            all.extend(each.map(|(at, word)| (word.clone(), at == last, true)));
+            all.extend(each.map(|(at, word)| Operand::sure(word, at == last)));
         }
         Operands::Script => {
-            // Letters may stand together: `-ne PATTERN`, and `-nePATTERN`.
-            let in_letters = |word: &Word| {
-                let letters = word.known().and_then(|text| text.strip_prefix('-'));
-                letters.is_some_and(|text| !text.starts_with('-') && text.contains(['e', 'f']))
-            };
             let given = words
                 .iter()
                 .skip(1)
-                .any(|word| takes_script(&word) || in_letters(word));
-            let skip = usize::from(!given);
-            let writes =
-                words.first().and_then(Word::known) == Some("sed") && words.iter().any(in_place);
-            all.extend(
-                operands
-                    .into_iter()
-                    .skip(skip)
-                    .map(|word| (word.clone(), writes, true)),
-            );
-        }
-        Operands::Find => {
-            let is_condition = |word: &&Word| word.text().starts_with(['-', '(', '!', ')']);
-            let links = |word: &&Word| matches!(word.known(), Some("-H" | "-L" | "-P"));
-            let folders = words.iter().skip(1).skip_while(links);
-            let folders = folders.take_while(|word| !is_condition(word));
-            let away = words
-                .iter()
-                .skip(1)
                 .filter_map(Word::known)
-                .filter(|text| leads_away(text));
-            all.extend(away.map(|text| (Word::Known(text.to_owned()), false, false)));
-            all.extend(folders.map(|word| (word.clone(), false, true)));
-            let named = words.windows(2).filter(|pair| {
-                let names = ["-name", "-iname", "-path", "-ipath", "-wholename"];
-                pair[0]
-                    .known()
-                    .is_some_and(|option| names.contains(&option))
-            });
-            all.extend(named.map(|pair| (Word::Glob(pair[1].text().to_owned()), false, true)));
-            all.retain(|(word, _, sure)| *sure || leads_away(word.text()));
+                .any(gives_script);
+            let writes = words.first().and_then(Word::known) == Some("sed")
+                && words.iter().filter_map(Word::known).any(in_place);
+            let files = operands.into_iter().skip(usize::from(!given));
+            all.extend(files.map(|word| Operand::sure(word, writes)));
         }
     }
     all
 }
 
+fn maybe(word: &Word) -> Operand {
+    Operand {
+        sure: false,
+        ..Operand::sure(word, false)
+    }
+}
+
+/// Whether a word gives a program its pattern or script, so that no operand is one. Letters may stand together,
+/// `-ne PATTERN` and `-nePATTERN`, and names may be shortened.
+fn gives_script(word: &str) -> bool {
+    let given = [
+        "--expression",
+        "--file",
+        "--from-file",
+        "--regexp",
+        "--source",
+    ];
+    match (word.strip_prefix("--"), word.strip_prefix('-')) {
+        (Some(""), _) | (_, None) => false,
+        (Some(_), _) => {
+            let name = word.split('=').next().unwrap_or(word);
+            given
+                .iter()
+                .any(|option| option.starts_with(name) || name.starts_with(option))
+        }
+        (None, Some(letters)) => letters.contains(['e', 'f']),
+    }
+}
+
+fn in_place(word: &str) -> bool {
+    word.starts_with("-i") || word.starts_with("--in-place")
+}
+
+/// The folders that `find` looks through, and the names that it looks for.
+fn of_find(words: &[Word]) -> Vec<Operand> {
+    let is_condition = |word: &&Word| word.text().starts_with(['-', '(', '!', ')']);
+    let links = |word: &&Word| matches!(word.known(), Some("-H" | "-L" | "-P"));
+    let folders = words.iter().skip(1).skip_while(links);
+    let folders = folders.take_while(|word| !is_condition(word));
+    let away = words.iter().skip(1).filter_map(Word::known);
+    let away = away.filter(|text| leads_away(text));
+    let mut all: Vec<Operand> = away.map(|text| Operand::maybe(text.to_owned())).collect();
+    all.extend(folders.map(|word| Operand::sure(word, false)));
+    let text = |at: usize| words.get(at).map_or("", Word::text);
+    for (at, word) in words.iter().enumerate().skip(1) {
+        let before = |count: usize| at.checked_sub(count).map_or("", text);
+        let is_not = |word: &str| matches!(word, "!" | "-not");
+        // What is left out is not looked for.
+        let left_out = is_not(before(2)) && !is_not(before(3));
+        if NAMED.contains(&before(1)) && !left_out {
+            all.push(Operand::pattern(word.text().to_owned()));
+        }
+    }
+    all
+}
+
+/// Conditions of `find` about names.
+const NAMED: &[&str] = &[
+    "-iname",
+    "-ipath",
+    "-iwholename",
+    "-name",
+    "-path",
+    "-wholename",
+];
+
+/// Whether a word of a program that is not known looks like a path.
+fn looks(word: &&Word) -> bool {
+    match word {
+        Word::Known(text) => looks_like_path(text),
+        Word::Glob(_) | Word::Found(_) => true,
+        Word::Unknown(_) => false,
+    }
+}
+
 /// Whether a value leads out of where the command runs.
-fn leads_away(value: &str) -> bool {
+pub(super) fn leads_away(value: &str) -> bool {
     let url = value.contains("://");
     !url && (value.starts_with(['/', '~']) || value.split('/').any(|part| part == ".."))
 }

@@ -5,299 +5,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+mod list;
+
 use crate::command::{Simple, Word};
-
-/// Commands of which all arguments are harmless, but for the options that are named: those write, or run something.
-struct Entry {
-    /// The words that such a command begins with.
-    begins: &'static str,
-    /// Options that it may not have, each as a whole word, with `=` behind it or, of one letter, with anything.
-    but: &'static [&'static str],
-    /// The most operands that it may have: one more is written to.
-    operands: Option<usize>,
-}
-
-const fn all(begins: &'static str) -> Entry {
-    but(begins, &[])
-}
-
-const fn but(begins: &'static str, but: &'static [&'static str]) -> Entry {
-    Entry {
-        begins,
-        but,
-        operands: None,
-    }
-}
-
-const fn most(begins: &'static str, operands: usize) -> Entry {
-    Entry {
-        begins,
-        but: &[],
-        operands: Some(operands),
-    }
-}
-
-/// A command of git that takes the options of `git diff` or `git log`, or passes them on.
-const fn shows(begins: &'static str) -> Entry {
-    but(
-        begins,
-        &[
-            "--contents",
-            "--ext-diff",
-            "--output",
-            "--show-signature",
-            "--textconv",
-        ],
-    )
-}
-
-const LIST: &[Entry] = &[
-    // What the shell does by itself. Variables that are set are judged as assignments.
-    all(":"),
-    all("["),
-    all("[["),
-    all("break"),
-    all("cd"),
-    all("command -v"),
-    all("continue"),
-    all("declare"),
-    all("dirs"),
-    all("echo"),
-    all("exit"),
-    all("export"),
-    all("false"),
-    all("getopts"),
-    but("jobs", &["-x"]),
-    all("let"),
-    all("local"),
-    all("popd"),
-    all("printf"),
-    all("pushd"),
-    all("pwd"),
-    all("read"),
-    all("readonly"),
-    all("return"),
-    all("set"),
-    all("shift"),
-    all("test"),
-    all("times"),
-    all("trap"),
-    all("true"),
-    all("type"),
-    all("typeset"),
-    all("ulimit"),
-    all("umask"),
-    all("unset"),
-    all("wait"),
-    // Files.
-    all("b2sum"),
-    all("basename"),
-    all("cat"),
-    all("cksum"),
-    all("cmp"),
-    all("column"),
-    all("comm"),
-    all("cut"),
-    all("df"),
-    all("diff"),
-    all("dirname"),
-    all("du"),
-    all("egrep"),
-    all("expand"),
-    all("fgrep"),
-    but("file", &["-C", "-f", "--compile", "--files-from"]),
-    but(
-        "find",
-        &[
-            "-delete",
-            "-fls",
-            "-fprint",
-            "-fprint0",
-            "-fprintf",
-            "-files0-from",
-        ],
-    ),
-    but("fd", &["-x", "-X", "--exec", "--exec-batch"]),
-    all("fmt"),
-    all("fold"),
-    all("grep"),
-    all("head"),
-    all("hexdump"),
-    all("join"),
-    but("jq", &["-i"]),
-    all("ls"),
-    all("md5sum"),
-    all("nl"),
-    all("od"),
-    all("paste"),
-    all("readlink"),
-    all("realpath"),
-    all("rev"),
-    but("rg", &["--pre", "--hostname-bin", "--search-zip", "-z"]),
-    all("sha1sum"),
-    all("sha224sum"),
-    all("sha256sum"),
-    all("sha384sum"),
-    all("sha512sum"),
-    but(
-        "sort",
-        &[
-            "-o",
-            "--output",
-            "--compress-program",
-            "-T",
-            "--temporary-directory",
-            "--files0-from",
-        ],
-    ),
-    all("stat"),
-    all("strings"),
-    all("tac"),
-    all("tail"),
-    all("tr"),
-    but("tree", &["-o", "--fromfile"]),
-    all("unexpand"),
-    most("uniq", 1),
-    all("wc"),
-    most("xxd", 1),
-    all("base64"),
-    // What these run or write by their program text is said where they are read.
-    but("sed", &["-i", "-f", "-s", "--in-place", "--file"]),
-    but(
-        "awk",
-        &[
-            "-f",
-            "-i",
-            "-l",
-            "-E",
-            "--file",
-            "--include",
-            "--load",
-            "--exec",
-        ],
-    ),
-    // The machine.
-    all("arch"),
-    but("date", &["-f", "-s", "--file", "--set"]),
-    all("groups"),
-    all("id"),
-    all("locale"),
-    all("nproc"),
-    all("printenv"),
-    all("seq"),
-    all("sleep"),
-    all("sw_vers"),
-    all("tty"),
-    all("uname"),
-    all("uptime"),
-    all("which"),
-    all("whoami"),
-    all("free"),
-    // git, as far as it reads.
-    shows("git blame"),
-    but("git cat-file", &["--textconv", "--filters"]),
-    all("git check-ignore"),
-    all("git config --get"),
-    all("git config --list"),
-    all("git config -l"),
-    all("git count-objects"),
-    all("git describe"),
-    shows("git diff"),
-    shows("git diff-tree"),
-    but(
-        "git grep",
-        &["-O", "--open-files-in-pager", "--output", "--textconv"],
-    ),
-    shows("git log"),
-    all("git ls-files"),
-    all("git ls-tree"),
-    all("git merge-base"),
-    all("git name-rev"),
-    Entry {
-        operands: Some(0),
-        ..shows("git reflog")
-    },
-    shows("git rev-list"),
-    all("git rev-parse"),
-    shows("git shortlog"),
-    shows("git show"),
-    all("git show-ref"),
-    shows("git stash list"),
-    all("git status"),
-    all("git tag -l"),
-    all("git tag --list"),
-    all("git worktree list"),
-    most("git remote", 0),
-    all("git branch --list"),
-    all("git branch --show-current"),
-    all("git branch -l"),
-    all("git version"),
-    all("git --version"),
-    // The tools of the trade.
-    all("cargo --version"),
-    all("cargo -V"),
-    all("cargo version"),
-    all("cargo --list"),
-    all("rustc --version"),
-    all("rustc -V"),
-    all("rustc -vV"),
-    all("rustup --version"),
-    all("rustup show"),
-    all("rustup toolchain list"),
-    all("rustfmt --version"),
-    all("node --version"),
-    all("node -v"),
-    all("npm --version"),
-    all("npm -v"),
-    all("npm ls"),
-    all("npm list"),
-    // Of `pnpm` and `yarn`, a file of the project may say what they are.
-    all("bun --version"),
-    all("deno --version"),
-    all("python --version"),
-    all("python -V"),
-    all("python3 --version"),
-    all("python3 -V"),
-    all("pip --version"),
-    all("pip list"),
-    all("pip show"),
-    all("pip3 --version"),
-    all("pip3 list"),
-    all("uv --version"),
-    all("go version"),
-    all("go help"),
-    but("go env", &["-w", "-u"]),
-    all("java -version"),
-    all("java --version"),
-    all("gcc --version"),
-    all("clang --version"),
-    all("make --version"),
-    all("cmake --version"),
-    all("docker --version"),
-    all("ruby --version"),
-    all("perl --version"),
-    all("bash --version"),
-    all("tsc --version"),
-    all("jq --version"),
-    all("rg --version"),
-];
-
-/// `git branch` and `git tag` with nothing that would make or remove one.
-const EXACT: &[&str] = &[
-    "git branch",
-    "git branch -a",
-    "git branch -r",
-    "git branch -v",
-    "git branch -vv",
-    "git branch -av",
-    "git branch --all",
-    "git tag",
-    "git remote -v",
-    "env",
-    "hostname",
-    "hostname -f",
-    "hostname -I",
-];
+use list::{EXACT, Entry, LIST};
 
 /// Whether the command does no more than read.
 pub(super) fn only_reads(simple: &Simple) -> bool {
@@ -313,7 +24,22 @@ pub(super) fn only_reads(simple: &Simple) -> bool {
     let listed = BY_PROGRAM.get(program).is_some_and(|lists| {
         lists.exact.iter().any(exact) || lists.entries.iter().any(|entry| entry.covers(words))
     });
-    listed || lists_processes(words)
+    listed && !goes_on(program, &words[1..]) || lists_processes(words)
+}
+
+/// Whether a word has a program do more than its options say: a date that is set, a list of arguments, a module.
+fn goes_on(program: &str, rest: &[Word]) -> bool {
+    let mut words = rest.iter().map(Word::text);
+    match program {
+        "date" => {
+            let is_time = |c: char| c.is_ascii_digit() || c == '.';
+            words.any(|word| !word.is_empty() && word.chars().all(is_time))
+        }
+        // A file may be called so that a glob finds.
+        "strings" => words.any(|word| word.starts_with(['@', '*', '?', '['])),
+        "jq" => words.any(|word| word.contains("import") || word.contains("include")),
+        _ => false,
+    }
 }
 
 /// What the lists say of one program.
@@ -405,7 +131,8 @@ impl Entry {
             }
         }
         let rest = rest.as_slice();
-        let careful = !self.but.is_empty() || self.operands.is_some();
+        let limits = !self.but.is_empty() || self.only.is_some() || self.operands.is_some();
+        let careful = limits && !self.lenient;
         // What is unknown may turn into an option; a glob with a literal beginning into none.
         let strays = |word: &Word| match word {
             Word::Known(_) => false,
@@ -424,10 +151,24 @@ impl Entry {
         {
             return false;
         }
-        let operands = known
-            .by_ref()
-            .filter(|word| !word.starts_with('-') || *word == "-");
-        self.operands.is_none_or(|most| operands.count() <= most)
+        let is_dash = |word: &&str| word.starts_with('-') && *word != "-";
+        let is_one_of = |only: &[&str], word: &str| {
+            let name = word.split('=').next().unwrap_or(word);
+            only.contains(&name)
+        };
+        if self.only.is_some_and(|only| {
+            let mut options = known.clone().filter(is_dash);
+            options.any(|word| !is_one_of(only, word))
+        }) {
+            return false;
+        }
+        let all = known.clone().count();
+        let before = known.clone().take_while(|word| *word != "--").count();
+        // Behind `--`, nothing is an option.
+        let behind = all.saturating_sub(before + 1);
+        let operands = known.by_ref().take(before).filter(|word| !is_dash(word));
+        self.operands
+            .is_none_or(|most| operands.count() + behind <= most)
     }
 }
 

@@ -1,0 +1,263 @@
+//! Commands that write the names of files which they were let to look at, and nothing else: `xargs` may be given those.
+//!
+//! Here are only options that are known to leave it at that. A command with any other may write what it is told to.
+
+use crate::command::{Simple, Word};
+
+/// A program that finds files.
+struct Finder {
+    /// The words that it begins with.
+    begins: &'static [&'static str],
+    /// Words that change nothing about what it writes.
+    flags: &'static [&'static str],
+    /// Letters of which the same is true.
+    letters: &'static str,
+    /// Options of which the next word is the value, or what stands behind a `=`.
+    values: &'static [&'static str],
+    /// Words of which it has to have one, to write names and no lines.
+    names: &'static [&'static str],
+}
+
+const FINDERS: &[Finder] = &[
+    Finder {
+        begins: &["find"],
+        flags: &[
+            "!",
+            "(",
+            ")",
+            "-a",
+            "-and",
+            "-depth",
+            "-empty",
+            "-executable",
+            "-mount",
+            "-not",
+            "-o",
+            "-or",
+            "-print",
+            "-print0",
+            "-prune",
+            "-readable",
+            "-writable",
+            "-xdev",
+            "-P",
+        ],
+        letters: "",
+        values: &[
+            "-amin",
+            "-atime",
+            "-cmin",
+            "-ctime",
+            "-group",
+            "-iname",
+            "-ipath",
+            "-maxdepth",
+            "-mindepth",
+            "-mmin",
+            "-mtime",
+            "-name",
+            "-newer",
+            "-path",
+            "-perm",
+            "-size",
+            "-type",
+            "-user",
+            "-wholename",
+        ],
+        names: &[],
+    },
+    Finder {
+        begins: &["git", "ls-files"],
+        flags: &[
+            "--cached",
+            "--deleted",
+            "--exclude-standard",
+            "--modified",
+            "--others",
+        ],
+        letters: "cdmoz",
+        values: &[],
+        names: &[],
+    },
+    Finder {
+        begins: &["grep"],
+        flags: &[
+            "--extended-regexp",
+            "--files-with-matches",
+            "--files-without-match",
+            "--fixed-strings",
+            "--ignore-case",
+            "--null",
+            "--recursive",
+            "--word-regexp",
+        ],
+        letters: "EFGHILPZchilnoqrsvwx",
+        values: &["-e", "--exclude", "--exclude-dir", "--include", "--regexp"],
+        names: &["l", "L", "--files-with-matches", "--files-without-match"],
+    },
+    Finder {
+        begins: &["rg"],
+        flags: &[
+            "--files",
+            "--files-with-matches",
+            "--fixed-strings",
+            "--ignore-case",
+            "--null",
+            "--word-regexp",
+        ],
+        letters: "0FSilnsvwx",
+        values: &["-e", "-g", "-t", "--glob", "--regexp", "--type"],
+        names: &["l", "--files", "--files-with-matches"],
+    },
+    Finder {
+        begins: &["fd"],
+        flags: &["--print0"],
+        letters: "0s",
+        values: &["-d", "-e", "-t", "--extension", "--max-depth", "--type"],
+        names: &[],
+    },
+];
+
+/// Whether the command does.
+pub(super) fn finds_files(simple: &Simple) -> bool {
+    let texts: Option<Vec<&str>> = simple.words.iter().map(of_shell).collect();
+    let alone = simple.through.is_empty()
+        && simple.fed_by.is_none()
+        && simple.redirections.is_empty()
+        && simple.unknown.is_empty();
+    let Some(texts) = texts.filter(|_| alone) else {
+        return false;
+    };
+    let mut known = FINDERS.iter();
+    let found = known.find(|finder| texts.starts_with(finder.begins));
+    found.is_some_and(|finder| finder.leaves_it_at_names(&texts[finder.begins.len()..]))
+}
+
+/// Whether `find` runs a command on files that its conditions do not tell by their names.
+pub(super) fn runs_unseen(words: &[Word]) -> bool {
+    let has = |options: &[&str]| words.iter().any(|word| options.contains(&word.text()));
+    has(&["-exec", "-execdir", "-ok", "-okdir"])
+        && has(&["-inum", "-iregex", "-regex", "-samefile"])
+}
+
+/// The word, if it is one that the program reads as it is written. `xargs` splits a name at blanks, and reads quotes.
+fn of_shell(word: &Word) -> Option<&str> {
+    match word {
+        Word::Known(text) => Some(text),
+        Word::Glob(text) | Word::Found(text) if !word.may_be_option() => Some(text),
+        Word::Glob(_) | Word::Found(_) | Word::Unknown(_) => None,
+    }
+}
+
+impl Finder {
+    fn leaves_it_at_names(&self, words: &[&str]) -> bool {
+        let mut names = self.names.is_empty();
+        let mut pattern = matches!(self.begins, ["grep" | "rg" | "fd"]);
+        let mut words = words.iter();
+        while let Some(&word) = words.next() {
+            if self.flags.contains(&word) {
+                names |= self.names.contains(&word);
+                pattern &= word != "--files";
+                continue;
+            }
+            let (name, value) = word.split_once('=').unzip();
+            let name = name.unwrap_or(word);
+            if self.values.contains(&name) {
+                let long = name.starts_with("--");
+                let value = value.filter(|_| long).or_else(|| words.next().copied());
+                pattern &= !matches!(name, "-e" | "--regexp") || self.begins == ["fd"];
+                if value.is_none() {
+                    return false;
+                }
+                continue;
+            }
+            let letters = word.strip_prefix('-').filter(|set| !set.is_empty());
+            match letters {
+                Some(set) if set.chars().all(|c| self.letters.contains(c)) => {
+                    names |= set
+                        .chars()
+                        .any(|c| self.names.iter().any(|name| is(name, c)));
+                }
+                Some(_) => return false,
+                // What it looks for is written nowhere.
+                None if std::mem::take(&mut pattern) => {}
+                None if word.starts_with(':') || word.contains(odd) => return false,
+                None => {}
+            }
+        }
+        names
+    }
+}
+
+fn is(name: &str, letter: char) -> bool {
+    name.len() == 1 && name.starts_with(letter)
+}
+
+/// What `xargs` reads as something else than a part of a name.
+fn odd(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || matches!(c, '\'' | '"' | '\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finds(text: &str) -> bool {
+        let words = text.split(' ').map(|word| Word::Known(word.to_owned()));
+        finds_files(&Simple {
+            words: words.collect(),
+            ..Simple::default()
+        })
+    }
+
+    #[test]
+    fn only_what_writes_names_alone_is_one() {
+        for text in [
+            "find . -name *.rs -type f",
+            "find src ( -name a -o -name b ) -print0",
+            "git ls-files",
+            "git ls-files -z --others src",
+            "grep -rl foo src",
+            "grep -rln -e foo .",
+            "grep -r --include=*.rs -l foo .",
+            "rg -l foo",
+            "rg --files -g *.rs",
+            "fd -e rs",
+        ] {
+            assert!(finds(text), "{text}");
+        }
+        for text in [
+            "find . -printf x",
+            "find . -fls x",
+            "find . -exec a ;",
+            "find . -regex x",
+            "find . -name",
+            "git ls-files --format=x",
+            "git ls-files -s",
+            "git log",
+            "git ls-files :(top)a",
+            "grep foo a",
+            "grep -e -l",
+            "grep -l --label=x foo",
+            "grep -c -l foo\na a\tb",
+            "rg foo",
+            "rg -l -r x foo",
+            "fd -x cat",
+            "fd --format x",
+            "cat a",
+            "sudo find .",
+            "",
+        ] {
+            assert!(!finds(text), "{text}");
+        }
+        let mut odd = Simple {
+            words: ["git", "ls-files"]
+                .map(|word| Word::Known(word.into()))
+                .into(),
+            ..Simple::default()
+        };
+        assert!(finds_files(&odd));
+        odd.through.push("sudo".to_owned());
+        assert!(!finds_files(&odd));
+    }
+}

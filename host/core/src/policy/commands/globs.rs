@@ -1,0 +1,398 @@
+//! What a glob may be the name of, as far as that is known without a disk: what the path rules speak of.
+
+use crate::paths::{PathRules, Verdict};
+
+/// Names that a glob is tried on, beside those that stand in the rules: what their wildcards speak of.
+const NAMES: &[&str] = &[
+    ".env",
+    ".env.local",
+    ".envrc",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    ".git",
+    ".mimir",
+];
+
+/// Names that are like any other: a glob over one of these is about no particular kind of file.
+const BROAD: &[&str] = &["a", "a.a", "index", "main", "readme", "Z"];
+
+/// What stands for a part of a path that may be called anything.
+const ANY: &str = "a";
+
+/// As many paths as are tried for one glob. Of one that may be more of them, a person is asked.
+const PATHS_MAX: usize = 512;
+
+/// As many alternatives in braces as are looked at.
+const BRACES_MAX: usize = 64;
+
+/// What is known of a glob.
+#[derive(Debug, PartialEq)]
+pub(super) enum Glob {
+    /// It may climb out of where it begins.
+    Climbs,
+    /// What it matches is not known, and why.
+    Unclear(&'static str),
+    /// It may be any of these, and other names that are like any other.
+    Any(Vec<String>),
+}
+
+/// What a glob may be, of which the wildcards are the program's `own` and no shell's: those match a dot at the beginning.
+pub(super) fn read(glob: &str, own: bool, rules: &PathRules) -> Glob {
+    let mut classes = ["[:", "[=", "[."].iter();
+    let in_bracket = |class: &&str| {
+        let mut hits = glob.match_indices(*class);
+        hits.any(|(at, _)| glob[..at].contains('['))
+    };
+    if classes.any(in_bracket) {
+        return Glob::Unclear("what it matches depends on the language of the machine");
+    }
+    let mut all = vec![if glob.starts_with('/') { "/" } else { "" }.to_owned()];
+    let mut wild = false;
+    for part in glob.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        let tokens = is_wild(part).then(|| tokens(part));
+        let climbs = match &tokens {
+            Some(tokens) => !own && part.starts_with('.') && matches(tokens, ".."),
+            None => wild && part == "..",
+        };
+        if climbs {
+            return Glob::Climbs;
+        }
+        wild |= tokens.is_some();
+        let names = match tokens {
+            Some(tokens) => names(part, &tokens, own, rules),
+            None => vec![part.to_owned()],
+        };
+        if all.len().saturating_mul(names.len()) > PATHS_MAX {
+            return Glob::Unclear("it may be more paths than are looked at");
+        }
+        let with = |path: &String, name: &String| match path.as_str() {
+            "" | "/" => format!("{path}{name}"),
+            path => format!("{path}/{name}"),
+        };
+        let longer = all
+            .iter()
+            .flat_map(|path| names.iter().map(move |name| with(path, name)));
+        all = longer.collect();
+    }
+    Glob::Any(all)
+}
+
+/// Whether the rules speak of a path.
+pub(super) fn is_shielded(path: &str, rules: &PathRules, writes: bool) -> bool {
+    let is = |verdict: Verdict<'_>| match writes {
+        true => verdict.against_writing().is_some(),
+        false => verdict.against_reading().is_some(),
+    };
+    is(rules.check_file(path)) || is(rules.check(path))
+}
+
+/// Whether a word has a wildcard.
+pub(super) fn is_wild(text: &str) -> bool {
+    text.contains(['*', '?', '[', '\\'])
+}
+
+/// The globs that one with braces is; nothing if there are too many, or braces in braces.
+pub(super) fn unbraced(glob: &str) -> Option<Vec<String>> {
+    let mut all = vec![String::new()];
+    let mut rest = glob;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (inside, after) = after.split_once('}')?;
+        if inside.contains('{') || all.len() * inside.split(',').count() > BRACES_MAX {
+            return None;
+        }
+        let one = |path: &String, name: &str| format!("{path}{before}{name}");
+        let longer = all
+            .iter()
+            .flat_map(|path| inside.split(',').map(move |name| one(path, name)));
+        all = longer.collect();
+        rest = after;
+    }
+    all.iter_mut().for_each(|path| path.push_str(rest));
+    Some(all)
+}
+
+/// What one part of a glob may be: any name, and those of the rules if it is about some particular kind of file. What a
+/// broad one finds is what lies there, and was not meant by name.
+fn names(part: &str, tokens: &[Token], own: bool, rules: &PathRules) -> Vec<String> {
+    let mut all = vec![ANY.to_owned()];
+    if BROAD.iter().any(|name| matches(tokens, name)) {
+        return all;
+    }
+    // A wildcard at the beginning of a name leaves those with a dot out.
+    let dots = own || part.starts_with(['.', '\\']);
+    let sees = |name: &&str| (dots || !name.starts_with('.')) && matches(tokens, name);
+    let texts = rules.rules().iter().map(|rule| rule.text());
+    let texts = texts.filter(|text| !text.starts_with('!'));
+    let literal = texts.clone().flat_map(|text| text.split('/'));
+    let literal = literal.filter(|name| !name.is_empty() && !is_wild(name));
+    let known = NAMES.iter().copied().chain(literal);
+    all.extend(known.filter(sees).map(str::to_owned));
+    let endings = texts.filter_map(|text| text.rsplit('/').next()?.strip_prefix('*'));
+    let endings = endings.filter(|end| !end.is_empty() && !is_wild(end));
+    let meant = endings.filter(|end| {
+        let end: Vec<char> = end.chars().map(lower).collect();
+        ends_so(tokens, &end, own)
+    });
+    all.extend(meant.map(|end| format!("{ANY}{end}")));
+    all
+}
+
+/// One piece of a glob. Its letters are lower-case: some filesystems make no difference.
+#[derive(Debug, PartialEq)]
+enum Token {
+    /// Any characters, none too.
+    Many,
+    /// Some character.
+    One,
+    /// One between these, or none of them.
+    Set(bool, Vec<(char, char)>),
+    Is(char),
+}
+
+impl Token {
+    fn takes(&self, c: char) -> bool {
+        match self {
+            Self::Many => false,
+            Self::One => true,
+            Self::Set(negated, ranges) => {
+                let hit = |c: char| ranges.iter().any(|(from, to)| (*from..=*to).contains(&c));
+                (hit(c) || c.to_lowercase().any(hit) || c.to_uppercase().any(hit)) != *negated
+            }
+            Self::Is(own) => *own == lower(c),
+        }
+    }
+
+    /// Whether it names the characters that it takes, and not only where a name has its ending.
+    fn says(&self) -> bool {
+        match self {
+            Self::Many | Self::One => false,
+            Self::Set(negated, ranges) => !negated && ranges.iter().all(|(from, to)| from == to),
+            Self::Is(c) => *c != '.',
+        }
+    }
+}
+
+fn lower(c: char) -> char {
+    c.to_lowercase().next().unwrap_or(c)
+}
+
+fn tokens(glob: &str) -> Vec<Token> {
+    let mut all = Vec::new();
+    let mut rest = glob.chars();
+    while let Some(c) = rest.next() {
+        all.push(match c {
+            '*' if all.last() == Some(&Token::Many) => continue,
+            '*' => Token::Many,
+            '?' => Token::One,
+            '[' => match set(rest.as_str()) {
+                Some((set, after)) => {
+                    rest = after.chars();
+                    set
+                }
+                None => Token::Is(c),
+            },
+            '\\' => Token::Is(lower(rest.next().unwrap_or(c))),
+            c => Token::Is(lower(c)),
+        });
+    }
+    all
+}
+
+/// The set that begins here, behind its bracket, and what follows it.
+fn set(text: &str) -> Option<(Token, &str)> {
+    let inside = text.strip_prefix(['!', '^']);
+    let (negated, inside) = (inside.is_some(), inside.unwrap_or(text));
+    let mut ranges = Vec::new();
+    let mut rest = inside.chars();
+    loop {
+        let mut c = rest.next()?;
+        // At the beginning, it stands for itself.
+        if c == ']' && !ranges.is_empty() {
+            return Some((Token::Set(negated, ranges), rest.as_str()));
+        }
+        if c == '\\' {
+            c = rest.next()?;
+        }
+        let mut ahead = rest.clone();
+        let to = match (ahead.next(), ahead.next()) {
+            (Some('-'), Some(to)) if to != ']' => {
+                rest = ahead;
+                to
+            }
+            _ => c,
+        };
+        ranges.push((c, to));
+    }
+}
+
+/// Whether the glob matches the name.
+fn matches(glob: &[Token], name: &str) -> bool {
+    let name: Vec<char> = name.chars().collect();
+    let (mut token, mut at) = (0, 0);
+    // Where to go on if it does not: the last `*`, and how far that reaches.
+    let mut many = None;
+    loop {
+        match (glob.get(token), name.get(at)) {
+            (None, None) => return true,
+            (Some(Token::Many), _) => {
+                many = Some((token, at));
+                token += 1;
+            }
+            (Some(one), Some(c)) if one.takes(*c) => {
+                token += 1;
+                at += 1;
+            }
+            _ => {
+                let Some((star, reach)) = many.filter(|(_, reach)| *reach < name.len()) else {
+                    return false;
+                };
+                many = Some((star, reach + 1));
+                token = star + 1;
+                at = reach + 1;
+            }
+        }
+    }
+}
+
+/// Whether a name that the glob matches may end so, and the glob says some of that ending itself: `prod.e*` may be
+/// `prod.env` by its `.e`, and `prod*` is as much about all else that begins so.
+fn ends_so(glob: &[Token], end: &[char], own: bool) -> bool {
+    // How much of the ending may be left before the tokens that were looked at, and whether those have said any of it.
+    let mut left = vec![(end.len(), false)];
+    for (at, token) in glob.iter().enumerate().rev() {
+        let mut next = Vec::with_capacity(left.len());
+        let mut add = |state| {
+            if !next.contains(&state) {
+                next.push(state);
+            }
+        };
+        for (count, said) in left {
+            match token {
+                Token::Many => (0..=count).for_each(|count| add((count, said))),
+                one => {
+                    let last = count.checked_sub(1).and_then(|at| end.get(at));
+                    if last.is_some_and(|c| one.takes(*c)) {
+                        add((count - 1, said || one.says()));
+                    }
+                }
+            }
+        }
+        // Only a program's own wildcard matches a name that is the ending and nothing else.
+        let more = own || at > 0 || *token == Token::Many;
+        if more && next.contains(&(0, true)) {
+            return true;
+        }
+        left = next;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn may_be(glob: &str, own: bool) -> Glob {
+        let rules = PathRules::protected();
+        match read(glob, own, &rules) {
+            Glob::Any(all) => {
+                let hit = |path: &String| is_shielded(path.trim_matches('/'), &rules, false);
+                Glob::Any(all.into_iter().filter(hit).collect())
+            }
+            other => other,
+        }
+    }
+
+    #[test]
+    fn what_it_may_be_is_found_by_its_own_words() {
+        for (glob, own) in [
+            ("p*.env", false),
+            ("pro?.env", false),
+            ("prod.e*", false),
+            ("prod.[e]nv", false),
+            ("*.ENV", false),
+            ("*/.env", false),
+            ("a/*/.env", false),
+            (".e*", false),
+            ("*v", false),
+            ("?env", true),
+            ("[.]env", true),
+            ("*env", true),
+            (".env*", true),
+            ("\\.env", true),
+            ("/x/*.pem", false),
+            ("id_rs?", false),
+        ] {
+            let found = may_be(glob, own);
+            assert!(
+                matches!(&found, Glob::Any(all) if !all.is_empty()),
+                "{glob}: {found:?}"
+            );
+        }
+        for (glob, own) in [
+            ("*", true),
+            ("*.rs", true),
+            ("src/**/*.rs", false),
+            ("test_*", false),
+            ("log*[0-9]", false),
+            ("*.[ch]", false),
+            ("?env", false),
+            ("??", false),
+            ("prod????", false),
+            ("[a-m]*", false),
+            ("Cargo.*", false),
+            ("*.json", false),
+            ("README*", false),
+        ] {
+            assert_eq!(may_be(glob, own), Glob::Any(vec![]), "{glob}");
+        }
+    }
+
+    #[test]
+    fn what_climbs_or_is_not_clear_is_said_so() {
+        let rules = PathRules::protected();
+        for glob in [".?/a", ".*", ".[.]/a", "a*/../b"] {
+            assert_eq!(read(glob, false, &rules), Glob::Climbs, "{glob}");
+        }
+        assert_eq!(
+            read("../*.rs", false, &rules),
+            Glob::Any(vec!["../a".into()])
+        );
+        for glob in [".[[:alpha:]]nv", "[[=e=]]", "[[.x.]]"] {
+            assert!(
+                matches!(read(glob, false, &rules), Glob::Unclear(_)),
+                "{glob}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_set_is_read_as_shells_read_it() {
+        for (glob, name, hit) in [
+            ("[]a]", "]", true),
+            ("[!a]", "b", true),
+            ("[^a]", "a", false),
+            ("[a-c]", "b", true),
+            ("[a-c]", "B", true),
+            ("[a-]", "-", true),
+            ("[\\]]", "]", true),
+            ("[a", "[a", true),
+            ("a*b?c", "axxbbyc", true),
+            ("a*b?c", "axxbc", false),
+            ("", "", true),
+        ] {
+            assert_eq!(matches(&tokens(glob), name), hit, "{glob} {name}");
+        }
+    }
+
+    #[test]
+    fn braces_are_alternatives() {
+        let all = |glob: &str| unbraced(glob).map(|all| all.join(" "));
+        assert_eq!(all("*.{ts,tsx}").as_deref(), Some("*.ts *.tsx"));
+        assert_eq!(all("{a,b}/{c,d}").as_deref(), Some("a/c a/d b/c b/d"));
+        assert_eq!(all("a").as_deref(), Some("a"));
+        assert_eq!(all("{a,{b,c}}"), None);
+        assert_eq!(all("{a"), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! The words of a command of git that say which files it is about: pathspecs, and paths in revisions.
+
+use crate::command::Word;
+
+use super::globs::is_wild;
+use super::operands::Operand;
+
+/// Options of the commands that show changes of which the next word is text, and no path.
+const TEXTS: &[&str] = &[
+    "--after",
+    "--author",
+    "--before",
+    "--committer",
+    "--grep",
+    "--since",
+    "--until",
+    "-G",
+    "-S",
+];
+
+/// Commands of which no operand is a message.
+const SHOW: &[&str] = &["blame", "diff", "grep", "log", "ls-files", "show"];
+
+/// What a command of git is about, of all its words.
+pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
+    let mut all = Vec::new();
+    let mut command = None;
+    let mut before = None;
+    let mut only_operands = false;
+    let mut pattern = 0;
+    for word in words.iter().skip(1) {
+        if let Some(text) = word.known().filter(|_| !only_operands) {
+            if text == "--" {
+                only_operands = true;
+                continue;
+            }
+            if text.len() > 1 && text.starts_with('-') {
+                before = Some(text);
+                all.extend(lines(text));
+                continue;
+            }
+        }
+        let Some(command) = command else {
+            command = word.known();
+            continue;
+        };
+        let option = before.take();
+        let skips = match command {
+            "log" | "diff" | "show" => option.is_some_and(|option| TEXTS.contains(&option)),
+            "grep" if option.is_some_and(takes_pattern) => true,
+            "grep" if !words.iter().filter_map(Word::known).any(gives_pattern) => {
+                pattern += 1;
+                pattern == 1
+            }
+            _ => false,
+        };
+        if !skips {
+            all.extend(of(word, SHOW.contains(&command)));
+        }
+    }
+    all
+}
+
+/// What one operand may be; `shows` says that it is no message.
+fn of(word: &Word, shows: bool) -> Vec<Operand> {
+    let Word::Known(text) = word else {
+        // What the shell does not find, git looks for itself.
+        let is_glob = matches!(word, Word::Glob(_) | Word::Found(_));
+        let all = is_glob.then(|| Operand::pattern(word.text().to_owned()));
+        return all.into_iter().collect();
+    };
+    if !shows && text.contains(char::is_whitespace) {
+        return Vec::new();
+    }
+    // What was committed is as secret as the file is now.
+    let kept = of_revision(text).map(|path| Operand {
+        sure: true,
+        ..read(path)
+    });
+    let whole = (!text.starts_with(':')).then(|| read(text));
+    kept.into_iter().chain(whole).collect()
+}
+
+fn read(path: &str) -> Operand {
+    match is_wild(path) {
+        true => Operand::pattern(path.to_owned()),
+        false => Operand::maybe(path.to_owned()),
+    }
+}
+
+/// The file of `-L 1,5:file` in one word.
+fn lines(option: &str) -> Option<Operand> {
+    let (_, path) = option.strip_prefix("-L")?.rsplit_once(':')?;
+    Some(Operand::maybe(path.to_owned()))
+}
+
+/// Whether the next word is a pattern of `git grep`.
+fn takes_pattern(option: &str) -> bool {
+    !option.starts_with("--") && option.ends_with('e')
+}
+
+/// Whether a word gives `git grep` a pattern, so that no operand is one.
+fn gives_pattern(word: &str) -> bool {
+    word.starts_with('-') && !word.starts_with("--") && word.contains(['e', 'f'])
+}
+
+/// The path in what git calls a path of a revision, `HEAD~2:src/a`; no address, which has slashes or an `@` before.
+fn of_revision(word: &str) -> Option<&str> {
+    let (revision, path) = word.split_once(':')?;
+    let path = match revision {
+        "" => of_index(path)?,
+        _ => path,
+    };
+    let is_address = path.starts_with("//") || revision.contains('@') && !revision.contains("@{");
+    (!is_address && !path.is_empty()).then_some(path)
+}
+
+/// The same of what follows a `:` without a revision: a file of the index, `:0:a`, or a pathspec with words of its own,
+/// `:(top)a`. One that leaves paths out reads none.
+fn of_index(path: &str) -> Option<&str> {
+    if let Some(rest) = path.strip_prefix('(') {
+        let (magic, path) = rest.split_once(')')?;
+        return (!magic.split(',').any(|word| word == "exclude")).then_some(path);
+    }
+    if path.starts_with(['!', '^']) {
+        return None;
+    }
+    let staged = path.split_once(':');
+    let staged = staged.filter(|(stage, _)| matches!(*stage, "0" | "1" | "2" | "3"));
+    Some(staged.map_or(path, |(_, path)| path))
+}

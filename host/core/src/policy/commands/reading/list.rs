@@ -1,0 +1,425 @@
+//! The list itself.
+
+/// Commands of which all arguments are harmless, but for the options that are named: those write, or run something.
+pub(super) struct Entry {
+    /// The words that such a command begins with.
+    pub(super) begins: &'static str,
+    /// Options that it may not have, each as a whole word, with `=` behind it or, of one letter, with anything.
+    pub(super) but: &'static [&'static str],
+    /// The options that it may have, and no others: each as a whole word, with a value behind `=` or without.
+    pub(super) only: Option<&'static [&'static str]>,
+    /// Whether a word that only the shell will know may be one of the options: where they do no more than open another
+    /// file to read, it may.
+    pub(super) lenient: bool,
+    /// The most operands that it may have: one more is written to.
+    pub(super) operands: Option<usize>,
+}
+
+const fn all(begins: &'static str) -> Entry {
+    but(begins, &[])
+}
+
+const fn but(begins: &'static str, but: &'static [&'static str]) -> Entry {
+    Entry {
+        begins,
+        but,
+        only: None,
+        lenient: false,
+        operands: None,
+    }
+}
+
+const fn only(begins: &'static str, only: &'static [&'static str]) -> Entry {
+    Entry {
+        only: Some(only),
+        ..all(begins)
+    }
+}
+
+const fn most(begins: &'static str, operands: usize) -> Entry {
+    Entry {
+        operands: Some(operands),
+        ..all(begins)
+    }
+}
+
+/// A program that writes sums of files, and with these options reads others by a list of them.
+const fn sums(begins: &'static str) -> Entry {
+    opens(begins, &["-c", "--check"])
+}
+
+/// A program that reads more files than its operands with these options, and does nothing else by them.
+const fn opens(begins: &'static str, options: &'static [&'static str]) -> Entry {
+    Entry {
+        lenient: true,
+        ..but(begins, options)
+    }
+}
+
+/// A command that makes something where it has an operand.
+const fn lists(begins: &'static str) -> Entry {
+    Entry {
+        operands: Some(0),
+        ..only(begins, LISTS)
+    }
+}
+
+/// Options of commands that list branches and tags. Whether they list is undone by `--no-list`, and by options that make
+/// or remove one.
+const LISTS: &[&str] = &[
+    "-a",
+    "-av",
+    "-i",
+    "-l",
+    "-n",
+    "-r",
+    "-v",
+    "-vv",
+    "--",
+    "--all",
+    "--column",
+    "--contains",
+    "--format",
+    "--ignore-case",
+    "--list",
+    "--merged",
+    "--no-color",
+    "--no-column",
+    "--no-contains",
+    "--no-merged",
+    "--points-at",
+    "--remotes",
+    "--show-current",
+    "--sort",
+    "--verbose",
+];
+
+/// Options of `git config` where it reads.
+const CONFIG: &[&str] = &[
+    "-z",
+    "--all",
+    "--bool",
+    "--default",
+    "--file",
+    "--get",
+    "--get-all",
+    "--get-regexp",
+    "--global",
+    "--int",
+    "--list",
+    "--local",
+    "--name-only",
+    "--null",
+    "--path",
+    "--show-origin",
+    "--show-scope",
+    "--system",
+    "--type",
+    "--worktree",
+    "-f",
+    "-l",
+];
+
+/// Options of `pip list` and `pip show` by which neither writes a log or asks an index.
+const PIP: &[&str] = &[
+    "-e",
+    "-f",
+    "-l",
+    "-q",
+    "-v",
+    "--disable-pip-version-check",
+    "--editable",
+    "--exclude-editable",
+    "--files",
+    "--format",
+    "--local",
+    "--not-required",
+    "--user",
+    "--verbose",
+];
+
+/// A command of git that takes the options of `git diff` or `git log`, or passes them on.
+const fn shows(begins: &'static str) -> Entry {
+    but(
+        begins,
+        &[
+            "--contents",
+            "--ext-diff",
+            "--output",
+            "--show-signature",
+            "--stdin",
+            "--textconv",
+        ],
+    )
+}
+
+pub(super) const LIST: &[Entry] = &[
+    // What the shell does by itself. Variables that are set are judged as assignments.
+    all(":"),
+    all("["),
+    all("[["),
+    all("break"),
+    all("cd"),
+    all("command -v"),
+    all("continue"),
+    all("declare"),
+    all("dirs"),
+    all("echo"),
+    all("exit"),
+    all("export"),
+    all("false"),
+    all("getopts"),
+    but("jobs", &["-x"]),
+    all("let"),
+    all("local"),
+    all("popd"),
+    all("printf"),
+    all("pushd"),
+    all("pwd"),
+    all("read"),
+    all("readonly"),
+    all("return"),
+    all("set"),
+    all("shift"),
+    all("test"),
+    all("times"),
+    all("trap"),
+    all("true"),
+    all("type"),
+    all("typeset"),
+    all("ulimit"),
+    all("umask"),
+    all("unset"),
+    all("wait"),
+    // Files.
+    sums("b2sum"),
+    all("basename"),
+    all("cat"),
+    sums("cksum"),
+    all("cmp"),
+    all("column"),
+    all("comm"),
+    all("cut"),
+    all("df"),
+    all("diff"),
+    all("dirname"),
+    opens("du", &["--files0-from"]),
+    all("egrep"),
+    all("expand"),
+    all("fgrep"),
+    but(
+        "file",
+        &[
+            "-C",
+            "-f",
+            "-m",
+            "--compile",
+            "--files-from",
+            "--magic-file",
+        ],
+    ),
+    but(
+        "find",
+        &[
+            "-delete",
+            "-fls",
+            "-fprint",
+            "-fprint0",
+            "-fprintf",
+            "-files0-from",
+        ],
+    ),
+    but("fd", &["-x", "-X", "--exec", "--exec-batch"]),
+    all("fmt"),
+    all("fold"),
+    all("grep"),
+    all("head"),
+    opens("hexdump", &["-f"]),
+    all("join"),
+    but("jq", &["-i"]),
+    all("ls"),
+    sums("md5sum"),
+    all("nl"),
+    all("od"),
+    all("paste"),
+    all("readlink"),
+    all("realpath"),
+    all("rev"),
+    but(
+        "rg",
+        &[
+            "--hostname-bin",
+            "--pre",
+            "--search-zip",
+            "--type-add",
+            "-z",
+        ],
+    ),
+    sums("sha1sum"),
+    sums("sha224sum"),
+    sums("sha256sum"),
+    sums("sha384sum"),
+    sums("sha512sum"),
+    but(
+        "sort",
+        &[
+            "-o",
+            "--output",
+            "--compress-program",
+            "-T",
+            "--temporary-directory",
+            "--files0-from",
+        ],
+    ),
+    all("stat"),
+    all("strings"),
+    all("tac"),
+    all("tail"),
+    all("tr"),
+    but("tree", &["-o", "-R", "--fromfile"]),
+    all("unexpand"),
+    most("uniq", 1),
+    opens("wc", &["--files0-from"]),
+    most("xxd", 1),
+    but("base64", &["-o", "--output"]),
+    // What these run or write by their program text is said where they are read.
+    but("sed", &["-i", "-f", "-s", "--in-place", "--file"]),
+    but(
+        "awk",
+        &[
+            "-f",
+            "-i",
+            "-l",
+            "-E",
+            "--file",
+            "--include",
+            "--load",
+            "--exec",
+        ],
+    ),
+    // The machine.
+    all("arch"),
+    but("date", &["-f", "-s", "--file", "--set"]),
+    all("groups"),
+    all("id"),
+    all("locale"),
+    all("nproc"),
+    all("printenv"),
+    all("seq"),
+    all("sleep"),
+    all("sw_vers"),
+    all("tty"),
+    all("uname"),
+    all("uptime"),
+    all("which"),
+    all("whoami"),
+    all("free"),
+    // git, as far as it reads.
+    shows("git blame"),
+    but(
+        "git cat-file",
+        &[
+            "--batch",
+            "--batch-check",
+            "--batch-command",
+            "--filters",
+            "--textconv",
+        ],
+    ),
+    all("git check-ignore"),
+    only("git config --get", CONFIG),
+    only("git config --list", CONFIG),
+    only("git config -l", CONFIG),
+    all("git count-objects"),
+    all("git describe"),
+    shows("git diff"),
+    shows("git diff-tree"),
+    but(
+        "git grep",
+        &["-O", "--open-files-in-pager", "--output", "--textconv"],
+    ),
+    shows("git log"),
+    all("git ls-files"),
+    all("git ls-tree"),
+    all("git merge-base"),
+    all("git name-rev"),
+    Entry {
+        operands: Some(0),
+        ..shows("git reflog")
+    },
+    shows("git rev-list"),
+    all("git rev-parse"),
+    shows("git shortlog"),
+    shows("git show"),
+    all("git show-ref"),
+    shows("git stash list"),
+    all("git status"),
+    lists("git branch"),
+    lists("git tag"),
+    only("git tag -l", LISTS),
+    only("git tag --list", LISTS),
+    all("git worktree list"),
+    most("git remote", 0),
+    only("git branch --list", LISTS),
+    only("git branch -l", LISTS),
+    // The tools of the trade.
+    all("npm ls"),
+    all("npm list"),
+    // Of `pnpm` and `yarn`, a file of the project may say what they are.
+    only("pip list", PIP),
+    only("pip show", PIP),
+    only("pip3 list", PIP),
+    only("pip3 show", PIP),
+    but("go env", &["-w", "-u"]),
+];
+
+/// Commands that may have nothing more: behind another word, some make something, and what asks for a version runs.
+pub(super) const EXACT: &[&str] = &[
+    "git remote -v",
+    "env",
+    "hostname",
+    "hostname -f",
+    "hostname -I",
+    "git version",
+    "git --version",
+    "cargo --version",
+    "cargo -V",
+    "cargo version",
+    "cargo --list",
+    "rustc --version",
+    "rustc -V",
+    "rustc -vV",
+    "rustup --version",
+    "rustup show",
+    "rustup toolchain list",
+    "rustfmt --version",
+    "node --version",
+    "node -v",
+    "npm --version",
+    "npm -v",
+    "bun --version",
+    "deno --version",
+    "python --version",
+    "python -V",
+    "python3 --version",
+    "python3 -V",
+    "pip --version",
+    "pip3 --version",
+    "uv --version",
+    "go version",
+    "go help",
+    "java -version",
+    "java --version",
+    "gcc --version",
+    "clang --version",
+    "make --version",
+    "cmake --version",
+    "docker --version",
+    "ruby --version",
+    "perl --version",
+    "bash --version",
+    "tsc --version",
+    "jq --version",
+    "rg --version",
+    "rustup show active-toolchain",
+];
