@@ -4,12 +4,14 @@
 //! Of the programs in the table all operands are paths; of others a word is one if it looks like one. A command after
 //! `cd` is judged from every folder that it may run in.
 
+use std::cell::OnceCell;
+
 use crate::backend::RealPath;
 use crate::command::{Simple, Word};
 use crate::decision::{Decision, Layer, Reason};
 use crate::policy::{danger, spelling};
 
-use super::globs::{self, Glob};
+use super::globs::{self, Glob, Names};
 use super::operands::Operand;
 use super::{CommandQuestion, finders, offer, operands, ours};
 
@@ -34,6 +36,8 @@ pub(super) struct Places<'a> {
     folders: Vec<String>,
     /// Whether the script was told to run outside of the workspace.
     astray: bool,
+    /// The names that the path rules speak of, looked up for the first glob.
+    names: OnceCell<Names<'a>>,
     /// Whether the command reads names of files from one that looks for them where it may look.
     found: bool,
 }
@@ -44,6 +48,7 @@ impl<'a> Places<'a> {
             question,
             folders: vec![String::new()],
             astray: false,
+            names: OnceCell::new(),
             found: false,
         };
         if let Some(directory) = question.directory {
@@ -348,7 +353,8 @@ impl<'a> Places<'a> {
         push: &mut impl FnMut(Decision, &str, String),
     ) -> Vec<Place> {
         let rules = self.question.paths;
-        let all = match globs::read(glob, operand.own, rules) {
+        let names = self.names.get_or_init(|| Names::of(rules));
+        let all = match globs::read(glob, operand.own, names) {
             Glob::Climbs => return vec![Place::Outside],
             Glob::Unclear(why) => {
                 push(

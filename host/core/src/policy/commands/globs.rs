@@ -38,8 +38,36 @@ pub(super) enum Glob {
     Any(Vec<String>),
 }
 
+/// The names that rules speak of.
+pub(super) struct Names<'a> {
+    literal: Vec<&'a str>,
+    /// What the others end with.
+    endings: Vec<Vec<char>>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(rules: &'a PathRules) -> Self {
+        let texts = rules.rules().iter().map(|rule| rule.text());
+        let texts = texts.filter(|text| !text.starts_with('!'));
+        let parts = texts.clone().flat_map(|text| text.split('/'));
+        let mut literal: Vec<&str> = parts.filter(|name| !is_wild(name)).collect();
+        literal.extend(NAMES);
+        literal.sort_unstable();
+        literal.dedup();
+        literal.retain(|name| !name.is_empty());
+        let endings = texts.filter_map(|text| text.rsplit('/').next()?.strip_prefix('*'));
+        let endings = endings.filter(|end| !end.is_empty() && !is_wild(end));
+        Self {
+            literal,
+            endings: endings
+                .map(|end| end.chars().map(lower).collect())
+                .collect(),
+        }
+    }
+}
+
 /// What a glob may be, of which the wildcards are the program's `own` and no shell's: those match a dot at the beginning.
-pub(super) fn read(glob: &str, own: bool, rules: &PathRules) -> Glob {
+pub(super) fn read(glob: &str, own: bool, spoken: &Names<'_>) -> Glob {
     let mut classes = ["[:", "[=", "[."].iter();
     let in_bracket = |class: &&str| {
         let mut hits = glob.match_indices(*class);
@@ -61,7 +89,7 @@ pub(super) fn read(glob: &str, own: bool, rules: &PathRules) -> Glob {
         }
         wild |= tokens.is_some();
         let names = match tokens {
-            Some(tokens) => names(part, &tokens, own, rules),
+            Some(tokens) => names(part, &tokens, own, spoken),
             None => vec![part.to_owned()],
         };
         if all.len().saturating_mul(names.len()) > PATHS_MAX {
@@ -115,27 +143,26 @@ pub(super) fn unbraced(glob: &str) -> Option<Vec<String>> {
 
 /// What one part of a glob may be: any name, and those of the rules if it is about some particular kind of file. What a
 /// broad one finds is what lies there, and was not meant by name.
-fn names(part: &str, tokens: &[Token], own: bool, rules: &PathRules) -> Vec<String> {
+fn names(part: &str, tokens: &[Token], own: bool, spoken: &Names<'_>) -> Vec<String> {
     let mut all = vec![ANY.to_owned()];
     if BROAD.iter().any(|name| matches(tokens, name)) {
         return all;
     }
     // A wildcard at the beginning of a name leaves those with a dot out.
     let dots = own || part.starts_with(['.', '\\']);
-    let sees = |name: &&str| (dots || !name.starts_with('.')) && matches(tokens, name);
-    let texts = rules.rules().iter().map(|rule| rule.text());
-    let texts = texts.filter(|text| !text.starts_with('!'));
-    let literal = texts.clone().flat_map(|text| text.split('/'));
-    let literal = literal.filter(|name| !name.is_empty() && !is_wild(name));
-    let known = NAMES.iter().copied().chain(literal);
-    all.extend(known.filter(sees).map(str::to_owned));
-    let endings = texts.filter_map(|text| text.rsplit('/').next()?.strip_prefix('*'));
-    let endings = endings.filter(|end| !end.is_empty() && !is_wild(end));
-    let meant = endings.filter(|end| {
-        let end: Vec<char> = end.chars().map(lower).collect();
-        ends_so(tokens, &end, own)
-    });
-    all.extend(meant.map(|end| format!("{ANY}{end}")));
+    let sees = |name: &&&str| (dots || !name.starts_with('.')) && matches(tokens, name);
+    all.extend(
+        spoken
+            .literal
+            .iter()
+            .filter(sees)
+            .map(|name| (*name).to_owned()),
+    );
+    for end in &spoken.endings {
+        if ends_so(tokens, end, own) {
+            all.push(format!("{ANY}{}", end.iter().collect::<String>()));
+        }
+    }
     all
 }
 
@@ -229,28 +256,39 @@ fn set(text: &str) -> Option<(Token, &str)> {
 
 /// Whether the glob matches the name.
 fn matches(glob: &[Token], name: &str) -> bool {
-    let name: Vec<char> = name.chars().collect();
-    let (mut token, mut at) = (0, 0);
-    // Where to go on if it does not: the last `*`, and how far that reaches.
+    // Most names differ at an end, which is seen at once.
+    let differs = |token: Option<&Token>, c: Option<char>| match (token, c) {
+        (Some(Token::Is(own)), Some(c)) => *own != lower(c),
+        _ => false,
+    };
+    if differs(glob.last(), name.chars().next_back()) || differs(glob.first(), name.chars().next())
+    {
+        return false;
+    }
+    let (mut token, mut rest) = (0, name.chars());
+    // Where to go on if it does not: behind the last `*`, and what that has not reached.
     let mut many = None;
     loop {
-        match (glob.get(token), name.get(at)) {
+        let mut ahead = rest.clone();
+        match (glob.get(token), ahead.next()) {
             (None, None) => return true,
             (Some(Token::Many), _) => {
-                many = Some((token, at));
                 token += 1;
+                many = Some((token, rest.clone()));
             }
-            (Some(one), Some(c)) if one.takes(*c) => {
+            (Some(one), Some(c)) if one.takes(c) => {
                 token += 1;
-                at += 1;
+                rest = ahead;
             }
             _ => {
-                let Some((star, reach)) = many.filter(|(_, reach)| *reach < name.len()) else {
+                let Some((after, reach)) = &mut many else {
                     return false;
                 };
-                many = Some((star, reach + 1));
-                token = star + 1;
-                at = reach + 1;
+                if reach.next().is_none() {
+                    return false;
+                }
+                token = *after;
+                rest = reach.clone();
             }
         }
     }
@@ -259,6 +297,11 @@ fn matches(glob: &[Token], name: &str) -> bool {
 /// Whether a name that the glob matches may end so, and the glob says some of that ending itself: `prod.e*` may be
 /// `prod.env` by its `.e`, and `prod*` is as much about all else that begins so.
 fn ends_so(glob: &[Token], end: &[char], own: bool) -> bool {
+    if let (Some(Token::Is(c)), Some(last)) = (glob.last(), end.last())
+        && c != last
+    {
+        return false;
+    }
     // How much of the ending may be left before the tokens that were looked at, and whether those have said any of it.
     let mut left = vec![(end.len(), false)];
     for (at, token) in glob.iter().enumerate().rev() {
@@ -295,7 +338,7 @@ mod tests {
 
     fn may_be(glob: &str, own: bool) -> Glob {
         let rules = PathRules::protected();
-        match read(glob, own, &rules) {
+        match read(glob, own, &Names::of(&rules)) {
             Glob::Any(all) => {
                 let hit = |path: &String| is_shielded(path.trim_matches('/'), &rules, false);
                 Glob::Any(all.into_iter().filter(hit).collect())
@@ -352,6 +395,7 @@ mod tests {
     #[test]
     fn what_climbs_or_is_not_clear_is_said_so() {
         let rules = PathRules::protected();
+        let rules = Names::of(&rules);
         for glob in [".?/a", ".*", ".[.]/a", "a*/../b"] {
             assert_eq!(read(glob, false, &rules), Glob::Climbs, "{glob}");
         }

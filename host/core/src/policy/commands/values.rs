@@ -33,9 +33,12 @@ pub(super) fn of(option: &str, is_shielded: impl Fn(&str) -> bool) -> Vec<Operan
     let letters = option.char_indices().skip(1).take(LETTERS_MAX);
     for (at, letter) in letters {
         let value = &option[at + letter.len_utf8()..];
+        if value.is_empty() {
+            break;
+        }
         // A slash alone is what words are cut at.
-        let is_path = value != "/" && (leads_away(value) || is_shielded(value));
-        if is_path && (at == 1 || FILES.contains(letter)) {
+        let takes_file = at == 1 || FILES.contains(letter);
+        if takes_file && value != "/" && (leads_away(value) || is_shielded(value)) {
             all.push(Operand::maybe(value.to_owned()));
         }
         if let Some(value) = value.strip_prefix('=') {
