@@ -14,33 +14,49 @@ pub(super) fn unknown(words: &[Word], name: &str) -> Vec<String> {
 /// write files. What is not plain to all kinds of `sed` in the same way is none of that.
 fn sed_is_plain(program: &str) -> bool {
     let mut rest = program;
+    let mut open = 0_usize;
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\n', ';']);
-        if rest.is_empty() {
-            return true;
-        }
-        match command(rest) {
+        let after = match rest.strip_prefix('}') {
+            _ if rest.is_empty() => return open == 0,
+            Some(after) if open > 0 => {
+                open -= 1;
+                separated(after)
+            }
+            Some(_) => None,
+            None => command(rest, &mut open),
+        };
+        match after {
             Some(after) => rest = after,
             None => return false,
         }
     }
 }
 
-/// What follows the command that the text begins with: nothing, or what separates it from the next one.
-fn command(text: &str) -> Option<&str> {
+/// What follows the command that the text begins with: nothing, or what separates it from the next one. Where it begins
+/// a group, one more is `open`.
+fn command<'a>(text: &'a str, open: &mut usize) -> Option<&'a str> {
     let rest = blanks(addresses(text)?);
     let rest = rest.strip_prefix('!').map_or(rest, blanks);
     let mut letters = rest.chars();
-    let after = match letters.next()? {
+    separated(match letters.next()? {
+        '{' => {
+            *open += 1;
+            return Some(letters.as_str());
+        }
         'p' | 'd' | '=' | 'n' | 'N' | 'D' | 'P' | 'h' | 'H' | 'g' | 'G' | 'x' | 'l' => {
             letters.as_str()
         }
         'q' => digits(blanks(letters.as_str())),
         's' => replaced(letters.as_str())?,
         _ => return None,
-    };
-    let after = blanks(after);
-    (after.is_empty() || after.starts_with([';', '\n'])).then_some(after)
+    })
+}
+
+/// The text, if a command may end before it.
+fn separated(text: &str) -> Option<&str> {
+    let text = blanks(text);
+    (text.is_empty() || text.starts_with([';', '\n', '}'])).then_some(text)
 }
 
 fn blanks(text: &str) -> &str {
@@ -174,11 +190,13 @@ fn class(text: &str) -> Option<&str> {
 
 /// Whether an `awk` program only prints: its language runs programs and writes files.
 fn awk_is_plain(program: &str) -> bool {
-    ![
-        "system", "getline", "|", ">", "@", "close", "fflush", "ENVIRON", "ARGV", "ARGC",
-    ]
-    .iter()
-    .any(|word| program.contains(word))
+    let never = [
+        "system", "getline", "@", "close", "fflush", "ENVIRON", "ARGV", "ARGC",
+    ];
+    // Before the first brace there is no statement, only a condition; and what compares in one never opens a file.
+    let (_, statements) = program.split_once('{').unwrap_or_default();
+    let statements = statements.replace("||", " ").replace(">=", " ");
+    !never.iter().any(|word| program.contains(word)) && !statements.contains(['|', '>'])
 }
 
 /// The programs of `sed` and `awk`.
@@ -267,6 +285,11 @@ mod tests {
             "s/^[[:alpha:]_][[:digit:]]*/&/",
             "s/\\[a\\]/y/",
             "s/a/[/",
+            "/a/,/b/{p}",
+            "/a/{s/x/y/;p;}",
+            "1{/a/!{p;d}}\n2p",
+            "{p};p",
+            "{}",
         ] {
             assert!(sed_is_plain(plain), "{plain}");
         }
@@ -317,6 +340,15 @@ mod tests {
             "s\\a\\b\\",
             "seaebe",
             "p }",
+            "}",
+            "{p",
+            "{p}}",
+            "{p}p",
+            "{e id}",
+            "/a/{s/x/y/e}",
+            "{s/a/b/}e",
+            "1{w out\n}",
+            "{p#}\n",
             "p#x",
             "#n\np",
             ",5p",
@@ -333,12 +365,26 @@ mod tests {
         ] {
             assert!(!sed_is_plain(bad), "{bad}");
         }
-        assert!(awk_is_plain("{print $1, $2}"));
+        for plain in [
+            "{print $1, $2}",
+            "$1 > 5",
+            "$1 > 5 || $2 < 3 {print $2}",
+            "{ if ($1 >= 5 || $2) n++ } END { print n }",
+        ] {
+            assert!(awk_is_plain(plain), "{plain}");
+        }
         for bad in [
             "{system(\"id\")}",
             "{print | \"sh\"}",
             "{print > \"x\"}",
             "BEGIN{\"id\"|getline}",
+            "$1 > 5 {print > \"x\"}",
+            "{print $1 >= 5 > \"x\"}",
+            "{print >>= \"x\"}",
+            "{print $1 || 2 | \"sh\"}",
+            "{print ||| \"sh\"}",
+            "\"id\" | getline {x}",
+            "/{/ {print > \"x\"}",
         ] {
             assert!(!awk_is_plain(bad), "{bad}");
         }

@@ -182,6 +182,8 @@ pub const STILL: &[&str] = &[
     "du -sh *",
     "sed -n -e 's/a/b/p' a.txt",
     "tree -L 2 -I target",
+    "awk '$1 > 5 || NR == 1' a.txt",
+    "sed -n '/fn main/,/^}/{p}' src/main.rs",
 ];
 
 #[test]
