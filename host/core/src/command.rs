@@ -86,6 +86,9 @@ pub struct Simple {
     pub through: Vec<String>,
     /// The command of the script, by its number, whose output it reads through a pipe.
     pub fed_by: Option<usize>,
+    /// The command of the script, by its number, that ends well right before this one begins, in the same shell, with
+    /// nothing between them: as in `a && b`.
+    pub after: Option<usize>,
     /// Why it cannot be judged by its words alone, if so.
     pub unknown: Vec<String>,
     /// Whether it runs something that its words do not say: a program, or a text for a shell.

@@ -45,6 +45,7 @@ const EXACT: &[&str] = &[
     "lessopen",
     "linker",
     "locpath",
+    "magic",
     "mail",
     "make",
     "nix_path",

@@ -32,6 +32,7 @@ mod offer;
 mod operands;
 mod pathspecs;
 mod reading;
+mod scripts;
 #[cfg(test)]
 mod tests;
 mod values;

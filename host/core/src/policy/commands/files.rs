@@ -5,6 +5,7 @@
 //! `cd` is judged from every folder that it may run in.
 
 use std::cell::OnceCell;
+use std::collections::HashSet;
 
 use crate::backend::RealPath;
 use crate::command::{Simple, Word};
@@ -17,6 +18,9 @@ use super::{CommandQuestion, finders, offer, operands, ours};
 
 /// As many folders as a script may be in, as far as that is followed. In more, all relative paths ask.
 const FOLDERS_MAX: usize = 8;
+
+/// As many steps up as are followed in one path. One with more leads who knows where.
+const UPS_MAX: usize = 32;
 
 /// Where a path leads.
 enum Place {
@@ -75,7 +79,7 @@ impl<'a> Places<'a> {
             .fed_by
             .and_then(|at| self.question.script.commands.get(at));
         let reads_elsewhere = simple.redirections.iter().any(|one| !one.writes);
-        self.found = !reads_elsewhere && feeder.is_some_and(finders::finds_files);
+        self.found = !reads_elsewhere && feeder.is_some_and(|one| self.finds_any(one));
         for redirection in &simple.redirections {
             let operand = Operand {
                 word: redirection.target.clone(),
@@ -114,6 +118,19 @@ impl<'a> Places<'a> {
         said
     }
 
+    /// Whether a command finds files, and none that it names itself and the rules speak of.
+    fn finds_any(&self, feeder: &Simple) -> bool {
+        let mut said = Vec::new();
+        if finders::finds_files(feeder) {
+            let named = operands::named(&feeder.words);
+            named
+                .iter()
+                .for_each(|one| self.say(feeder, one, &mut said));
+            return said.is_empty();
+        }
+        false
+    }
+
     /// The files of the workspace that one command runs; an empty path is one that is not known.
     pub(super) fn code(&self, simple: &Simple) -> Vec<String> {
         let Some(word) = offer::code(&simple.words) else {
@@ -134,10 +151,9 @@ impl<'a> Places<'a> {
     /// Asks about files in the workspace that the shell itself opens for writing, as a tool is asked about that writes over
     /// them.
     pub(super) fn writes(&self, simple: &Simple) -> Vec<Reason> {
-        let appends = |text: &str| {
-            let mut all = simple.redirections.iter().filter(|one| one.writes);
-            all.all(|one| one.appends || one.target.text() != text)
-        };
+        let over = simple.redirections.iter();
+        let over = over.filter(|one| one.writes && !one.appends);
+        let over: HashSet<&str> = over.map(|one| one.target.text()).collect();
         let targets = simple.redirections.iter().filter(|one| one.writes);
         let inside = targets.filter_map(|one| match &one.target {
             Word::Known(text) => {
@@ -152,10 +168,9 @@ impl<'a> Places<'a> {
             Word::Unknown(_) => None,
         });
         let say = |text: &String| {
-            let how = if appends(text) {
-                "adds to"
-            } else {
-                "writes over"
+            let how = match over.contains(text.as_str()) {
+                true => "writes over",
+                false => "adds to",
             };
             let text = format!("`{}` {how} `{text}`", simple.shown());
             ours(Layer::Commands, Decision::Ask, super::DEFAULT, text)
@@ -333,16 +348,23 @@ impl<'a> Places<'a> {
     /// Whether a `..` in the path stands behind a link: that leads to where the link's target is, and not to where the
     /// link is.
     fn leaves_link(&self, path: &str) -> bool {
-        let is_link = |at: usize| {
-            let before = path[..at].trim_end_matches('/');
-            spelling::lexical(before).is_none_or(|before| {
-                !before.is_empty() && self.question.links.real(&before) != RealPath::AsWritten
-            })
-        };
-        let ups = path.match_indices("..").map(|(at, _)| at);
-        let ups = ups.filter(|&at| at > 0 && path.as_bytes()[at - 1] == b'/');
-        ups.filter(|&at| path[at + 2..].is_empty() || path[at + 2..].starts_with('/'))
-            .any(is_link)
+        let mut folders: Vec<&str> = Vec::new();
+        let mut ups = 0;
+        for part in path.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => {
+                    ups += 1;
+                    let folder = folders.join("/");
+                    let is_link = || self.question.links.real(&folder) != RealPath::AsWritten;
+                    if ups > UPS_MAX || folders.pop().is_none() || is_link() {
+                        return true;
+                    }
+                }
+                part => folders.push(part),
+            }
+        }
+        false
     }
 
     /// Where a glob may lead: below its literal beginning; and what the rules speak of must not be among the names.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::command::Word;
 
-use super::{pathspecs, values};
+use super::{globs, pathspecs, scripts, values};
 
 /// What the operands of a program are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,14 +93,15 @@ impl Operand {
     }
 
     /// The same, where the shell may find it first.
-    fn found(self) -> Self {
+    pub(super) fn found(self) -> Self {
         match self.word {
             Word::Known(text) => Self::pattern(text),
             word => Self { word, ..self },
         }
     }
 
-    fn sure(word: &Word, writes: bool) -> Self {
+    /// What is a path whatever it looks like.
+    pub(super) fn sure(word: &Word, writes: bool) -> Self {
         Self {
             word: word.clone(),
             writes,
@@ -117,46 +118,42 @@ pub(super) fn paths(
     is_shielded: impl Fn(&str) -> bool,
 ) -> Vec<Operand> {
     let kind = operands(program);
+    let program = program.rsplit('/').next().unwrap_or(program);
+    let known = || words.iter().filter_map(Word::known);
     match kind {
-        Operands::Text => return Vec::new(),
+        Operands::Text => return of_text(words),
         Operands::Find => return of_find(words),
+        Operands::Script => {
+            let writes = program == "sed" && known().any(in_place);
+            return scripts::operands(program, words, writes, is_shielded);
+        }
         _ => {}
     }
-    let program = program.rsplit('/').next().unwrap_or(program);
     let mut all = Vec::new();
     let mut operands = Vec::new();
     let mut only_operands = false;
-    let mut rest = words.iter().skip(1).peekable();
-    while let Some(word) = rest.next() {
+    for word in words.iter().skip(1) {
         match word {
             Word::Known(text) if !only_operands && text == "--" => only_operands = true,
             Word::Known(text) if !only_operands && text.len() > 1 && text.starts_with('-') => {
                 all.extend(values::of(text, &is_shielded));
-                if kind == Operands::Script
-                    && values::looks_at(program, text)
-                    && let Some(pattern) = rest.next_if(|next| next.known().is_some())
-                {
-                    all.extend(values::patterns(pattern.text()));
-                }
             }
             // What finds nothing is the option that it looks like.
             Word::Glob(text) | Word::Found(text) if !only_operands && text.starts_with('-') => {
-                all.extend(
-                    values::of(text, &is_shielded)
-                        .into_iter()
-                        .map(Operand::found),
-                );
+                let values = values::of(text, &is_shielded).into_iter();
+                all.extend(values.map(Operand::found));
             }
             word => operands.push(word),
         }
     }
     match kind {
-        Operands::Text | Operands::Find => {}
-        Operands::Other if program == "git" => {
+        Operands::Text | Operands::Find | Operands::Script => {}
+        Operands::Other => {
             all.extend(operands.into_iter().filter(looks).map(maybe));
-            all.extend(pathspecs::operands(words));
+            if program == "git" {
+                all.extend(pathspecs::operands(words));
+            }
         }
-        Operands::Other => all.extend(operands.into_iter().filter(looks).map(maybe)),
         Operands::Read => all.extend(operands.into_iter().map(|word| Operand::sure(word, false))),
         Operands::Write => {
             let value = |word: &Word| match word {
@@ -169,58 +166,32 @@ pub(super) fn paths(
                 ),
                 other => other.clone(),
             };
-            all.extend(
-                operands
-                    .into_iter()
-                    .map(|word| Operand::sure(&value(word), true)),
-            );
+            let values = operands.into_iter().map(value);
+            all.extend(values.map(|word| Operand::sure(&word, true)));
         }
         Operands::Copy => {
             let last = operands.len().saturating_sub(1);
             let each = operands.into_iter().enumerate();
             all.extend(each.map(|(at, word)| Operand::sure(word, at == last)));
         }
-        Operands::Script => {
-            let given = words
-                .iter()
-                .skip(1)
-                .filter_map(Word::known)
-                .any(gives_script);
-            let writes = words.first().and_then(Word::known) == Some("sed")
-                && words.iter().filter_map(Word::known).any(in_place);
-            let files = operands.into_iter().skip(usize::from(!given));
-            all.extend(files.map(|word| Operand::sure(word, writes)));
-        }
     }
     all
+}
+
+/// Of text, what the shell looks for elsewhere: the names that are there are shown.
+fn of_text(words: &[Word]) -> Vec<Operand> {
+    let is_away = |word: &&Word| match word {
+        Word::Glob(text) | Word::Found(text) => leads_away(text),
+        Word::Unknown(text) => text.starts_with('~') && globs::is_wild(text),
+        Word::Known(_) => false,
+    };
+    words.iter().skip(1).filter(is_away).map(maybe).collect()
 }
 
 fn maybe(word: &Word) -> Operand {
     Operand {
         sure: false,
         ..Operand::sure(word, false)
-    }
-}
-
-/// Whether a word gives a program its pattern or script, so that no operand is one. Letters may stand together,
-/// `-ne PATTERN` and `-nePATTERN`, and names may be shortened.
-fn gives_script(word: &str) -> bool {
-    let given = [
-        "--expression",
-        "--file",
-        "--from-file",
-        "--regexp",
-        "--source",
-    ];
-    match (word.strip_prefix("--"), word.strip_prefix('-')) {
-        (Some(""), _) | (_, None) => false,
-        (Some(_), _) => {
-            let name = word.split('=').next().unwrap_or(word);
-            given
-                .iter()
-                .any(|option| option.starts_with(name) || name.starts_with(option))
-        }
-        (None, Some(letters)) => letters.contains(['e', 'f']),
     }
 }
 
@@ -238,28 +209,59 @@ fn of_find(words: &[Word]) -> Vec<Operand> {
     let away = away.filter(|text| leads_away(text));
     let mut all: Vec<Operand> = away.map(|text| Operand::maybe(text.to_owned())).collect();
     all.extend(folders.map(|word| Operand::sure(word, false)));
-    let text = |at: usize| words.get(at).map_or("", Word::text);
-    for (at, word) in words.iter().enumerate().skip(1) {
-        let before = |count: usize| at.checked_sub(count).map_or("", text);
-        let is_not = |word: &str| matches!(word, "!" | "-not");
-        // What is left out is not looked for.
-        let left_out = is_not(before(2)) && !is_not(before(3));
-        if NAMED.contains(&before(1)) && !left_out {
-            all.push(Operand::pattern(word.text().to_owned()));
-        }
+    // What it only shows the names of is seen by nobody.
+    let runs = ["-exec", "-execdir", "-ok", "-okdir"];
+    if words.iter().any(|word| runs.contains(&word.text())) {
+        all.extend(named(words));
     }
     all
 }
 
 /// Conditions of `find` about names.
 const NAMED: &[&str] = &[
+    "-ilname",
     "-iname",
     "-ipath",
     "-iwholename",
+    "-lname",
     "-name",
     "-path",
     "-wholename",
 ];
+
+/// The names that a `find` or `fd` looks for.
+pub(super) fn named(words: &[Word]) -> Vec<Operand> {
+    let text = |at: usize| words.get(at).map_or("", Word::text);
+    let is_not = |word: &str| matches!(word, "!" | "-not");
+    let groups = || {
+        words
+            .windows(2)
+            .any(|pair| is_not(pair[0].text()) && pair[1].text() == "(")
+    };
+    let mut all = Vec::new();
+    for (at, word) in words.iter().enumerate().skip(1) {
+        let before = |count: usize| at.checked_sub(count).map_or("", text);
+        match text(0) {
+            "fd" if matches!(before(1), "-e" | "--extension") => {
+                all.push(Operand::pattern(format!("*.{}", word.text())));
+            }
+            // What it looks for is an expression.
+            "fd" if !word.text().starts_with('-') => {
+                all.push(Operand::pattern(format!("*{}*", word.text())));
+            }
+            "fd" => {}
+            _ if NAMED.contains(&before(1)) => {
+                // What is left out is not looked for.
+                let left_out = is_not(before(2)) && !is_not(before(3)) && !groups();
+                if !left_out {
+                    all.push(Operand::pattern(word.text().to_owned()));
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}
 
 /// Whether a word of a program that is not known looks like a path.
 fn looks(word: &&Word) -> bool {

@@ -28,6 +28,7 @@ pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
     let mut before = None;
     let mut only_operands = false;
     let mut pattern = 0;
+    let given = words.iter().filter_map(Word::known).any(gives_pattern);
     for word in words.iter().skip(1) {
         if let Some(text) = word.known().filter(|_| !only_operands) {
             if text == "--" {
@@ -48,7 +49,7 @@ pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
         let skips = match command {
             "log" | "diff" | "show" => option.is_some_and(|option| TEXTS.contains(&option)),
             "grep" if option.is_some_and(takes_pattern) => true,
-            "grep" if !words.iter().filter_map(Word::known).any(gives_pattern) => {
+            "grep" if !given => {
                 pattern += 1;
                 pattern == 1
             }

@@ -12,7 +12,8 @@ use list::{EXACT, Entry, LIST};
 
 /// Whether the command does no more than read.
 pub(super) fn only_reads(simple: &Simple) -> bool {
-    let words = &*plain(&simple.words);
+    let shown = found(simple);
+    let words = &*plain(&shown);
     let Some(program) = words.first().and_then(Word::known) else {
         return false;
     };
@@ -37,9 +38,25 @@ fn goes_on(program: &str, rest: &[Word]) -> bool {
         }
         // A file may be called so that a glob finds.
         "strings" => words.any(|word| word.starts_with(['@', '*', '?', '['])),
-        "jq" => words.any(|word| word.contains("import") || word.contains("include")),
+        "jq" => words.any(uses_modules),
         _ => false,
     }
+}
+
+/// Whether a program of `jq` reads others, or data, by their names. Those words stand at its beginning, and before the
+/// text that names it.
+fn uses_modules(program: &str) -> bool {
+    let begins = |at: usize| {
+        let before = program[..at].chars().next_back();
+        before.is_none_or(|c| c.is_whitespace() || c == ';')
+    };
+    let names = |word: &str| {
+        program.match_indices(word).any(|(at, _)| {
+            let rest = program[at + word.len()..].trim_start();
+            begins(at) && rest.starts_with(['"', '#', '@'])
+        })
+    };
+    names("import") || names("include") || program.contains("modulemeta")
 }
 
 /// What the lists say of one program.
@@ -94,6 +111,20 @@ fn lists_processes(words: &[Word]) -> bool {
         }
         all => !all.iter().any(|text| text.contains(['e', 'E'])),
     }
+}
+
+/// The words, where what `find` puts in place of `{}` begins with where it looks, and is no option.
+fn found(simple: &Simple) -> Cow<'_, [Word]> {
+    let mark = Word::Unknown("{}".to_owned());
+    let through = simple.through.last();
+    if !through.is_some_and(|last| last.starts_with("find ")) || !simple.words.contains(&mark) {
+        return (&simple.words).into();
+    }
+    let each = simple.words.iter().map(|word| match word {
+        word if *word == mark => Word::Known("./{}".to_owned()),
+        word => word.clone(),
+    });
+    each.collect()
 }
 
 /// The words without what makes no difference: the folder of the system's programs, and how git shows what it has to say.
@@ -166,7 +197,12 @@ impl Entry {
         let before = known.clone().take_while(|word| *word != "--").count();
         // Behind `--`, nothing is an option.
         let behind = all.saturating_sub(before + 1);
-        let operands = known.by_ref().take(before).filter(|word| !is_dash(word));
+        let mut is_value = false;
+        let operands = known.by_ref().take(before).filter(|word| {
+            let counts = !is_dash(word) && !is_value;
+            is_value = self.values.contains(word);
+            counts
+        });
         self.operands
             .is_none_or(|most| operands.count() + behind <= most)
     }

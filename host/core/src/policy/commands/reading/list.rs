@@ -8,6 +8,8 @@ pub(super) struct Entry {
     pub(super) but: &'static [&'static str],
     /// The options that it may have, and no others: each as a whole word, with a value behind `=` or without.
     pub(super) only: Option<&'static [&'static str]>,
+    /// Options of which the next word is the value, and no operand.
+    pub(super) values: &'static [&'static str],
     /// Whether a word that only the shell will know may be one of the options: where they do no more than open another
     /// file to read, it may.
     pub(super) lenient: bool,
@@ -24,6 +26,7 @@ const fn but(begins: &'static str, but: &'static [&'static str]) -> Entry {
         begins,
         but,
         only: None,
+        values: &[],
         lenient: false,
         operands: None,
     }
@@ -60,6 +63,15 @@ const fn opens(begins: &'static str, options: &'static [&'static str]) -> Entry 
 const fn lists(begins: &'static str) -> Entry {
     Entry {
         operands: Some(0),
+        values: &[
+            "--contains",
+            "--format",
+            "--merged",
+            "--no-contains",
+            "--no-merged",
+            "--points-at",
+            "--sort",
+        ],
         ..only(begins, LISTS)
     }
 }
@@ -120,6 +132,26 @@ const CONFIG: &[&str] = &[
     "-l",
 ];
 
+/// Options of `npm ls` by which it writes no log, and asks nothing elsewhere.
+const NPM: &[&str] = &[
+    "-a",
+    "-g",
+    "-l",
+    "-p",
+    "--all",
+    "--depth",
+    "--dev",
+    "--global",
+    "--include",
+    "--json",
+    "--link",
+    "--long",
+    "--omit",
+    "--parseable",
+    "--prod",
+    "--production",
+];
+
 /// Options of `pip list` and `pip show` by which neither writes a log or asks an index.
 const PIP: &[&str] = &[
     "-e",
@@ -167,6 +199,7 @@ pub(super) const LIST: &[Entry] = &[
     all("echo"),
     all("exit"),
     all("export"),
+    all("expr"),
     all("false"),
     all("getopts"),
     but("jobs", &["-x"]),
@@ -236,7 +269,7 @@ pub(super) const LIST: &[Entry] = &[
     all("head"),
     opens("hexdump", &["-f"]),
     all("join"),
-    but("jq", &["-i"]),
+    but("jq", &["-f", "-i", "--from-file"]),
     all("ls"),
     sums("md5sum"),
     all("nl"),
@@ -353,6 +386,12 @@ pub(super) const LIST: &[Entry] = &[
     shows("git show"),
     all("git show-ref"),
     shows("git stash list"),
+    shows("git stash show"),
+    shows("git range-diff"),
+    shows("git whatchanged"),
+    all("git cherry"),
+    all("git for-each-ref"),
+    all("git remote get-url"),
     all("git status"),
     lists("git branch"),
     lists("git tag"),
@@ -363,8 +402,8 @@ pub(super) const LIST: &[Entry] = &[
     only("git branch --list", LISTS),
     only("git branch -l", LISTS),
     // The tools of the trade.
-    all("npm ls"),
-    all("npm list"),
+    only("npm ls", NPM),
+    only("npm list", NPM),
     // Of `pnpm` and `yarn`, a file of the project may say what they are.
     only("pip list", PIP),
     only("pip show", PIP),
