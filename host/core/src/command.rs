@@ -98,7 +98,7 @@ pub struct Simple {
 }
 
 /// One word of a simple command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Word {
     /// What the program will get.
     Known(String),

@@ -10,18 +10,21 @@ use mimir_core::command::{Program, Script, Simple, Word};
 use mimir_core::{Code, ToolError};
 
 mod arguments;
+mod braces;
 mod builtins;
 mod git;
 mod lexer;
 mod lookthrough;
 mod options;
 mod reader;
+mod row;
 mod sed;
 mod structure;
 mod variables;
 mod walk;
 mod word;
 mod wrappers;
+mod xargs;
 
 pub use lexer::Shell;
 use reader::Reader;

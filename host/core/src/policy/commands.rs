@@ -323,6 +323,7 @@ impl Policy {
             for reason in danger::of_command(script, at) {
                 evaluation.push(reason);
             }
+            places.come_to(at, simple);
             let code = places.code(simple);
             evaluation.run(&code);
             let of_files = places.judge(simple);

@@ -6,11 +6,12 @@ use super::arguments;
 use super::builtins::{declares, is_stricter, makes_array, names, sets, tests};
 use super::git;
 use super::lexer::Shell;
-use super::options::{Given, read};
+use super::options::read;
 use super::reader::Reader;
 use super::sed;
 use super::walk::sets_variables;
 use super::wrappers::{Effect, WRAPPERS, Wrapper};
+use super::xargs;
 
 /// The deepest that wrappers stand in wrappers: `nice nice nice …`.
 const WRAPPERS_MAX: usize = 8;
@@ -370,25 +371,6 @@ fn shell_option(text: &str, next: Option<&Word>) -> Option<usize> {
         .then_some(count)
 }
 
-/// The files that `xargs` reads its words from instead of its standard input.
-fn lists(options: &[Given<'_>]) -> Vec<Word> {
-    let lists = options
-        .iter()
-        .filter(|option| matches!(option.name, "a" | "arg-file"));
-    lists.filter_map(|option| option.value.clone()).collect()
-}
-
-/// What `xargs` may put the words that it reads in place of, wherever that stands.
-fn replaced(options: &[Given<'_>]) -> Vec<Word> {
-    let marks = options
-        .iter()
-        .filter(|option| matches!(option.name, "I" | "i" | "replace"));
-    let mark = |option: &Given<'_>| option.value.clone();
-    marks
-        .map(|option| mark(option).unwrap_or_else(|| Word::Known("{}".to_owned())))
-        .collect()
-}
-
 /// The command inside of a wrapper, or the wrapper itself if that cannot be told.
 fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
     let fail = |mut simple: Simple, why: String| {
@@ -402,7 +384,8 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
             format!("what `{name}` runs cannot be told from its words"),
         );
     };
-    let (marks, lists) = (replaced(&options), lists(&options));
+    let (marks, lists) = (xargs::replaced(&options), xargs::lists(&options));
+    let whole = xargs::keeps_names(&options);
     let mut simple = simple;
     while wrapper.assigns
         && let Some(word) = simple.words.get(at)
@@ -455,13 +438,15 @@ fn unwrap(simple: Simple, wrapper: &Wrapper) -> Result<Simple, Box<Simple>> {
                 marks.any(|mark| mark.is_none_or(|mark| text.contains(mark)))
             };
             if let Some(text) = word.known().filter(|text| hit(text)).map(str::to_owned) {
-                *word = Word::Unknown(text);
+                // The judge knows a whole name by how it is written.
+                *word = Word::Unknown(if whole { text } else { format!("… {text}") });
             }
         }
         if inner.is_empty() {
             inner.push(Word::Known("echo".to_owned()));
         }
-        inner.push(Word::Unknown("…".to_owned()));
+        let added = if whole { "…" } else { "… …" };
+        inner.push(Word::Unknown(added.to_owned()));
     }
     if inner.is_empty() {
         // `exec 2>file` opens files for the shell itself.

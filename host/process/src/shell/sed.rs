@@ -49,6 +49,7 @@ fn command<'a>(text: &'a str, open: &mut usize) -> Option<&'a str> {
         }
         'q' => digits(blanks(letters.as_str())),
         's' => replaced(letters.as_str())?,
+        'y' => exchanged(letters.as_str())?,
         _ => return None,
     })
 }
@@ -114,6 +115,14 @@ fn replaced(text: &str) -> Option<&str> {
     let mark = mark(text)?;
     let flags = replacement(pattern(&text[1..], mark)?, mark)?;
     Some(flags.trim_start_matches(|c: char| c.is_ascii_digit() || "gpIiMm".contains(c)))
+}
+
+/// What follows the two parts of `y`. Some kinds of `sed` take a bracket in them for the beginning of an expression: that
+/// is not read.
+fn exchanged(text: &str) -> Option<&str> {
+    let mark = mark(text)?;
+    let rest = replacement(replacement(&text[1..], mark)?, mark)?;
+    (!text[..text.len() - rest.len()].contains('[')).then_some(rest)
 }
 
 /// The sign that the text begins with, if it may stand between the parts of a command.
@@ -191,7 +200,7 @@ fn class(text: &str) -> Option<&str> {
 /// Whether an `awk` program only prints: its language runs programs and writes files.
 fn awk_is_plain(program: &str) -> bool {
     let never = [
-        "system", "getline", "@", "close", "fflush", "ENVIRON", "ARGV", "ARGC",
+        "system", "getline", "@", "close", "fflush", "ENVIRON", "ARGV", "ARGC", "SYMTAB", "FUNCTAB",
     ];
     // Before the first brace there is no statement, only a condition; and what compares in one never opens a file.
     let (_, statements) = program.split_once('{').unwrap_or_default();
@@ -218,10 +227,8 @@ fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String
             Some(text) if text.starts_with("-e") || text.starts_with("--expression=") => {
                 given = true
             }
-            Some(
-                "-n" | "-E" | "-r" | "-s" | "-u" | "-z" | "-nE" | "-nr" | "-En" | "-rn" | "--quiet"
-                | "--silent" | "--posix" | "--in-place",
-            ) if name == "sed" => {}
+            Some("--quiet" | "--silent" | "--posix" | "--in-place") if name == "sed" => {}
+            Some(text) if name == "sed" && is_cluster(text) => {}
             Some(text) if text.starts_with("-i") && name == "sed" => {}
             Some(text) if text.starts_with("-F") && name == "awk" => {}
             Some(text) if text.starts_with('-') && text != "-" => {
@@ -245,6 +252,12 @@ fn scripts(words: &[Word], is_plain: fn(&str) -> bool, name: &str) -> Vec<String
         true => Vec::new(),
         false => vec![format!("`{name}` programs can run others and write files")],
     }
+}
+
+/// Whether it is nothing but letters of `sed` that change how it reads lines, and run nothing.
+fn is_cluster(text: &str) -> bool {
+    let letters = text.strip_prefix('-').unwrap_or_default();
+    !letters.is_empty() && letters.chars().all(|c| "nErsuz".contains(c))
 }
 
 #[cfg(test)]
@@ -289,6 +302,10 @@ mod tests {
             "/a/{s/x/y/;p;}",
             "1{/a/!{p;d}}\n2p",
             "{p};p",
+            "y/abc/def/",
+            "y,/;,-:,;p",
+            "/x/y/a\\/b/cde/",
+            "1{y/a/b/}",
             "{}",
         ] {
             assert!(sed_is_plain(plain), "{plain}");
@@ -305,7 +322,16 @@ mod tests {
             "a\\",
             "{p;e}",
             "s/[/]/b/e",
-            "y/a/b/",
+            "y/a/b",
+            "y/a/b/e",
+            "y/a/b/g",
+            "y/a/b/;e id",
+            "y/a\\/b/;e id;/c/",
+            "y/[/]/;e id;/x/",
+            "y/a/[/",
+            "y/a\nb/c/",
+            "yeaebe",
+            "y",
             "s/x/[/e;s/]/b/g",
             "1!e id",
             "s#a#b#e",
@@ -385,8 +411,22 @@ mod tests {
             "{print ||| \"sh\"}",
             "\"id\" | getline {x}",
             "/{/ {print > \"x\"}",
+            "BEGIN { SYMTAB[\"AR\" \"GV\"][1] = \"/etc/passwd\" } 1",
+            "BEGIN { for (n in FUNCTAB) print n }",
         ] {
             assert!(!awk_is_plain(bad), "{bad}");
+        }
+        for (options, plain) in [
+            ("-nE", true),
+            ("-Enz", true),
+            ("-su", true),
+            ("-ni", false),
+            ("-nf", false),
+            ("-nw", false),
+            ("-nEl", false),
+        ] {
+            let words = ["sed", options, "p", "a"].map(|word| Word::Known(word.to_owned()));
+            assert_eq!(unknown(&words, "sed").is_empty(), plain, "{options}");
         }
     }
 }

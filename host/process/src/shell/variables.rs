@@ -88,14 +88,31 @@ impl Variables {
         found.map(|(_, word)| word)
     }
 
-    /// The file that a word is, where it is nothing but a variable between quotes.
-    pub(super) fn found(&self, raw: &str) -> Option<&Word> {
-        let name = raw.strip_prefix("\"$")?.strip_suffix('"')?;
-        let inner = name
-            .strip_prefix('{')
-            .and_then(|name| name.strip_suffix('}'));
-        let found = self.get(inner.unwrap_or(name))?;
-        matches!(found, Word::Found(_)).then_some(found)
+    /// The file that a word is, where that is a variable between quotes, and plain text around it at most.
+    pub(super) fn found(&self, raw: &str) -> Option<Word> {
+        let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+        let (before, rest) = inner.split_once('$')?;
+        let (name, behind) = match rest.strip_prefix('{') {
+            Some(rest) => rest.split_once('}')?,
+            None => {
+                let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()))
+            }
+        };
+        let Word::Found(glob) = self.get(name)? else {
+            return None;
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+        // A name that a dot is added to may be the folder above, and with more letters an option is another one.
+        let dots = before.ends_with('.') || behind == "." || behind.starts_with("./");
+        let options = before.starts_with('-')
+            || before.is_empty()
+                && glob.starts_with(['*', '?', '[', '-'])
+                && behind.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
+        let clear = [before, behind]
+            .iter()
+            .all(|text| text.chars().all(is_plain) && !text.contains(".."));
+        (clear && !dots && !options).then(|| Word::Found(format!("{before}{glob}{behind}")))
     }
 
     /// Whether these variables are what they were followed as, in all that was read.

@@ -3,16 +3,18 @@
 use std::ops::Range;
 
 use brush_parser::ast::{
-    AndOr, AndOrList, Assignment, AssignmentName, AssignmentValue, Command,
+    AndOrList, Assignment, AssignmentName, AssignmentValue, Command,
     CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList, ExtendedTestExpr,
     IoFileRedirectKind as Kind, IoFileRedirectTarget as Target, IoRedirect, Pipeline,
     SeparatorOperator, SimpleCommand, SubshellCommand, UnaryPredicate, Word as Raw,
 };
 use mimir_core::command::{Redirection, Simple, Word};
 
+use super::braces;
 use super::lexer::{self, Shell};
 use super::lookthrough::runs_input;
 use super::reader::Reader;
+use super::row::{self, Before, feeds, is_fed};
 use super::structure::Structure;
 use super::word::{self, Context};
 use super::wrappers::is_wrapper;
@@ -39,7 +41,7 @@ impl Walk<'_> {
     fn list(&mut self, list: &CompoundList) {
         for item in &list.0 {
             let beside = matches!(item.1, SeparatorOperator::Async);
-            self.beside(beside, |walk| walk.and_or(&item.0));
+            self.beside(beside, |walk| walk.and_or(&item.0, beside));
         }
     }
 
@@ -51,11 +53,15 @@ impl Walk<'_> {
         self.reader.beside = outer;
     }
 
-    fn and_or(&mut self, list: &AndOrList) {
-        self.pipeline(&list.first);
-        for more in &list.additional {
-            let (AndOr::And(pipeline) | AndOr::Or(pipeline)) = more;
-            self.pipeline(pipeline);
+    fn and_or(&mut self, list: &AndOrList, beside: bool) {
+        let depth = self.reader.through.len();
+        let mut before = Before::default();
+        for part in row::parts(list) {
+            let first = self.reader.script.commands.len();
+            self.pipeline(part.0);
+            if !beside {
+                before.then(part, &mut self.reader.script.commands, (first, depth));
+            }
         }
     }
 
@@ -226,7 +232,10 @@ impl Walk<'_> {
     fn item(&mut self, item: &Item, before: bool, simple: &mut Simple) {
         match item {
             Item::IoRedirect(redirection) => self.redirection(redirection, simple),
-            Item::Word(word) => self.argument(word, simple),
+            Item::Word(word) => match self.braces(word, simple) {
+                Some(words) => simple.words.extend(words.into_iter().map(Word::Known)),
+                None => self.argument(word, simple),
+            },
             Item::AssignmentWord(assignment, word) => {
                 // After the program it is an argument like others, and for `export` an assignment too.
                 let sets = before || simple.program().is_some_and(sets_variables);
@@ -274,6 +283,14 @@ impl Walk<'_> {
         simple.words.push(word);
     }
 
+    /// The words that bash makes of one with braces, where they are plain. Which program runs is not told so.
+    fn braces(&mut self, raw: &Raw, simple: &mut Simple) -> Option<Vec<String>> {
+        let is_argument = self.reader.shell == Shell::Bash && !simple.words.is_empty();
+        let words = is_argument.then(|| braces::words(&raw.value))??;
+        self.extent(raw, simple);
+        Some(words)
+    }
+
     /// Reads a word, and the commands that the shell runs to know it.
     fn word(&mut self, raw: &Raw, context: Context, simple: &mut Simple) -> Word {
         self.extent(raw, simple);
@@ -289,7 +306,7 @@ impl Walk<'_> {
         if context == Context::Plain
             && let Some(found) = self.reader.variables.found(raw)
         {
-            return found.clone();
+            return found;
         }
         let parts = word::read(raw, context, &self.reader.variables);
         simple
@@ -437,42 +454,6 @@ impl Walk<'_> {
             }
         }
     }
-}
-
-/// Whether all that the command writes for the next one is what its program prints there.
-fn feeds(command: &Command) -> bool {
-    let Command::Simple(simple) = command else {
-        return false;
-    };
-    items(simple).all(|item| match item {
-        Item::IoRedirect(IoRedirect::File(_, _, Target::Filename(_))) => true,
-        Item::IoRedirect(_) | Item::ProcessSubstitution(..) => false,
-        Item::Word(_) | Item::AssignmentWord(..) => true,
-    })
-}
-
-/// Whether the command reads what the one before it writes, and nothing else in its place that is not said of it.
-fn is_fed(command: &Command) -> bool {
-    let Command::Simple(simple) = command else {
-        return false;
-    };
-    items(simple).all(|item| match item {
-        Item::IoRedirect(IoRedirect::File(_, _, Target::Filename(_))) => true,
-        Item::IoRedirect(IoRedirect::File(number, kind, _)) => {
-            let reads = matches!(kind, Kind::Read | Kind::ReadAndWrite | Kind::DuplicateInput);
-            number.unwrap_or(if reads { 0 } else { 1 }) != 0
-        }
-        Item::IoRedirect(
-            IoRedirect::HereString(number, _) | IoRedirect::HereDocument(number, _),
-        ) => number.is_some_and(|number| number != 0),
-        Item::IoRedirect(IoRedirect::OutputAndError(..)) => true,
-        Item::Word(_) | Item::AssignmentWord(..) | Item::ProcessSubstitution(..) => true,
-    })
-}
-
-fn items(command: &SimpleCommand) -> impl Iterator<Item = &Item> {
-    let prefix = command.prefix.iter().flat_map(|prefix| &prefix.0);
-    prefix.chain(command.suffix.iter().flat_map(|suffix| &suffix.0))
 }
 
 /// Builtins whose arguments `NAME=value` set variables.

@@ -2,6 +2,7 @@
 
 use mimir_core::command::Word;
 
+use super::braces;
 use super::lexer::Fault;
 use super::variables::{Variables, is_plain};
 
@@ -70,11 +71,6 @@ pub(super) fn read<'a>(raw: &'a str, context: Context, variables: &Variables) ->
     parts
 }
 
-/// Whether the brace that the text begins with may be one that the shell makes several words of.
-fn has_braces(rest: &str) -> bool {
-    rest.contains('}') && (rest.contains(',') || rest.contains(".."))
-}
-
 impl<'a> Scan<'a, '_> {
     fn rest(&self) -> &'a str {
         &self.raw[self.at..]
@@ -108,7 +104,7 @@ impl<'a> Scan<'a, '_> {
                 '$' => self.dollar(double),
                 '*' | '?' if !double && context == Context::Plain => self.wild(c),
                 '[' if !double && context == Context::Plain && after.contains(']') => self.wild(c),
-                '{' if !double && context == Context::Plain && has_braces(self.rest()) => {
+                '{' if !double && context == Context::Plain && braces::expand(self.rest()) => {
                     self.expands = true;
                     self.take(c);
                 }

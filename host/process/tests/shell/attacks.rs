@@ -427,6 +427,10 @@ pub const ATTACKS: &[&str] = &[
     "git ls-files | eval '{ echo /etc/passwd; } | xargs cat'",
     "find . -newer >(echo /etc/passwd) | xargs cat",
     "set -x; BASH_XTRACEFD=1; git ls-files -- 'x /etc/passwd y' | xargs -d ' ' cat",
+    "find ovx -type f -print0 | xargs -d x cat",
+    "git ls-files -z | xargs -d x cat",
+    "git ls-files | xargs --delimiter=e cat",
+    "find . -print0 | xargs -d x -I… cat …",
     // Options with one dash more.
     "go env --w GOFLAGS=-toolexec=./x",
     "go env --u GOFLAGS",

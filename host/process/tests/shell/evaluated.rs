@@ -403,3 +403,79 @@ fn a_function_that_starts_itself_beside_itself_has_no_end() {
     let decision: Decision = Judge::plain().says("f() { f | f & }; f");
     assert_eq!(decision, Ask);
 }
+
+#[test]
+fn whole_names_alone_go_on_through_xargs_unasked() {
+    Judge::plain().all(
+        Allow,
+        &[
+            "find . -print0 | xargs -d '\\0' cat",
+            "find . -print0 | xargs -d '\\x00' cat",
+            "git ls-files | xargs -d '\\n' wc -l",
+            "git ls-files | xargs -d '\n' wc -l",
+            "git ls-files | xargs --delimiter='\\012' wc -l",
+        ],
+    );
+    Judge::plain().all(
+        Ask,
+        &[
+            "git ls-files | xargs -d \"$x\" cat",
+            "git ls-files | xargs -d $'\\n' cat",
+            "git ls-files | xargs -d '' cat",
+            "git ls-files | xargs -d n cat",
+            "git ls-files | xargs -d 0 cat",
+            "git ls-files | xargs -d '\\t' cat",
+            "git ls-files | xargs -d '\\x65' cat",
+            "git ls-files | xargs -d '\\n' -d x cat",
+        ],
+    );
+}
+
+#[test]
+fn what_ends_well_right_before_is_known() {
+    for (text, expected) in [
+        ("a && b && c", "a b:0 c:1"),
+        ("a && b | c", "a b:0 c:0"),
+        ("a && b | { c; }", "a b c"),
+        ("a | b && c", "a b c"),
+        ("a && b | c && d", "a b:0 c:0 d"),
+        ("a || b && c", "a b c"),
+        ("a || b && c && d", "a b c d:2"),
+        ("a && b || c && d", "a b:0 c d"),
+        ("! a && b", "a b"),
+        ("time a && b", "a b"),
+        ("a && ! b && c", "a b:0 c"),
+        ("a; b", "a b"),
+        ("a & b", "a b"),
+        ("a && b &", "a b"),
+        ("a && b & c", "a b c"),
+        ("(a) && b", "a b"),
+        ("a && (b && c) && d", "a b c:1 d"),
+        ("{ a; } && b", "a b"),
+        ("a && { b; c; }", "a b c"),
+        ("if a && b; then c && d; fi", "a b:0 c d:2"),
+        ("x=1 && b", " b:0"),
+        ("nice a && b", "a b"),
+        ("a && nice b", "a b"),
+        ("a $(b) && c", "b a c"),
+        ("a && b $(c)", "a c b"),
+        ("a && b $(c && d)", "a c d:1 b"),
+        ("a && b <(c)", "a c b"),
+        ("a && bash -c 'b && c' && d", "a b c:1 d"),
+        ("a > x && b < y", "a b:0"),
+        ("f() { a && b; }", "a b:0"),
+        ("[[ -f x ]] && b", "[[ b"),
+        ("for f in x y; do a && b; done", " a b:1 a b:3"),
+        ("a &&\nb", "a b:0"),
+        ("find . -exec a ';' && b", "a find b"),
+        ("a && find . -exec b ';' && c", "a b find:0 c"),
+    ] {
+        let script = read(&Program::Script(text.to_owned())).unwrap();
+        let shown = script.commands.iter().map(|simple| {
+            let name = simple.program().unwrap_or_default();
+            let after = simple.after.map(|after| format!(":{after}"));
+            format!("{name}{}", after.unwrap_or_default())
+        });
+        assert_eq!(shown.collect::<Vec<_>>().join(" "), expected, "{text}");
+    }
+}

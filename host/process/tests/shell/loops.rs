@@ -1,6 +1,7 @@
-//! Variables of loops: followed where nothing else can set them, and unknown as all others everywhere else.
+//! What the shell puts in place of what is written: variables of loops, followed where nothing else can set them and
+//! unknown as all others everywhere else; and braces.
 
-use mimir_core::Decision::{Allow, Ask};
+use mimir_core::Decision::{Allow, Ask, Deny};
 use mimir_core::command::{Program, Word};
 use mimir_process::shell::read;
 
@@ -21,6 +22,9 @@ const QUIET: &[&str] = &[
     "for n in 1 2 3; do head -n $n README.md; done",
     "bash -c 'for f in a b; do cat $f; done'",
     "for f in \"a b\" 'c;d'; do cat \"$f\"; done",
+    "for d in crates/*; do cat \"$d/Cargo.toml\"; done",
+    "for d in crates/*; do cat \"${d}_x\" \"${d}/src/lib.rs\" \"$d.md\"; done",
+    "for f in *; do cat \"src/$f\" \"src/x-$f.rs\"; done",
 ];
 
 /// Each of these would read or run something else than it says, if the variable were taken for what the loop has.
@@ -90,6 +94,30 @@ const UNFOLLOWED: &[&str] = &[
     "for o in -rf; do rm $o x; done",
     "for f in *; do sort \"$f\"; done",
     "for f in x; do echo a > $f; done",
+    // With text around it.
+    "for d in crates/*; do cat \"$d/.env\"; done",
+    "for d in crates/*; do cat \"$d/a.pem\"; done",
+    "for d in crates/*; do cat \"$dx\"; done",
+    "for d in crates/*; do cat \"$d/../../../x\"; done",
+    "for d in crates/*; do cat \"$d/$e\"; done",
+    "for d in crates/*; do cat \"$d/*\"; done",
+    "for d in crates/*; do cat \"${d%x}/a\"; done",
+    "for d in crates/*; do cat \"$d\"/a; done",
+    "for d in */; do cat \"${d}.env\"; done",
+    "for d in *; do cat \"/etc/$d\"; done",
+    "for d in *; do cat \"~/$d\"; done",
+    "for f in *; do cat \"../$f\"; done",
+    "for f in .*; do cat \"$f/x\"; done",
+    "for f in .*; do cat \"$f./x\" \".$f/x\"; done",
+    "for f in *; do cat \".$f\"; done",
+    "for f in e*; do cat \"a/.$f\"; done",
+    "for f in *; do cat \"$f\"v; done",
+    "for f in *v; do cat \".en$f\"; done",
+    "for f in /*; do cat \"$f/a\"; done",
+    "for f in *; do sort \"-$f\"; done",
+    "for f in *; do sort \"${f}x\"; done",
+    "for f in *; do echo a > \"$f.txt\"; done",
+    "for f in *; do for g in *; do cat \"$f/$g\"; done; done",
     // More than are looked at.
     "for f in 1 2 3 4 5 6 7 8 9; do cat $f; done",
 ];
@@ -146,4 +174,154 @@ fn loops_in_loops_end() {
     }
     let read = read(&Program::Script(text)).unwrap();
     assert!(read.commands.len() < 100, "as it is written");
+}
+
+/// The words behind the program, if all are known.
+fn words_of(text: &str) -> Option<Vec<String>> {
+    let script = read(&Program::Script(text.to_owned())).unwrap();
+    let [one] = script.commands.as_slice() else {
+        return None;
+    };
+    let words = one.words.iter().skip(1);
+    let clear = script.unknown.is_empty() && one.unknown.is_empty();
+    words
+        .map(|word| word.known().map(str::to_owned))
+        .collect::<Option<Vec<_>>>()
+        .filter(|_| clear)
+}
+
+/// Braces that are no more than they say, and those that are a few plain words.
+const BRACES: &[&str] = &[
+    "@{u}..HEAD",
+    "@{upstream}..",
+    "HEAD@{1}..HEAD",
+    "HEAD@{2}..HEAD@{1}",
+    "@{u}...@{push}",
+    "stash@{0}",
+    "HEAD^{}..a,b",
+    "a{b}..c",
+    "{a}",
+    "{a}..{b}",
+    "{a,b",
+    "{}",
+    "x{},y",
+    "src/{main,lib}.rs",
+    "--exclude-dir={node_modules,.git}",
+    "a{,}",
+    "a{,b}",
+    "{a,b}",
+    "{a,b,c}/x",
+    "x{1,2,3}y=z",
+    "{a,b..c}",
+    "{1,2..4}x",
+    "-{a,b}:",
+    "{a,,b}x",
+];
+
+/// Braces that may be several words, and are not followed.
+const UNCLEAR: &[&str] = &[
+    "x{1..3}",
+    "{a..c}",
+    "{a}{b,c}",
+    "{a,b}{c,d}",
+    "{{a,b}}",
+    "{a{b,c}}",
+    "{a,{b,c}}",
+    "{a{b},c}",
+    "{a},b}",
+    "{a}..b,c}",
+    "{,}",
+    "{,a}",
+    "{a,b}\"c\"",
+    "{a,b}$c",
+    "{a\\,b,c}",
+    "{a\"}\",b}",
+    "{a'}',b}",
+    "{a\\},b}",
+    "{~,a}",
+    "{*,a}",
+    "${x}{a,b}",
+    "{1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17}",
+    "{a,b}{",
+    "{a,b}}",
+    "}{a,b}",
+];
+
+#[cfg(unix)]
+#[test]
+fn braces_are_what_bash_makes_of_them() {
+    use std::fmt::Write as _;
+    for text in BRACES {
+        assert!(words_of(&format!("cat {text}")).is_some(), "{text}");
+    }
+    for text in UNCLEAR {
+        assert!(words_of(&format!("cat {text}")).is_none(), "{text}");
+    }
+    // All that there is of this length and shorter, too.
+    let mut all: Vec<String> = vec![String::new()];
+    for from in 0..ENDS.iter().sum() {
+        let longer = LETTERS.chars().map(|c| format!("{}{c}", all[from]));
+        all.extend(longer.collect::<Vec<_>>());
+    }
+    all.remove(0);
+    all.extend(BRACES.iter().chain(UNCLEAR).map(|&text| text.to_owned()));
+    let mut script = String::from("set -f\n");
+    for text in &all {
+        writeln!(script, "printf '<%s>' {text}; echo").unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script");
+    std::fs::write(&file, script).unwrap();
+    let bash = std::process::Command::new("bash").arg(&file).output();
+    let Ok(said) = bash else {
+        return;
+    };
+    let said = String::from_utf8(said.stdout).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), all.len());
+    for (text, line) in all.iter().zip(lines) {
+        if let Some(words) = words_of(&format!("cat {text}")) {
+            let read: String = words.iter().map(|word| format!("<{word}>")).collect();
+            assert_eq!(read, line, "{text}");
+        }
+    }
+}
+
+/// Of which texts are made, and how many there are of no letter, of one, and so on but for the longest.
+const LETTERS: &str = "{},.a";
+const ENDS: &[usize] = &[1, 5, 25, 125, 625];
+
+#[test]
+fn a_few_words_in_braces_are_judged_one_by_one() {
+    let plain = Judge::plain();
+    plain.all(
+        Allow,
+        &[
+            "git diff @{u}..HEAD",
+            "git log --oneline @{upstream}..",
+            "git log HEAD@{1}..HEAD",
+            "git stash show -p stash@{0}",
+            "cat src/{main,lib}.rs",
+            "grep -r foo --exclude-dir={node_modules,.git} .",
+            "ls {src,tests}/a",
+        ],
+    );
+    plain.all(
+        Ask,
+        &[
+            "cat {a,../../x}",
+            "cat {a,/etc/passwd}",
+            "{cat,rm} a",
+            "{rm,a}",
+            "find . -{name,delete}",
+            "sort a -{u,oa}",
+            "echo a > {a,b}",
+            "env {PATH,A}=. ls",
+            "export {PATH,A}=.; ls",
+            "eval {rm,a}",
+            "sh -c 'cat {a,b}'",
+            "bash -c 'rm {a,b}'",
+        ],
+    );
+    plain.all(Deny, &["cat {a,.env}", "cat .en{v,x}"]);
 }

@@ -184,6 +184,21 @@ pub const PAST: &[&str] = &[
     "find . -name .env | xargs cat",
     "git branch --contains HEAD new",
     "git tag evil --sort=x",
+    // Folders that a command may run in.
+    "cd src; cat ../../x",
+    "cd src || cat ../x",
+    "cd src && ls; cat ../x",
+    "(cd src && ls) && cat ../x",
+    "cd src | cat && cat ../x",
+    "cd src && ls & cat ../x",
+    "! cd src && cat ../x",
+    "cd src && { cd lib; cat ../../x; }",
+    "cd src && cd .. && cd ..",
+    "cd src && ls && cat ../../x",
+    "true && cat \"$(cd src)/x\" && cat ../x",
+    "cd src && ls || cd lib && cat ../../x",
+    "bash -c 'cd src' && cat ../x",
+    "command cd src && cd .. && cd ..",
     "cat a/../../passwd",
 ];
 
@@ -272,6 +287,11 @@ pub const STILL: &[&str] = &[
     "npm ls --depth=0",
     "ls *.production",
     "expr 1 + 2",
+    "cd src && ls && cd ..",
+    "cd src && cat ../Cargo.toml",
+    "cd src && cd lib && cat ../../a && cd ../..",
+    "cd src && git log -3 | head -5",
+    "cd src && grep -n foo ../a | head -5",
     "sed -n '/fn main/,/^}/{p}' src/main.rs",
 ];
 

@@ -19,6 +19,13 @@ use super::{CommandQuestion, finders, offer, operands, ours};
 /// As many folders as a script may be in, as far as that is followed. In more, all relative paths ask.
 const FOLDERS_MAX: usize = 8;
 
+/// As many things as are said of the files of one command, each with the whole command. A stricter one is said all the
+/// same.
+const SAID_MAX: usize = 32;
+
+/// As long as a path may be on Linux: a folder of a longer one is not known.
+const PATH_MAX: usize = 4096;
+
 /// As many steps up as are followed in one path. One with more leads who knows where.
 const UPS_MAX: usize = 32;
 
@@ -38,6 +45,10 @@ pub(super) struct Places<'a> {
     question: &'a CommandQuestion<'a>,
     /// The folders that a command may run in, from the root of the workspace; none if that is not known.
     folders: Vec<String>,
+    /// Those that it may be in where a command of the chain has failed: all that come behind it are skipped then.
+    aside: Vec<String>,
+    /// The command that ended well if the next one says that it runs after it.
+    chain: Option<usize>,
     /// Whether the script was told to run outside of the workspace.
     astray: bool,
     /// The names that the path rules speak of, looked up for the first glob.
@@ -51,6 +62,8 @@ impl<'a> Places<'a> {
         let mut places = Self {
             question,
             folders: vec![String::new()],
+            aside: Vec::new(),
+            chain: None,
             astray: false,
             names: OnceCell::new(),
             found: false,
@@ -72,6 +85,30 @@ impl<'a> Places<'a> {
         Some(ours(Layer::Commands, Decision::Deny, "the workspace", text))
     }
 
+    /// Comes to the command of this number: unless it runs only where the last one ended well, that may not have run.
+    pub(super) fn come_to(&mut self, at: usize, simple: &Simple) {
+        if simple.after.is_none() || simple.after != self.chain {
+            let aside = std::mem::take(&mut self.aside);
+            self.add(aside);
+        }
+        self.chain = Some(at);
+    }
+
+    /// Adds folders that a command may run in, unless that is not known anyway.
+    fn add(&mut self, folders: Vec<String>) {
+        if self.folders.is_empty() {
+            return;
+        }
+        for folder in folders {
+            if !self.folders.contains(&folder) {
+                self.folders.push(folder);
+            }
+        }
+        if self.folders.len() > FOLDERS_MAX {
+            self.folders.clear();
+        }
+    }
+
     /// What is said of the files of one command. What comes after it is judged from where it leads.
     pub(super) fn judge(&mut self, simple: &Simple) -> Vec<Reason> {
         let mut said = Vec::new();
@@ -80,19 +117,18 @@ impl<'a> Places<'a> {
             .and_then(|at| self.question.script.commands.get(at));
         let reads_elsewhere = simple.redirections.iter().any(|one| !one.writes);
         self.found = !reads_elsewhere && feeder.is_some_and(|one| self.finds_any(one));
-        for redirection in &simple.redirections {
-            let operand = Operand {
-                word: redirection.target.clone(),
-                writes: redirection.writes,
-                sure: true,
-                own: false,
-            };
-            self.say(simple, &operand, &mut said);
-        }
+        let opened = simple
+            .redirections
+            .iter()
+            .map(|one| Operand::sure(&one.target, one.writes));
         let program = simple.program().unwrap_or_default();
         let is_shielded = |path: &str| globs::is_shielded(path, self.question.paths, false);
-        for operand in operands::paths(&simple.words, program, is_shielded) {
-            self.say(simple, &operand, &mut said);
+        let mut seen = HashSet::new();
+        for operand in opened.chain(operands::paths(&simple.words, program, is_shielded)) {
+            // The same words again would say the same.
+            if seen.insert(operand.clone()) {
+                self.say(simple, &operand, &mut said);
+            }
         }
         if program == "find" && finders::runs_unseen(&simple.words) {
             let text = format!(
@@ -154,19 +190,22 @@ impl<'a> Places<'a> {
         let over = simple.redirections.iter();
         let over = over.filter(|one| one.writes && !one.appends);
         let over: HashSet<&str> = over.map(|one| one.target.text()).collect();
+        let mut seen = HashSet::new();
         let targets = simple.redirections.iter().filter(|one| one.writes);
-        let inside = targets.filter_map(|one| match &one.target {
-            Word::Known(text) => {
-                let mut places = self.of(text).into_iter();
-                places
-                    .any(|place| matches!(place, Place::Inside(_)))
-                    .then_some(text)
-            }
-            // The shell finds the one file that it matches.
-            Word::Glob(text) | Word::Found(text) => Some(text),
-            // That is asked about whatever else it is.
-            Word::Unknown(_) => None,
-        });
+        let inside = targets
+            .filter(|one| seen.insert(one.target.text()))
+            .filter_map(|one| match &one.target {
+                Word::Known(text) => {
+                    let mut places = self.of(text).into_iter();
+                    places
+                        .any(|place| matches!(place, Place::Inside(_)))
+                        .then_some(text)
+                }
+                // The shell finds the one file that it matches.
+                Word::Glob(text) | Word::Found(text) => Some(text),
+                // That is asked about whatever else it is.
+                Word::Unknown(_) => None,
+            });
         let say = |text: &String| {
             let how = match over.contains(text.as_str()) {
                 true => "writes over",
@@ -175,7 +214,7 @@ impl<'a> Places<'a> {
             let text = format!("`{}` {how} `{text}`", simple.shown());
             ours(Layer::Commands, Decision::Ask, super::DEFAULT, text)
         };
-        inside.map(say).collect()
+        inside.take(SAID_MAX).map(say).collect()
     }
 
     /// The file of the workspace that may say which program the command is, wherever the command may run.
@@ -200,27 +239,41 @@ impl<'a> Places<'a> {
             self.folders.clear();
             return false;
         };
+        let mut led = Vec::new();
         for place in self.of(target) {
             match place {
-                Place::Inside(folder) if !self.folders.contains(&folder) => {
-                    self.folders.push(folder)
+                Place::Inside(folder) if folder.len() <= PATH_MAX => led.push(folder),
+                Place::Inside(_) => {
+                    self.folders.clear();
+                    return false;
                 }
-                Place::Inside(_) => {}
                 Place::Outside | Place::Free | Place::Unknown => {
                     self.folders.clear();
                     return true;
                 }
             }
         }
-        if self.folders.len() > FOLDERS_MAX {
-            self.folders.clear();
+        // Another shell goes there, and not the one that comes to the next command.
+        if simple.through.is_empty() {
+            for folder in std::mem::take(&mut self.folders) {
+                // One more than may be followed says that they are not.
+                if !self.aside.contains(&folder) && self.aside.len() <= FOLDERS_MAX {
+                    self.aside.push(folder);
+                }
+            }
+            self.folders.extend(led.pop());
         }
+        self.add(led);
         true
     }
 
     /// Judges one word.
     fn say(&self, simple: &Simple, operand: &Operand, said: &mut Vec<Reason>) {
         let mut push = |decision, rule: &str, text: String| {
+            let strictest = said.iter().map(|reason| reason.decision).max();
+            if said.len() >= SAID_MAX && strictest >= Some(decision) {
+                return;
+            }
             let text = format!("`{}` {text}", simple.shown());
             let reason = ours(Layer::Commands, decision, rule, text);
             if !said.contains(&reason) {

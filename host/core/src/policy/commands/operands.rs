@@ -62,7 +62,7 @@ fn operands(program: &str) -> Operands {
 }
 
 /// A word of a command that is a path, or may be one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Operand {
     pub(super) word: Word,
     pub(super) writes: bool,

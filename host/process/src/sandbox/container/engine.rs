@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,6 +15,8 @@ use bollard::query_parameters::{
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::future::join_all;
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::facts::Facts;
@@ -32,6 +33,9 @@ pub(super) const FIRST: Duration = Duration::from_secs(10);
 
 /// How long a container may take to be removed when nobody needs it any more.
 const REMOVE: Duration = Duration::from_secs(10);
+
+/// How long an engine may take for one answer about a container that it may be making: then it is asked again.
+const MAKING: Duration = Duration::from_secs(2);
 
 /// How often it is tried; and where an engine was asked to make it and nobody could wait for the answer, how often it is
 /// looked whether it has made one. With `AGAIN` in between.
@@ -60,7 +64,9 @@ impl Discarded {
     async fn remove(&self, docker: &Docker) {
         match self {
             Self::Made(id, _) => remove(docker, id, 0).await,
-            Self::Asked(name) => remove(docker, name, LOOKS).await,
+            Self::Asked(name) => {
+                let _ = timeout(REMOVE, remove(docker, name, LOOKS)).await;
+            }
         }
     }
 
@@ -78,7 +84,7 @@ pub(super) struct Engine {
     /// Where it listens, without any links.
     pub(super) socket: PathBuf,
     /// Where to put containers that nobody needs any more, and who removes them.
-    cleaner: Mutex<Option<(Sender<Discarded>, JoinHandle<()>)>>,
+    cleaner: Mutex<Option<(UnboundedSender<Discarded>, JoinHandle<()>)>>,
 }
 
 impl Engine {
@@ -200,11 +206,11 @@ impl Engine {
     pub(super) fn discard(&self, what: Discarded) {
         let mut cleaner = self.cleaner.lock().unwrap_or_else(PoisonError::into_inner);
         if cleaner.is_none() {
-            let (to_do, done) = channel();
+            let (to_do, done) = unbounded_channel();
             let docker = self.docker.clone();
             let thread = std::thread::Builder::new()
                 .name("mimir-containers".to_owned())
-                .spawn(move || clean(&docker, &done));
+                .spawn(move || clean(&docker, done));
             *cleaner = thread.ok().map(|thread| (to_do, thread));
         }
         if let Some((to_do, _)) = &*cleaner {
@@ -234,16 +240,28 @@ impl Drop for Engine {
     }
 }
 
-/// Removes whatever comes, together what comes together.
-fn clean(docker: &Docker, to_do: &Receiver<Discarded>) {
+/// Removes whatever comes, each beside the others: one that is long in coming holds back none.
+fn clean(docker: &Docker, mut to_do: UnboundedReceiver<Discarded>) {
     let Ok(runtime) = runtime() else {
         return;
     };
-    while let Ok(first) = to_do.recv() {
-        let all: Vec<_> = [first].into_iter().chain(to_do.try_iter()).collect();
-        runtime.block_on(join_all(all.iter().map(|what| what.remove(docker))));
-        all.iter().for_each(Discarded::clear);
-    }
+    runtime.block_on(async {
+        let mut open = JoinSet::new();
+        loop {
+            tokio::select! {
+                next = to_do.recv() => {
+                    let Some(what) = next else { break };
+                    let docker = docker.clone();
+                    open.spawn(async move {
+                        what.remove(&docker).await;
+                        what.clear();
+                    });
+                }
+                Some(_) = open.join_next() => {}
+            }
+        }
+        while open.join_next().await.is_some() {}
+    });
 }
 
 /// Removes a container, if it is there, or comes while it is looked for `looks` times more.
@@ -254,10 +272,13 @@ async fn remove(docker: &Docker, id: &str, looks: u32) {
         .build();
     // An engine that is making or ending it at this moment refuses, and Podman does in many ways.
     let mut missed = 0;
+    let patience = if looks > 0 { MAKING } else { REMOVE };
     for _ in 0..REMOVALS + looks {
-        let removed = timeout(REMOVE, docker.remove_container(id, Some(all.clone()))).await;
+        let removed = timeout(patience, docker.remove_container(id, Some(all.clone()))).await;
         match removed {
-            Ok(Ok(())) | Err(_) => return,
+            Ok(Ok(())) => return,
+            Err(_) if looks == 0 => return,
+            Err(_) => {}
             Ok(Err(error)) => {
                 let code = status(&error);
                 if code != Some(404) {
@@ -354,6 +375,70 @@ mod tests {
                 });
             }
         });
+    }
+
+    /// An engine that has no container `never`, does not answer the first time that it is to remove `late`, and says
+    /// what it has removed.
+    fn partial(at: &Path) -> std::sync::mpsc::Receiver<String> {
+        use std::io::{Read as _, Write as _};
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let listener = std::os::unix::net::UnixListener::bind(at).unwrap();
+        let (removed, all) = std::sync::mpsc::channel();
+        let asked = std::sync::Arc::new(AtomicBool::new(false));
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                let mut connection = connection.unwrap();
+                let (removed, asked) = (removed.clone(), asked.clone());
+                std::thread::spawn(move || {
+                    let mut bytes = [0; 8192];
+                    while let Ok(count @ 1..) = connection.read(&mut bytes) {
+                        let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                        let mut parts = text.split(['/', '?', ' ']);
+                        parts.find(|part| *part == "containers");
+                        let name = parts.next().unwrap_or_default().to_owned();
+                        let (status, said) = match name.as_str() {
+                            "never" => ("404 Not Found", r#"{"message": "none"}"#),
+                            "late" if !asked.swap(true, Ordering::SeqCst) => {
+                                std::thread::sleep(Duration::from_secs(8));
+                                break;
+                            }
+                            _ if text.starts_with("DELETE") => ("204 No Content", ""),
+                            _ => ("200 OK", r#"{"ApiVersion": "1.41"}"#),
+                        };
+                        let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json");
+                        let length = match said.is_empty() {
+                            true => String::new(),
+                            false => format!("\r\nContent-Length: {}", said.len()),
+                        };
+                        let answer = format!("{head}{length}\r\n\r\n{said}");
+                        connection.write_all(answer.as_bytes()).unwrap();
+                        if status.starts_with("204") {
+                            let _ = removed.send(name);
+                        }
+                    }
+                });
+            }
+        });
+        all
+    }
+
+    #[test]
+    fn one_that_never_comes_holds_back_none_and_one_that_is_late_is_asked_for_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        let removed = partial(&socket);
+        let engine = blocking(Engine::connect(&socket, FIRST)).unwrap().unwrap();
+        let begun = std::time::Instant::now();
+        engine.discard(Discarded::Asked("never".to_owned()));
+        engine.discard(Discarded::Asked("late".to_owned()));
+        // When the first ones are under way already.
+        std::thread::sleep(AGAIN);
+        engine.discard(Discarded::Made("made".to_owned(), None));
+        assert_eq!(removed.recv().unwrap(), "made");
+        assert!(begun.elapsed() < Duration::from_secs(2), "it waited");
+        assert_eq!(removed.recv_timeout(REMOVE).unwrap(), "late");
+        drop(engine);
+        assert!(begun.elapsed() < REMOVE + Duration::from_secs(2));
     }
 
     #[test]

@@ -1,0 +1,93 @@
+//! Commands that stand in a row: what one hands to the next one, and which ends right before another.
+
+use brush_parser::ast::{
+    AndOr, AndOrList, Command, CommandPrefixOrSuffixItem as Item, IoFileRedirectKind as Kind,
+    IoFileRedirectTarget as Target, IoRedirect, Pipeline, SimpleCommand,
+};
+use mimir_core::command::Simple;
+
+/// Whether all that the command writes for the next one is what its program prints there.
+pub(super) fn feeds(command: &Command) -> bool {
+    let Command::Simple(simple) = command else {
+        return false;
+    };
+    items(simple).all(|item| match item {
+        Item::IoRedirect(IoRedirect::File(_, _, Target::Filename(_))) => true,
+        Item::IoRedirect(_) | Item::ProcessSubstitution(..) => false,
+        Item::Word(_) | Item::AssignmentWord(..) => true,
+    })
+}
+
+/// Whether the command reads what the one before it writes, and nothing else in its place that is not said of it.
+pub(super) fn is_fed(command: &Command) -> bool {
+    let Command::Simple(simple) = command else {
+        return false;
+    };
+    items(simple).all(|item| match item {
+        Item::IoRedirect(IoRedirect::File(_, _, Target::Filename(_))) => true,
+        Item::IoRedirect(IoRedirect::File(number, kind, _)) => {
+            let reads = matches!(kind, Kind::Read | Kind::ReadAndWrite | Kind::DuplicateInput);
+            number.unwrap_or(if reads { 0 } else { 1 }) != 0
+        }
+        Item::IoRedirect(
+            IoRedirect::HereString(number, _) | IoRedirect::HereDocument(number, _),
+        ) => number.is_some_and(|number| number != 0),
+        Item::IoRedirect(IoRedirect::OutputAndError(..)) => true,
+        Item::Word(_) | Item::AssignmentWord(..) | Item::ProcessSubstitution(..) => true,
+    })
+}
+
+fn items(command: &SimpleCommand) -> impl Iterator<Item = &Item> {
+    let prefix = command.prefix.iter().flat_map(|prefix| &prefix.0);
+    prefix.chain(command.suffix.iter().flat_map(|suffix| &suffix.0))
+}
+
+/// What is known in a list of how its last part came to an end.
+#[derive(Default)]
+pub(super) struct Before {
+    /// The number of the command that was all of it.
+    alone: Option<usize>,
+}
+
+impl Before {
+    /// Takes note of the next part of a list, which has made commands of the script from `first` on. How deep the list
+    /// stands, each of them says.
+    pub(super) fn then(
+        &mut self,
+        (pipeline, is_and): (&Pipeline, bool),
+        commands: &mut [Simple],
+        (first, depth): (usize, usize),
+    ) {
+        let emitted = commands.get_mut(first..).unwrap_or_default();
+        let is_simple = |command: &Command| matches!(command, Command::Simple(_));
+        let own = |simple: &Simple| simple.through.len() == depth;
+        // What a substitution runs comes between the two.
+        let nested = |simple: &Simple| {
+            let inside = simple.through.get(depth);
+            inside.is_some_and(|how| matches!(how.as_str(), "$(…)" | "<(…)"))
+        };
+        let follows = pipeline.seq.iter().all(is_simple) && !emitted.iter().any(nested);
+        if let Some(before) = self.alone.filter(|_| is_and && follows) {
+            let all = emitted.iter_mut().filter(|simple| own(simple));
+            all.for_each(|simple| simple.after = Some(before));
+        }
+        let plain = !pipeline.bang && pipeline.timed.is_none();
+        let alone = matches!(pipeline.seq.as_slice(), [one] if is_simple(one))
+            && matches!(emitted, [one] if own(one));
+        self.alone = (plain && alone).then_some(first);
+    }
+}
+
+/// The parts of a list, and whether each runs only where the one before it has ended well. Behind `||`, that may be
+/// another one than stands there.
+pub(super) fn parts(list: &AndOrList) -> impl Iterator<Item = (&Pipeline, bool)> {
+    let mut was_or = false;
+    let more = list.additional.iter().map(move |more| match more {
+        AndOr::And(pipeline) => (pipeline, !std::mem::take(&mut was_or)),
+        AndOr::Or(pipeline) => {
+            was_or = true;
+            (pipeline, false)
+        }
+    });
+    std::iter::once((&list.first, false)).chain(more)
+}
