@@ -18,8 +18,11 @@ const TEXTS: &[&str] = &[
     "-S",
 ];
 
-/// Commands of which no operand is a message.
-const SHOW: &[&str] = &["blame", "diff", "grep", "log", "ls-files", "show"];
+/// Commands of which an operand may be a message.
+const PROSE: &[&str] = &["commit", "merge", "notes", "revert", "stash", "tag"];
+
+/// Letters of `git grep` that take no value, so that one more may stand behind them.
+const FLAGS: &str = "EFGHILPWachilnopqrvwz";
 
 /// What a command of git is about, of all its words.
 pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
@@ -33,10 +36,14 @@ pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
         if let Some(text) = word.known().filter(|_| !only_operands) {
             if text == "--" {
                 only_operands = true;
+                before = None;
                 continue;
             }
             if text.len() > 1 && text.starts_with('-') {
-                before = Some(text);
+                // Behind an option that takes any word, it may be its value: then what comes next is not.
+                let is_value =
+                    before.is_some_and(|option| TEXTS.contains(&option) || takes_pattern(option));
+                before = (!is_value).then_some(text);
                 all.extend(lines(text));
                 continue;
             }
@@ -56,7 +63,7 @@ pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
             _ => false,
         };
         if !skips {
-            all.extend(of(word, SHOW.contains(&command)));
+            all.extend(of(word, !PROSE.contains(&command)));
         }
     }
     all
@@ -79,7 +86,10 @@ fn of(word: &Word, shows: bool) -> Vec<Operand> {
         ..read(path)
     });
     let whole = (!text.starts_with(':')).then(|| read(text));
-    kept.into_iter().chain(whole).collect()
+    // The file of `-L :function:file`.
+    let last = text.rsplit_once(':').map(|(_, path)| read(path));
+    let last = last.filter(|_| !is_left_out(text));
+    kept.into_iter().chain(whole).chain(last).collect()
 }
 
 fn read(path: &str) -> Operand {
@@ -97,12 +107,20 @@ fn lines(option: &str) -> Option<Operand> {
 
 /// Whether the next word is a pattern of `git grep`.
 fn takes_pattern(option: &str) -> bool {
-    !option.starts_with("--") && option.ends_with('e')
+    let letters = option
+        .strip_prefix('-')
+        .and_then(|set| set.strip_suffix('e'));
+    letters.is_some_and(|set| set.chars().all(|c| FLAGS.contains(c)))
 }
 
 /// Whether a word gives `git grep` a pattern, so that no operand is one.
 fn gives_pattern(word: &str) -> bool {
     word.starts_with('-') && !word.starts_with("--") && word.contains(['e', 'f'])
+}
+
+/// Whether a pathspec says what to leave out.
+fn is_left_out(text: &str) -> bool {
+    text.starts_with(':') && of_revision(text).is_none()
 }
 
 /// The path in what git calls a path of a revision, `HEAD~2:src/a`; no address, which has slashes or an `@` before.

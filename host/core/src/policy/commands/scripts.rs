@@ -44,6 +44,8 @@ const PROGRAMS: &[Program] = &[
         long: &[
             ("--after-context", &[Text]),
             ("--before-context", &[Text]),
+            // No beginning of the next one: it stands for itself.
+            ("--binary", &[]),
             ("--binary-files", &[Text]),
             ("--context", &[Text]),
             ("--devices", &[Text]),
@@ -106,6 +108,7 @@ const PROGRAMS: &[Program] = &[
             ("--argjson", &[Text, Text]),
             ("--from-file", &[ScriptFile]),
             ("--indent", &[Text]),
+            ("--library-path", &[Path]),
             ("--rawfile", &[Text, Path]),
             ("--slurpfile", &[Text, Path]),
         ],
