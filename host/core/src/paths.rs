@@ -293,6 +293,19 @@ impl PathRules {
         self.judge(path, true)
     }
 
+    /// The rule that stands against opening `path`: as a directory or something to read, or to change it, be it a file or
+    /// a directory.
+    pub(crate) fn against(&self, path: &str, writes: bool) -> Option<&Rule> {
+        let found = self.check(path);
+        match writes {
+            true => {
+                let file = self.check_file(path).against_writing();
+                file.or(found.against_writing())
+            }
+            false => found.against_reading(),
+        }
+    }
+
     /// The rule that could shield something below the directory `dir` because of where `dir` is. A rule that
     /// matches a name at any depth holds wherever a directory is moved, and is not meant.
     pub fn may_cover_below(&self, dir: &str) -> Option<&Rule> {

@@ -15,6 +15,8 @@ mod blueprint;
 mod engine;
 mod enter;
 mod facts;
+#[cfg(test)]
+mod fake;
 mod handle;
 mod mounted;
 mod outside;

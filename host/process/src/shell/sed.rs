@@ -133,23 +133,20 @@ fn mark(text: &str) -> Option<char> {
 
 /// What follows an expression and the mark at its end.
 fn pattern(text: &str, mark: char) -> Option<&str> {
-    let mut rest = text;
-    loop {
-        let mut letters = rest.chars();
-        let c = letters.next()?;
-        rest = letters.as_str();
-        match c {
-            c if c == mark => return Some(rest),
-            '\\' => rest = escaped(rest)?,
-            '[' => rest = bracket(rest, mark)?,
-            '\n' => return None,
-            _ => {}
-        }
-    }
+    part(text, mark, |rest| bracket(rest, mark))
 }
 
 /// What follows a replacement and the mark at its end: brackets are characters like others in it.
 fn replacement(text: &str, mark: char) -> Option<&str> {
+    part(text, mark, Some)
+}
+
+/// What follows a part of a command and the mark at its end; `bracket` says what follows what an opening one begins.
+fn part<'a>(
+    text: &'a str,
+    mark: char,
+    bracket: impl Fn(&'a str) -> Option<&'a str>,
+) -> Option<&'a str> {
     let mut rest = text;
     loop {
         let mut letters = rest.chars();
@@ -158,6 +155,7 @@ fn replacement(text: &str, mark: char) -> Option<&str> {
         match c {
             c if c == mark => return Some(rest),
             '\\' => rest = escaped(rest)?,
+            '[' => rest = bracket(rest)?,
             '\n' => return None,
             _ => {}
         }

@@ -168,6 +168,13 @@ impl Judge {
             .decision()
     }
 
+    /// Checks that none of them is let through.
+    pub fn none_through(&self, commands: &[&str]) {
+        let allows = |text: &&&str| self.says(text) == Decision::Allow;
+        let through: Vec<_> = commands.iter().filter(allows).collect();
+        assert!(through.is_empty(), "{through:#?}");
+    }
+
     /// Checks the decision about each, and says why it is another one.
     pub fn all(&self, expected: Decision, commands: &[&str]) {
         let mut wrong = Vec::new();

@@ -122,13 +122,13 @@ impl<'a> Places<'a> {
             .iter()
             .map(|one| Operand::sure(&one.target, one.writes));
         let program = simple.program().unwrap_or_default();
-        let is_shielded = |path: &str| globs::is_shielded(path, self.question.paths, false);
+        let is_shielded = |path: &str| self.question.paths.against(path, false).is_some();
+        let named = operands::paths(&simple.words, program, is_shielded);
+        let all: Vec<Operand> = opened.chain(named).collect();
         let mut seen = HashSet::new();
-        for operand in opened.chain(operands::paths(&simple.words, program, is_shielded)) {
-            // The same words again would say the same.
-            if seen.insert(operand.clone()) {
-                self.say(simple, &operand, &mut said);
-            }
+        // The same words again would say the same.
+        for operand in all.iter().filter(|one| seen.insert(*one)) {
+            self.say(simple, operand, &mut said);
         }
         if program == "find" && finders::runs_unseen(&simple.words) {
             let text = format!(
@@ -157,14 +157,12 @@ impl<'a> Places<'a> {
     /// Whether a command finds files, and none that it names itself and the rules speak of.
     fn finds_any(&self, feeder: &Simple) -> bool {
         let mut said = Vec::new();
-        if finders::finds_files(feeder) {
-            let named = operands::named(&feeder.words);
-            named
-                .iter()
-                .for_each(|one| self.say(feeder, one, &mut said));
-            return said.is_empty();
+        finders::finds_files(feeder) && {
+            for operand in operands::named(&feeder.words) {
+                self.say(feeder, &operand, &mut said);
+            }
+            said.is_empty()
         }
-        false
     }
 
     /// The files of the workspace that one command runs; an empty path is one that is not known.
@@ -324,13 +322,7 @@ impl<'a> Places<'a> {
             }
         }
         for path in &spellings {
-            let dir = self.question.paths.check(path);
-            let file = self.question.paths.check_file(path);
-            let rule = match writes {
-                true => file.against_writing().or(dir.against_writing()),
-                false => dir.against_reading(),
-            };
-            if let Some(rule) = rule {
+            if let Some(rule) = self.question.paths.against(path, writes) {
                 // Of a word that only looks like a path is not known what the program does with it.
                 let decision = if sure { Decision::Deny } else { Decision::Ask };
                 let verb = if writes { "changes" } else { "reads" };
@@ -444,7 +436,7 @@ impl<'a> Places<'a> {
         let is_meant = |path: &&String| {
             let mut places = self.of(path).into_iter();
             places.any(|place| match place {
-                Place::Inside(path) => globs::is_shielded(&path, rules, operand.writes),
+                Place::Inside(path) => rules.against(&path, operand.writes).is_some(),
                 Place::Outside | Place::Free | Place::Unknown => false,
             })
         };
@@ -452,9 +444,7 @@ impl<'a> Places<'a> {
             let what = format!("has `{glob}`, which may be `{path}`");
             push(Decision::Ask, "the path rules", what);
         }
-        let meta = glob.find(['*', '?', '[', '\\']).unwrap_or(glob.len());
-        let folder = &glob[..glob[..meta].rfind('/').map_or(0, |at| at + 1)];
-        match folder {
+        match globs::folder(glob) {
             "" => self.of("."),
             folder => self.of(folder
                 .strip_suffix('/')

@@ -133,11 +133,18 @@ pub(super) fn finds_files(simple: &Simple) -> bool {
     found.is_some_and(|finder| finder.leaves_it_at_names(&texts[finder.begins.len()..]))
 }
 
+/// Whether `find` runs a command on what it finds.
+pub(super) fn runs(words: &[Word]) -> bool {
+    has(words, &["-exec", "-execdir", "-ok", "-okdir"])
+}
+
 /// Whether `find` runs a command on files that its conditions do not tell by their names.
 pub(super) fn runs_unseen(words: &[Word]) -> bool {
-    let has = |options: &[&str]| words.iter().any(|word| options.contains(&word.text()));
-    has(&["-exec", "-execdir", "-ok", "-okdir"])
-        && has(&["-inum", "-iregex", "-regex", "-samefile"])
+    runs(words) && has(words, &["-inum", "-iregex", "-regex", "-samefile"])
+}
+
+fn has(words: &[Word], options: &[&str]) -> bool {
+    words.iter().any(|word| options.contains(&word.text()))
 }
 
 /// The word, if it is one that the program reads as it is written. `xargs` splits a name at blanks, and reads quotes.

@@ -2,7 +2,7 @@
 
 mod tokens;
 
-use crate::paths::{PathRules, Verdict};
+use crate::paths::PathRules;
 
 use tokens::{Token, begins_so, ends_so, lower, matches, tokens};
 
@@ -115,18 +115,18 @@ pub(super) fn read(glob: &str, own: bool, spoken: &Names<'_>) -> Glob {
     Glob::Any(all)
 }
 
-/// Whether the rules speak of a path.
-pub(super) fn is_shielded(path: &str, rules: &PathRules, writes: bool) -> bool {
-    let is = |verdict: Verdict<'_>| match writes {
-        true => verdict.against_writing().is_some(),
-        false => verdict.against_reading().is_some(),
-    };
-    is(rules.check_file(path)) || is(rules.check(path))
-}
+/// What makes a text a glob.
+const WILD: [char; 4] = ['*', '?', '[', '\\'];
 
 /// Whether a word has a wildcard.
 pub(super) fn is_wild(text: &str) -> bool {
-    text.contains(['*', '?', '[', '\\'])
+    text.contains(WILD)
+}
+
+/// The folder that a glob names before its first wildcard, with the slash at its end.
+pub(super) fn folder(glob: &str) -> &str {
+    let named = glob.split(WILD).next().unwrap_or_default();
+    &named[..named.rfind('/').map_or(0, |at| at + 1)]
 }
 
 /// The globs that one with braces is; nothing if there are too many, or braces in braces.
@@ -186,7 +186,7 @@ mod tests {
         let rules = PathRules::protected();
         match read(glob, own, &Names::of(&rules)) {
             Glob::Any(all) => {
-                let hit = |path: &String| is_shielded(path.trim_matches('/'), &rules, false);
+                let hit = |path: &String| rules.against(path.trim_matches('/'), false).is_some();
                 Glob::Any(all.into_iter().filter(hit).collect())
             }
             other => other,

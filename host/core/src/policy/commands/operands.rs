@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::command::Word;
 
-use super::{globs, pathspecs, scripts, values};
+use super::{finders, globs, pathspecs, scripts, values};
 
 /// What the operands of a program are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -119,63 +119,59 @@ pub(super) fn paths(
 ) -> Vec<Operand> {
     let kind = operands(program);
     let program = program.rsplit('/').next().unwrap_or(program);
-    let known = || words.iter().filter_map(Word::known);
-    match kind {
+    let (mut all, operands) = match kind {
         Operands::Text => return of_text(words),
         Operands::Find => return of_find(words),
         Operands::Script => {
-            let writes = program == "sed" && known().any(in_place);
+            let writes = program == "sed" && words.iter().filter_map(Word::known).any(in_place);
             return scripts::operands(program, words, writes, is_shielded);
         }
-        _ => {}
+        Operands::Read | Operands::Write | Operands::Copy | Operands::Other => {
+            split(words, is_shielded)
+        }
+    };
+    let last = operands.len().saturating_sub(1);
+    for (at, word) in operands.into_iter().enumerate() {
+        match (kind, word) {
+            // `dd of=file`
+            (Operands::Write, Word::Known(text)) => {
+                let value = text.strip_prefix("of=").or(text.strip_prefix("if="));
+                let path = Word::Known(value.unwrap_or(text).to_owned());
+                all.push(Operand::sure(&path, true));
+            }
+            (Operands::Write, word) => all.push(Operand::sure(word, true)),
+            (Operands::Copy, word) => all.push(Operand::sure(word, at == last)),
+            (Operands::Read, word) => all.push(Operand::sure(word, false)),
+            (_, word) if looks(word) => all.push(maybe(word)),
+            _ => {}
+        }
     }
+    if kind == Operands::Other && program == "git" {
+        all.extend(pathspecs::operands(words));
+    }
+    all
+}
+
+/// What the options of a command may open, and its operands.
+fn split(words: &[Word], is_shielded: impl Fn(&str) -> bool) -> (Vec<Operand>, Vec<&Word>) {
     let mut all = Vec::new();
     let mut operands = Vec::new();
-    let mut only_operands = false;
-    for word in words.iter().skip(1) {
+    let mut rest = words.iter().skip(1);
+    while let Some(word) = rest.next() {
         match word {
-            Word::Known(text) if !only_operands && text == "--" => only_operands = true,
-            Word::Known(text) if !only_operands && text.len() > 1 && text.starts_with('-') => {
+            Word::Known(text) if text == "--" => operands.extend(rest.by_ref()),
+            Word::Known(text) if text.len() > 1 && text.starts_with('-') => {
                 all.extend(values::of(text, &is_shielded));
             }
             // What finds nothing is the option that it looks like.
-            Word::Glob(text) | Word::Found(text) if !only_operands && text.starts_with('-') => {
+            Word::Glob(text) | Word::Found(text) if text.starts_with('-') => {
                 let values = values::of(text, &is_shielded).into_iter();
                 all.extend(values.map(Operand::found));
             }
             word => operands.push(word),
         }
     }
-    match kind {
-        Operands::Text | Operands::Find | Operands::Script => {}
-        Operands::Other => {
-            all.extend(operands.into_iter().filter(looks).map(maybe));
-            if program == "git" {
-                all.extend(pathspecs::operands(words));
-            }
-        }
-        Operands::Read => all.extend(operands.into_iter().map(|word| Operand::sure(word, false))),
-        Operands::Write => {
-            let value = |word: &Word| match word {
-                // `dd of=file`
-                Word::Known(text) => Word::Known(
-                    text.strip_prefix("of=")
-                        .or(text.strip_prefix("if="))
-                        .unwrap_or(text)
-                        .to_owned(),
-                ),
-                other => other.clone(),
-            };
-            let values = operands.into_iter().map(value);
-            all.extend(values.map(|word| Operand::sure(&word, true)));
-        }
-        Operands::Copy => {
-            let last = operands.len().saturating_sub(1);
-            let each = operands.into_iter().enumerate();
-            all.extend(each.map(|(at, word)| Operand::sure(word, at == last)));
-        }
-    }
-    all
+    (all, operands)
 }
 
 /// Of text, what the shell looks for elsewhere: the names that are there are shown.
@@ -210,8 +206,7 @@ fn of_find(words: &[Word]) -> Vec<Operand> {
     let mut all: Vec<Operand> = away.map(|text| Operand::maybe(text.to_owned())).collect();
     all.extend(folders.map(|word| Operand::sure(word, false)));
     // What it only shows the names of is seen by nobody.
-    let runs = ["-exec", "-execdir", "-ok", "-okdir"];
-    if words.iter().any(|word| runs.contains(&word.text())) {
+    if finders::runs(words) {
         all.extend(named(words));
     }
     all
@@ -264,7 +259,7 @@ pub(super) fn named(words: &[Word]) -> Vec<Operand> {
 }
 
 /// Whether a word of a program that is not known looks like a path.
-fn looks(word: &&Word) -> bool {
+fn looks(word: &Word) -> bool {
     match word {
         Word::Known(text) => looks_like_path(text),
         Word::Glob(_) | Word::Found(_) => true,

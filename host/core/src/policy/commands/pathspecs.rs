@@ -30,8 +30,7 @@ pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
     let mut command = None;
     let mut before = None;
     let mut only_operands = false;
-    let mut pattern = 0;
-    let given = words.iter().filter_map(Word::known).any(gives_pattern);
+    let mut given = words.iter().filter_map(Word::known).any(gives_pattern);
     for word in words.iter().skip(1) {
         if let Some(text) = word.known().filter(|_| !only_operands) {
             if text == "--" {
@@ -56,10 +55,8 @@ pub(super) fn operands(words: &[Word]) -> Vec<Operand> {
         let skips = match command {
             "log" | "diff" | "show" => option.is_some_and(|option| TEXTS.contains(&option)),
             "grep" if option.is_some_and(takes_pattern) => true,
-            "grep" if !given => {
-                pattern += 1;
-                pattern == 1
-            }
+            // The first one is the pattern.
+            "grep" => !std::mem::replace(&mut given, true),
             _ => false,
         };
         if !skips {

@@ -31,7 +31,7 @@ use Value::{Attached, Glob, Path, Script, ScriptFile, Text};
 /// How a program takes its words.
 struct Program {
     names: &'static [&'static str],
-    letters: &'static [(&'static str, Value)],
+    letters: &'static [(&'static str, &'static [Value])],
     long: &'static [(&'static str, &'static [Value])],
     /// Whether long options may be shortened.
     shortens: bool,
@@ -40,7 +40,7 @@ struct Program {
 const PROGRAMS: &[Program] = &[
     Program {
         names: &["grep", "egrep", "fgrep"],
-        letters: &[("ABCDdm", Text), ("e", Script), ("f", ScriptFile)],
+        letters: &[("ABCDdm", &[Text]), ("e", &[Script]), ("f", &[ScriptFile])],
         long: &[
             ("--after-context", &[Text]),
             ("--before-context", &[Text]),
@@ -65,10 +65,10 @@ const PROGRAMS: &[Program] = &[
     Program {
         names: &["rg"],
         letters: &[
-            ("ABCEMTdjmrt", Text),
-            ("e", Script),
-            ("f", ScriptFile),
-            ("g", Glob),
+            ("ABCEMTdjmrt", &[Text]),
+            ("e", &[Script]),
+            ("f", &[ScriptFile]),
+            ("g", &[Glob]),
         ],
         long: &[
             ("--after-context", &[Text]),
@@ -102,7 +102,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         names: &["jq"],
-        letters: &[("L", Path), ("f", ScriptFile)],
+        letters: &[("L", &[Path]), ("f", &[ScriptFile])],
         long: &[
             ("--arg", &[Text, Text]),
             ("--argjson", &[Text, Text]),
@@ -117,10 +117,10 @@ const PROGRAMS: &[Program] = &[
     Program {
         names: &["sed"],
         letters: &[
-            ("l", Text),
-            ("i", Attached),
-            ("e", Script),
-            ("f", ScriptFile),
+            ("l", &[Text]),
+            ("i", &[Attached]),
+            ("e", &[Script]),
+            ("f", &[ScriptFile]),
         ],
         long: &[
             ("--expression", &[Script]),
@@ -132,7 +132,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         names: &["awk", "gawk", "mawk"],
-        letters: &[("Fv", Text), ("e", Script), ("f", ScriptFile)],
+        letters: &[("Fv", &[Text]), ("e", &[Script]), ("f", &[ScriptFile])],
         long: &[
             ("--assign", &[Text]),
             ("--field-separator", &[Text]),
@@ -161,22 +161,22 @@ pub(super) fn operands(
                 taken.operands.extend(rest.by_ref());
             }
             Word::Known(text) if text.len() > 1 && text.starts_with('-') => {
-                let (values, attached) = program.map_or((Vec::new(), None), |one| one.takes(text));
+                let (values, attached) = program.map_or((&[][..], None), |one| one.takes(text));
                 if values.is_empty() {
                     taken.files.extend(values::of(text, &is_shielded));
                 }
-                taken.take(&values, attached, &mut rest);
+                taken.take(values, attached, &mut rest);
             }
             // What finds nothing is the option that it looks like.
             Word::Glob(text) | Word::Found(text) if text.starts_with('-') => {
-                let (values, attached) = program.map_or((Vec::new(), None), |one| one.takes(text));
+                let (values, attached) = program.map_or((&[][..], None), |one| one.takes(text));
                 taken.given = true;
                 taken.files.extend(
                     values::of(text, &is_shielded)
                         .into_iter()
                         .map(Operand::found),
                 );
-                taken.take(&values, attached, &mut rest);
+                taken.take(values, attached, &mut rest);
             }
             word => taken.operands.push(word),
         }
@@ -245,7 +245,7 @@ impl<'a> Taken<'a> {
 
 impl Program {
     /// What an option takes, and what of it stands in the same word.
-    fn takes<'a>(&self, option: &'a str) -> (Vec<Value>, Option<&'a str>) {
+    fn takes<'a>(&self, option: &'a str) -> (&'static [Value], Option<&'a str>) {
         if option.starts_with("--") {
             let (name, attached) = match option.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
@@ -255,19 +255,16 @@ impl Program {
             // Of a beginning that more than one has, the program says that it does not know which.
             let begins = |(long, _): &&(&str, _)| self.shortens && long.starts_with(name);
             let found = exact.or_else(|| self.long.iter().find(begins));
-            return (
-                found.map_or(Vec::new(), |(_, values)| values.to_vec()),
-                attached,
-            );
+            return (found.map_or(&[], |(_, values)| values), attached);
         }
         for (at, letter) in option.char_indices().skip(1) {
             let mut known = self.letters.iter();
-            if let Some((_, value)) = known.find(|(letters, _)| letters.contains(letter)) {
+            if let Some((_, values)) = known.find(|(letters, _)| letters.contains(letter)) {
                 let behind = &option[at + letter.len_utf8()..];
-                return (vec![*value], Some(behind).filter(|text| !text.is_empty()));
+                return (values, Some(behind).filter(|text| !text.is_empty()));
             }
         }
-        (Vec::new(), None)
+        (&[], None)
     }
 }
 

@@ -349,74 +349,43 @@ pub(super) fn fault(doing: &'static str) -> impl Fn(Error) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::super::fake;
     use super::*;
 
     /// An engine that says what it is, and then answers nothing for three seconds.
     fn hung(at: &Path) {
-        use std::io::{Read as _, Write as _};
-        let listener = std::os::unix::net::UnixListener::bind(at).unwrap();
-        std::thread::spawn(move || {
-            for connection in listener.incoming() {
-                let mut connection = connection.unwrap();
-                std::thread::spawn(move || {
-                    let mut bytes = [0; 8192];
-                    while let Ok(count @ 1..) = connection.read(&mut bytes) {
-                        let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
-                        if text.starts_with("DELETE") {
-                            std::thread::sleep(Duration::from_secs(3));
-                            break;
-                        }
-                        let said = r#"{"ApiVersion": "1.41"}"#;
-                        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json";
-                        let answer =
-                            format!("{head}\r\nContent-Length: {}\r\n\r\n{said}", said.len());
-                        connection.write_all(answer.as_bytes()).unwrap();
-                    }
-                });
+        fake::engine(at, |method, _| {
+            if method == "DELETE" {
+                std::thread::sleep(Duration::from_secs(3));
+                return None;
             }
+            Some(fake::ITSELF)
         });
     }
 
     /// An engine that has no container `never`, does not answer the first time that it is to remove `late`, and says
     /// what it has removed.
-    fn partial(at: &Path) -> std::sync::mpsc::Receiver<String> {
-        use std::io::{Read as _, Write as _};
-        use std::sync::atomic::{AtomicBool, Ordering};
-        let listener = std::os::unix::net::UnixListener::bind(at).unwrap();
-        let (removed, all) = std::sync::mpsc::channel();
-        let asked = std::sync::Arc::new(AtomicBool::new(false));
-        std::thread::spawn(move || {
-            for connection in listener.incoming() {
-                let mut connection = connection.unwrap();
-                let (removed, asked) = (removed.clone(), asked.clone());
-                std::thread::spawn(move || {
-                    let mut bytes = [0; 8192];
-                    while let Ok(count @ 1..) = connection.read(&mut bytes) {
-                        let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
-                        let mut parts = text.split(['/', '?', ' ']);
-                        parts.find(|part| *part == "containers");
-                        let name = parts.next().unwrap_or_default().to_owned();
-                        let (status, said) = match name.as_str() {
-                            "never" => ("404 Not Found", r#"{"message": "none"}"#),
-                            "late" if !asked.swap(true, Ordering::SeqCst) => {
-                                std::thread::sleep(Duration::from_secs(8));
-                                break;
-                            }
-                            _ if text.starts_with("DELETE") => ("204 No Content", ""),
-                            _ => ("200 OK", r#"{"ApiVersion": "1.41"}"#),
-                        };
-                        let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json");
-                        let length = match said.is_empty() {
-                            true => String::new(),
-                            false => format!("\r\nContent-Length: {}", said.len()),
-                        };
-                        let answer = format!("{head}{length}\r\n\r\n{said}");
-                        connection.write_all(answer.as_bytes()).unwrap();
-                        if status.starts_with("204") {
-                            let _ = removed.send(name);
-                        }
-                    }
-                });
+    fn partial(at: &Path) -> Receiver<String> {
+        let (removed, all) = channel();
+        let asked = AtomicBool::new(false);
+        fake::engine(at, move |method, path| {
+            let mut parts = path.split(['/', '?']);
+            parts.find(|part| *part == "containers");
+            let name = parts.next().unwrap_or_default();
+            match name {
+                "never" => Some(("404 Not Found", r#"{"message": "none"}"#)),
+                "late" if !asked.swap(true, Ordering::SeqCst) => {
+                    std::thread::sleep(Duration::from_secs(8));
+                    None
+                }
+                _ if method == "DELETE" => {
+                    let _ = removed.send(name.to_owned());
+                    Some(("204 No Content", ""))
+                }
+                _ => Some(fake::ITSELF),
             }
         });
         all

@@ -318,8 +318,6 @@ async fn refill(pool: Weak<Pool>, plan: Plan) {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::os::unix::net::{UnixListener, UnixStream};
     use std::path::Path;
     use std::sync::atomic::AtomicBool;
 
@@ -328,6 +326,7 @@ mod tests {
 
     use super::super::engine::FIRST;
     use super::super::facts::Facts;
+    use super::super::fake;
     use super::*;
     use crate::sandbox::Spec;
 
@@ -344,48 +343,27 @@ mod tests {
 
     /// An engine that makes containers slowly, and goes on with it if nobody waits for the answer.
     fn slow(at: &Path, done: &Arc<Done>) {
-        let listener = UnixListener::bind(at).unwrap();
         let done = Arc::clone(done);
-        std::thread::spawn(move || {
-            for connection in listener.incoming() {
-                let (connection, done) = (connection.unwrap(), Arc::clone(&done));
-                std::thread::spawn(move || serve(connection, &done));
+        fake::engine(at, move |method, path| match method {
+            "POST" if path.contains("/containers/create") => {
+                let (_, name) = path.split_once("name=").unwrap();
+                let name = name.split('&').next().unwrap();
+                done.asked.store(true, Ordering::Relaxed);
+                std::thread::sleep(MAKING);
+                done.made.lock().unwrap().push(name.to_owned());
+                Some(("201 Created", r#"{"Id": "a", "Warnings": []}"#))
             }
+            "DELETE" => {
+                let made = done.made.lock().unwrap();
+                let hit = made.iter().find(|name| path.contains(name.as_str()));
+                done.removed.lock().unwrap().extend(hit.cloned());
+                Some(match hit {
+                    Some(_) => ("200 OK", "{}"),
+                    None => ("404 Not Found", r#"{"message": "no such container"}"#),
+                })
+            }
+            _ => Some(fake::ITSELF),
         });
-    }
-
-    fn serve(mut connection: UnixStream, done: &Done) {
-        let mut bytes = [0; 8192];
-        while let Ok(count @ 1..) = connection.read(&mut bytes) {
-            let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
-            let line = text.lines().next().unwrap();
-            let (status, said) = match line.split_once(' ').unwrap() {
-                ("POST", path) if path.contains("/containers/create") => {
-                    let (_, name) = path.split_once("name=").unwrap();
-                    let name = name.split([' ', '&']).next().unwrap();
-                    done.asked.store(true, Ordering::Relaxed);
-                    std::thread::sleep(MAKING);
-                    done.made.lock().unwrap().push(name.to_owned());
-                    ("201 Created", r#"{"Id": "a", "Warnings": []}"#)
-                }
-                ("DELETE", path) => {
-                    let made = done.made.lock().unwrap();
-                    let hit = made.iter().find(|name| path.contains(name.as_str()));
-                    done.removed.lock().unwrap().extend(hit.cloned());
-                    match hit {
-                        Some(_) => ("200 OK", "{}"),
-                        None => ("404 Not Found", r#"{"message": "no such container"}"#),
-                    }
-                }
-                _ => ("200 OK", r#"{"ApiVersion": "1.41"}"#),
-            };
-            let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json");
-            let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{said}", said.len());
-            // Whoever asked may have gone.
-            if connection.write_all(answer.as_bytes()).is_err() {
-                break;
-            }
-        }
     }
 
     #[test]

@@ -135,18 +135,28 @@ pub(in crate::sandbox) fn fork_to_exec<T>(
         (shared.child)(shared.state)
     }
     let mut shared = Child { state, child };
+    // SAFETY: this is a single thread: the process was forked and has started no other. With CLONE_VFORK it does not go on
+    // before the child has left this memory, so the stack and the borrows in `shared` are the child's alone for that time.
+    unsafe { start(stack, run::<T>, libc::CLONE_VFORK, (&raw mut shared).cast()) }
+}
+
+/// Starts a process in this one's memory, on a stack of its own.
+///
+/// # Safety
+///
+/// As long as it is in this memory, nothing else may use the stack, and `shared` has to be what `run` takes it for.
+unsafe fn start(
+    stack: &mut [u8],
+    run: extern "C" fn(*mut c_void) -> c_int,
+    flags: c_int,
+    shared: *mut c_void,
+) -> Result<Pid, Errno> {
     let top = stack.as_mut_ptr_range().end;
     let aligned = top.wrapping_sub(top as usize % 16);
-    // SAFETY: `aligned` is the end of a stack that nothing else uses, in a single thread: this process was forked and
-    // has started no other. With CLONE_VFORK it does not go on before the child has left this memory, so the borrows in
-    // `shared` are the child's alone for that time.
+    // SAFETY: `aligned` is the end of a stack that nothing else uses, as whoever calls this has promised.
     let pid = unsafe {
-        libc::clone(
-            run::<T>,
-            aligned.cast(),
-            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
-            (&raw mut shared).cast(),
-        )
+        let flags = libc::CLONE_VM | libc::SIGCHLD | flags;
+        libc::clone(run, aligned.cast(), flags, shared)
     };
     number(pid.into())?;
     Pid::from_raw(pid).ok_or(Errno::CHILD)
@@ -189,20 +199,10 @@ pub(in crate::sandbox) fn beside<T: Work, R>(
         exit(0)
     }
     let work: *mut T = work;
-    let top = stack.as_mut_ptr_range().end;
-    let aligned = top.wrapping_sub(top as usize % 16);
-    // SAFETY: `aligned` is the end of a stack that nothing else uses. It and `work` are borrowed for as long as this
-    // function runs, and however it ends, it has waited for the process by then.
-    let pid = unsafe {
-        libc::clone(
-            run::<T>,
-            aligned.cast(),
-            libc::CLONE_VM | libc::CLONE_FILES | libc::SIGCHLD,
-            work.cast(),
-        )
-    };
-    number(pid.into())?;
-    let waits = Waits(Pid::from_raw(pid).ok_or(Errno::CHILD)?);
+    // SAFETY: the stack and `work` are borrowed for as long as this function runs, and however it ends, it has waited for
+    // the process by then.
+    let pid = unsafe { start(stack, run::<T>, libc::CLONE_FILES, work.cast()) }?;
+    let waits = Waits(pid);
     let done = meanwhile();
     drop(waits);
     Ok(done)

@@ -167,20 +167,10 @@ pub(super) fn begins_so(glob: &[Token], begin: &[char]) -> Option<String> {
                 }
             }
         }
-        if next
-            .last()
-            .copied()
-            .flatten()
-            .is_some_and(|count| count >= enough)
-        {
+        if next.last().is_some_and(|count| *count >= Some(enough)) {
             let rest = glob.get(at + 1..).unwrap_or_default();
-            return Some(
-                begin
-                    .iter()
-                    .copied()
-                    .chain(rest.iter().filter_map(Token::sample))
-                    .collect(),
-            );
+            let rest = rest.iter().filter_map(Token::sample);
+            return Some(begin.iter().copied().chain(rest).collect());
         }
         said = next;
     }

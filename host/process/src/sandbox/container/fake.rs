@@ -1,0 +1,44 @@
+//! Something that answers as an engine does, for tests.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What an engine says of itself.
+pub(super) const ITSELF: (&str, &str) = ("200 OK", r#"{"ApiVersion": "1.41"}"#);
+
+/// Listens there. `answer` gets the method and the path of a request, and says the status and what comes with it; nothing
+/// ends the connection.
+pub(super) fn engine(
+    at: &Path,
+    answer: impl Fn(&str, &str) -> Option<(&'static str, &'static str)> + Send + Sync + 'static,
+) {
+    let listener = UnixListener::bind(at).unwrap();
+    let answer = Arc::new(answer);
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let (mut connection, answer) = (connection.unwrap(), Arc::clone(&answer));
+            std::thread::spawn(move || {
+                let mut bytes = [0; 8192];
+                while let Ok(count @ 1..) = connection.read(&mut bytes) {
+                    let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+                    let mut words = text.split(' ');
+                    let (method, path) = (words.next().unwrap(), words.next().unwrap());
+                    let Some((status, said)) = answer(method, path) else {
+                        break;
+                    };
+                    let mut head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json");
+                    // An answer without anything has no length either.
+                    if !status.starts_with("204") {
+                        head.push_str(&format!("\r\nContent-Length: {}", said.len()));
+                    }
+                    // Whoever asked may have gone.
+                    if write!(connection, "{head}\r\n\r\n{said}").is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+}
