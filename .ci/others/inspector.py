@@ -14,7 +14,7 @@ work = Workspace(settings={
     "tools": {name: allowed for name in (*readers, "mcp_everything_get_sum", "word_count", "careful", "broken")},
 })
 work.mimir("mcp", "test", "everything")
-work.trust("mcp_everything_get_sum")
+work.trust_server("everything")
 
 
 def inspect(target, era, method, *words, code=0):

@@ -22,6 +22,19 @@ export const wordCount = defineTool({
   execute: ({ text }) => ({ words: text.split(/\\s+/).filter(Boolean).length }),
 });
 
+export const textReport = defineTool({
+  description: "Reports on a text.",
+  inputSchema: text,
+  outputSchema: {
+    type: "object",
+    properties: { summary: { type: "string" }, words: { type: "integer" } },
+    required: ["summary", "words"],
+  },
+  needsApproval: false,
+  hints: { readOnly: true },
+  execute: ({ text }) => ({ summary: text, words: text.split(/\\s+/).filter(Boolean).length }),
+});
+
 export const careful = defineTool({
   description: "Does what a person has to agree to.",
   inputSchema: text,
@@ -83,16 +96,17 @@ def run(*words, code=0, cwd=None, timeout=300, **more):
 
 
 class Workspace:
-    """A folder with `.mimir` and the tools above, built: they reach nothing, so nobody has to
+    """A folder with `.mimir` and, unless told otherwise, the tools above, built: they reach nothing, so nobody has to
     grant them anything. `settings` are the person's own."""
 
-    def __init__(self, folder="work", settings=None):
+    def __init__(self, folder="work", settings=None, tools=True):
         self.folder = pathlib.Path(folder).resolve()
         self.folder.mkdir()
         self.settings(settings or {})
         self.mimir("init")
-        (self.folder / "tools.ts").write_text(TOOLS)
-        self.mimir("tools", "build", "tools.ts")
+        if tools:
+            (self.folder / "tools.ts").write_text(TOOLS)
+            self.mimir("tools", "build", "tools.ts")
 
     def settings(self, settings):
         """The person's own settings, which need nobody's yes."""
@@ -111,6 +125,14 @@ class Workspace:
         """Grants what a person has looked at."""
         digest = self.json("tools", "info", tool)["digest"]
         self.mimir("tools", "trust", tool, "--digest", digest)
+
+    def trust_server(self, name):
+        """Trusts a server with all that it lists: tools, prompts and resources. The settings stay as they are."""
+        file = pathlib.Path.home() / ".config/mimir/config.yml"
+        settings = file.read_text()
+        digest = self.json("mcp", "test", name)["digest"]
+        self.mimir("mcp", "trust", name, "--approve", digest, "--allow", "all", "--user")
+        file.write_text(settings)
 
     def codes(self, tool):
         """What came of each call of a tool, as the record has it."""

@@ -1,11 +1,13 @@
-"""A model on a port of this machine that calls one tool and then says what came of it, in the protocol that it is
-asked in: Anthropic's messages, OpenAI's responses, OpenAI's chat; always as a stream, which is how agents ask.
-What it was asked is kept."""
+"""A model on a port of this machine that has a script: it calls tools, one after the other, and then says what came of
+the last one, in the protocol that it is asked in: Anthropic's messages, OpenAI's responses, OpenAI's chat; always as a
+stream, which is how agents ask. What it was asked is kept."""
 import json, re, threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# What calls are known by.
-CALL, SEARCH = "call_1", "call_0"
+# What the search for tools is known by; calls are counted from 1.
+SEARCH = "call_0"
+# A step is tried again so often.
+TRIES = 20
 USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
 
 
@@ -42,11 +44,13 @@ def offered(body):
 
 
 class Model:
-    """Calls the first tool whose name ends in `tool`, with these arguments. Where an agent keeps the definitions of
-    tools back and offers one that finds them, it asks for that of the tool first, as models do."""
+    """Takes steps: `(tool, arguments)` calls the tool of this name, whatever stands before that, and `(tool, arguments, words)` does
+    so until these words are in what comes of it. Where an agent keeps the definitions of tools back and offers one that
+    finds them, it asks for those of the steps first, as models do."""
 
-    def __init__(self, tool, arguments):
-        self.tool, self.arguments, self.asked = tool, json.dumps(arguments), []
+    def __init__(self, *steps):
+        self.steps, self.asked = steps, []
+        self.restart()
         model = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -85,24 +89,59 @@ class Model:
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
+    def restart(self):
+        """Begins the script anew."""
+        self.at, self.made, self.tried, self.came = 0, 1, 0, []
+        self.asked.clear()
+
     def results(self):
         """What came of its calls, as it was told."""
-        return [result for _, body in self.asked for result in results(body, CALL)]
+        return self.came
 
     def names(self):
-        """The names of all tools that it was ever offered."""
-        return sorted({name for _, body in self.asked for _, name in offered(body)})
+        """The names of all tools that it was ever offered, or told of where their definitions are kept back."""
+        named = {name for _, body in self.asked for _, name in offered(body)}
+        return sorted(named.union(*(re.findall(r"mcp__mimir__\w+", json.dumps(body)) for _, body in self.asked)))
 
     def answer(self, path, body):
-        came, tools = results(body, CALL), list(offered(body))
-        call = next(((CALL, *tool, self.arguments) for tool in tools if tool[1].endswith(self.tool)), None)
-        if not call and (None, "ToolSearch") in tools and not results(body, SEARCH):
-            if hidden := re.search(rf"mcp__\w*{self.tool}\b", json.dumps(body["messages"])):
-                call = (SEARCH, None, "ToolSearch", json.dumps({"query": f"select:{hidden[0]}", "max_results": 1}))
-        words = f"It says: {came[-1]}" if came else "There is nothing to do."
+        tools = list(offered(body))
+        if tools and (came := results(body, f"call_{self.made}")):
+            self.note(came[-1])
+        call = self.call(body, tools) if self.at < len(self.steps) else None
+        words = f"It says: {self.came[-1]}" if self.came else "There is nothing to do."
         for end, protocol in (("/messages", anthropic), ("/responses", responses), ("/chat/completions", chat)):
             if path.endswith(end):
-                return protocol(None if came else call, words)
+                return protocol(call, words)
+        return None
+
+    def note(self, came):
+        """Goes to the next step, unless this one is to be tried again."""
+        self.came.append(came)
+        self.made += 1
+        self.tried += 1
+        _, _, *until = self.steps[self.at] if self.at < len(self.steps) else (None, None)
+        if self.tried == TRIES or all(words in came for words in until):
+            self.at, self.tried = self.at + 1, 0
+
+    def call(self, body, tools):
+        """The call of this step: (id, namespace, name, arguments). None where its tool is nowhere."""
+        tool, arguments, *_ = self.steps[self.at]
+        id = f"call_{self.made}"
+        fits = [one for one in tools if one[1] == tool or one[1].endswith(f"_{tool}")]
+        # Agents have tools of their own by these names.
+        for space, name in sorted(fits, key=lambda one: "mimir" not in f"{one[0]} {one[1]}"):
+            return id, space, name, json.dumps(arguments)
+        finder = next((name for _, name in tools if name in ("ToolSearch", "tool_search")), None)
+        text = json.dumps(body.get("messages") or [])
+        hidden = {name: re.search(rf"mcp__\w*{name}\b", text) for name, *_ in self.steps}
+        if not finder or not hidden[tool]:
+            return None
+        if not results(body, SEARCH):
+            found = sorted({match[0] for match in hidden.values() if match})
+            query = {"query": f"select:{','.join(found)}", "max_results": len(found)}
+            return SEARCH, None, finder, json.dumps(query)
+        if (None, "tool_call") in tools:
+            return id, None, "tool_call", json.dumps({"name": hidden[tool][0], "arguments": arguments})
         return None
 
 

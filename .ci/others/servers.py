@@ -38,7 +38,7 @@ def everything():
     # Before a person has trusted it, its tools are asked about whatever the settings say: here nobody answers.
     refused = call("mcp_everything_echo", code=3, message="hi")
     expect(refused["error"]["code"] == "APPROVAL_DENIED", "nobody has trusted it", refused)
-    work.trust("mcp_everything_echo")
+    work.trust_server("everything")
 
     echoed = call("mcp_everything_echo", message="over the hills")
     expect("over the hills" in texts(echoed) and echoed["label"]["trust"] == "untrusted", "it echoes", echoed)
@@ -96,6 +96,8 @@ async def gateway():
         expect("plaintext resource" in resource.resource.text, "an embedded resource", done)
         done, _ = await call("get_structured_content", {"location": "Chicago"})
         expect("temperature" in (done.structured_content or {}), "a structured result", done)
+        conditions = done.structured_content["conditions"]
+        expect(conditions.startswith("[untrusted ") and "[end of untrusted " in conditions, "its words are marked", done)
 
         heard = []
 
@@ -104,8 +106,7 @@ async def gateway():
 
         done, said = await call("trigger_long_running_operation", {"duration": 1, "steps": 4}, progress_callback=progress)
         expect("completed" in said, "it runs long", said)
-        # On a busy machine two steps can come so close that one of them is not worth telling.
-        expect(len(heard) > 1 and heard == sorted(set(heard)) and heard[-1] == (4, 4), "its progress is passed on", heard)
+        expect(heard == [(step, 4) for step in range(1, 5)], "its progress is passed on, each step of it", heard)
 
         done, said = await call("trigger_elicitation_request")
         expect("Ada" in said and len(forms) == 1 and "everything" in forms[0], "its form says whose it is", said, forms)
@@ -119,7 +120,8 @@ async def gateway():
         uri = next((one.uri for one in resources if "architecture" in str(one.uri)), None)
         expect(uri and str(uri).startswith("mcp://everything/"), "resources have their server's name", resources)
         read = await client.read_resource(uri)
-        expect("Everything Server" in read.contents[0].text, "a resource is read", read)
+        words = read.contents[0].text
+        expect("Everything Server" in words and words.startswith("[untrusted "), "a resource is read", read)
         templates = (await client.list_resource_templates()).resource_templates
         expect(len(templates) == 2, "templates", templates)
         prompts = {prompt.name for prompt in (await client.list_prompts()).prompts}

@@ -3,7 +3,8 @@
 //
 // Beside `context` there is what the language has, and of the web: fetch, Headers, Response, URL, URLSearchParams,
 // AbortController, AbortSignal, DOMException, TextEncoder, TextDecoder, structuredClone, atob, btoa, setTimeout,
-// setInterval, queueMicrotask and console. Nothing of Node is there, and no packages.
+// setInterval, queueMicrotask, crypto (getRandomValues, randomUUID), performance and console; of Node there is Buffer and
+// nothing else, and no packages. Intl knows en-US and UTC, and refuses others.
 
 declare module "mimir" {
   /** The main function. What it returns is the result: text as it is, anything else as JSON. */

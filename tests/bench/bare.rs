@@ -9,7 +9,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 mod generated {
     wasmtime::component::bindgen!({
-        path: "../wit",
+        path: "../../wit",
         world: "tool",
         imports: { default: async | trappable },
         exports: { default: async },

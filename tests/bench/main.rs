@@ -31,12 +31,7 @@ mod work;
 use std::process::ExitCode;
 
 use measure::Report;
-
-/// The guests of the tests, of which a few are measured here.
-#[expect(dead_code, reason = "the tests use the others")]
-mod guests {
-    include!(concat!(env!("OUT_DIR"), "/guests.rs"));
-}
+use mimir_kit::guests;
 
 /// As in the program, for mimir and for its reference.
 #[global_allocator]

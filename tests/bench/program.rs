@@ -1,40 +1,13 @@
-//! Programs as a whole: mimir as cargo builds it now, and the ones that it is measured against.
+//! Programs as a whole: mimir, which cargo builds before the bench, and the ones that it is measured against.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-
-/// Where the program `mimir` is, built from what is here now.
-///
-/// The bench is named beside it because features are those of all targets that are asked for: without it,
-/// the tests' own dependencies would be left out, and the whole engine compiled a second time. Cargo's
-/// progress is shown, so that nobody takes a compiler for a bench that hangs.
-fn mimir() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let built = Command::new(cargo)
-            .args(["build", "--release", "--locked", "--workspace"])
-            .args(["--bin", "mimir", "--bench", "speed"])
-            .status();
-        assert!(
-            built.is_ok_and(|status| status.success()),
-            "mimir does not build"
-        );
-        let here = std::env::current_exe().unwrap();
-        let deps = here.ancestors().find(|folder| folder.ends_with("deps"));
-        deps.and_then(Path::parent)
-            .unwrap()
-            .join("mimir")
-            .with_extension(std::env::consts::EXE_EXTENSION)
-    })
-}
 
 /// `mimir` in a workspace, with a cache of its own and nobody's settings.
 pub fn call(workspace: &Path, home: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(mimir());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mimir"));
     command
         .current_dir(workspace)
         .args(arguments)

@@ -10,14 +10,11 @@ use mimir_core::Redactor;
 
 use crate::measure::{Budget, Pace, Report, Row, size, time};
 
-/// Clean text is masked at this rate at least, in bytes per second.
-const RATE: f64 = 200e6;
+/// Masking clean text, to `str::contains` over it.
+const MASKED: f64 = 80.0;
 
-/// An outcome of so many bytes takes no more than [`OUTCOME_TIME`].
+/// Bytes of an outcome.
 const OUTCOME: usize = 100_000;
-
-/// In seconds.
-const OUTCOME_TIME: f64 = 1e-3;
 
 /// How much text is masked at a time.
 const CLEAN: usize = 8 << 20;
@@ -68,12 +65,11 @@ pub fn bench(report: &mut Report) {
         name: "redaction of clean text".to_owned(),
         ours: per_second(rate),
         reference: format!(
-            "{} wanted; `str::contains` {}",
-            per_second(RATE),
+            "{} `str::contains`",
             per_second(text.len() as f64 / pair.reference)
         ),
-        ratio: rate / RATE,
-        budget: Budget::AtLeast(1.0),
+        ratio: pair.ratio(),
+        budget: Budget::AtMost(MASKED),
     });
 
     let pair = report.pair(
@@ -85,9 +81,9 @@ pub fn bench(report: &mut Report) {
     report.row(Row {
         name: "redaction of an outcome of 100 KB".to_owned(),
         ours: time(pair.ours),
-        reference: format!("{} wanted", time(OUTCOME_TIME)),
-        ratio: pair.ours / OUTCOME_TIME,
-        budget: Budget::AtMost(1.0),
+        reference: format!("{} `str::contains`", time(pair.reference)),
+        ratio: pair.ratio(),
+        budget: Budget::Open,
     });
 
     for unit in UNITS {
@@ -116,7 +112,7 @@ fn masked(redactor: &Redactor, text: &str) -> Duration {
 
 /// This repository's own sources, but for those that are about secrets, over and over.
 fn sources() -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut text = String::new();
     let mut folders = vec![root.join("host"), root.join("plugins"), root.join("sdk")];
     while let Some(folder) = folders.pop() {

@@ -4,10 +4,16 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use super::{Left, Place, plain};
+use mimir_core::Code;
+use serde_json::json;
+
+use super::{Left, Place, left, plain};
 
 const PYTHON: &str = include_str!("python.txt");
 const BASH: &str = include_str!("bash.txt");
+
+/// Programs with the exit code and the output that bash 5.2 had for them: `=== CODE`, then the output.
+const RECORDED: &str = include_str!("bash_recorded.txt");
 
 /// The programs of a file, by their names.
 fn programs(text: &'static str) -> Vec<(&'static str, &'static str)> {
@@ -88,4 +94,63 @@ fn bash_does_what_bash_does() {
     assert!(programs(BASH).len() >= 60);
     // `set -u` ends a script with 1, and stdin is there again for the command after the one that read it.
     compare("bash", "bash", BASH, &["nounset", "stdin"], 0.97);
+}
+
+#[test]
+fn bash_does_what_was_recorded_of_bash() {
+    let mut differing = Vec::new();
+    for (name, text) in programs(RECORDED) {
+        let (code, answer) = text.split_once("\n=== ").unwrap();
+        let (exit, stdout) = answer.split_once('\n').unwrap();
+        let ours = Place::new().run("bash", code);
+        if (ours.stdout.as_str(), ours.code.to_string().as_str()) != (stdout, exit) {
+            eprintln!("--- {name}\nours: {ours:?}\nbash: {exit} {stdout:?}");
+            differing.push(name);
+        }
+    }
+    assert!(differing.is_empty(), "{differing:?}");
+}
+
+#[test]
+fn bash_says_which_bound_it_reached_and_does_not_go_on() {
+    for (code, sentence) in [
+        ("head -c 1000000000 /dev/zero | wc -c", "read fewer"),
+        ("head -c 2000000 < /dev/zero | wc -c", "name the device"),
+        ("cat /dev/zero | head -c 2000000 | wc -c", "name the device"),
+        ("x=$(yes); echo ${#x}", "write less"),
+        ("seq 100000000 > f; wc -l f", "write less"),
+        ("echo {1..100000000} | wc -w", "max 10000000"),
+        ("f() { f; }; f", "use a loop"),
+        ("f() { echo $(f); }; f", "substitution depth exceeded"),
+    ] {
+        let code = format!("{code}; echo on");
+        let outcome = Place::new().call(json!({"language": "bash", "code": code}));
+        // The memory of the call may end it before the bound of the command does.
+        if let Err(error) = outcome.result() {
+            assert_eq!(error.code, Code::LimitExceeded, "{code}: {error:?}");
+            continue;
+        }
+        let left = left(&outcome);
+        assert_ne!(left.code, 0, "{code}: {left:?}");
+        assert!(left.stdout.is_empty(), "{code}: {left:?}");
+        assert!(left.stderr.contains(sentence), "{code}: {left:?}");
+    }
+}
+
+#[test]
+fn bash_functions_call_each_other_hundreds_deep() {
+    let left = Place::new().run(
+        "bash",
+        "down() { local n=$1; if ((n > 0)); then for i in 1; do case x in x) down $((n - 1));; esac; done; fi; }
+        down 240 && echo functions
+        sub() { if (($1 > 0)); then echo $(sub $(($1 - 1))); else echo substitutions; fi; }
+        sub 55
+        both() { if (($1 > 0)); then (down 100; both $(($1 - 1))); else echo both; fi; }
+        both 50",
+    );
+    assert_eq!(
+        (left.stdout.as_str(), left.code),
+        ("functions\nsubstitutions\nboth\n", 0),
+        "{left:?}"
+    );
 }

@@ -41,7 +41,27 @@ const HOSTILE: &[(&str, &str, Comes)] = &[
     (
         "python",
         "class A:\n    def __repr__(self): return repr(self)\nrepr(A())",
-        Stopped(Code::LimitExceeded, "too deep"),
+        Ends(1, "RecursionError"),
+    ),
+    (
+        "python",
+        "import json\ntry: json.loads('[' * 200_000)\nexcept RecursionError: print('caught')",
+        Ends(0, "caught"),
+    ),
+    (
+        "python",
+        "import json\ntry: json.loads('{\"a\":' * 200_000)\nexcept RecursionError: print('caught')",
+        Ends(0, "caught"),
+    ),
+    (
+        "python",
+        "import pickle\ndeep = []\nfor _ in range(100_000): deep = [deep]\ntry: pickle.dumps(deep)\nexcept RecursionError: print('caught')",
+        Ends(0, "caught"),
+    ),
+    (
+        "python",
+        "def down(n): return sorted([n], key=lambda n: down(n + 1))\ntry: down(0)\nexcept RecursionError: print('caught')",
+        Ends(0, "caught"),
     ),
     ("python", "def f(): f()\nf()", Ends(1, "RecursionError")),
     (
@@ -64,13 +84,18 @@ const HOSTILE: &[(&str, &str, Comes)] = &[
         "import re; re.match('(a+)+$', 'a' * 64 + 'b')",
         Bounded,
     ),
-    ("python", "import ctypes", Ends(1, "ModuleNotFoundError")),
+    (
+        "python",
+        "import ctypes\nctypes.CDLL('libc.so.6')",
+        Ends(1, "ctypes is not available"),
+    ),
+    ("python", "import os\nos.stat(b'\\xff')", Ends(1, "OSError")),
     (
         "bash",
         "while :; do :; done",
         Stopped(Code::Timeout, "stopped after"),
     ),
-    ("bash", "f() { f; }; f", Ends(1, "depth")),
+    ("bash", "f() { f; }; f", Ends(1, "more than 250 deep")),
     ("bash", ":(){ :|:& };:", Bounded),
     (
         "bash",
@@ -78,7 +103,7 @@ const HOSTILE: &[(&str, &str, Comes)] = &[
         Ends(1, "memory"),
     ),
     ("bash", "head -c 1000 /dev/urandom", Ends(0, "")),
-    ("bash", "yes", Ends(1, "output limit")),
+    ("bash", "yes", Ends(1, "lines of output")),
     ("bash", "exec 5<>/dev/tcp/127.0.0.1/22", Ends(1, "")),
     ("bash", "curl http://127.0.0.1/", Ends(1, "not configured")),
     ("javascript", "while (true);", Bounded),
@@ -102,7 +127,7 @@ fn what_harms_is_stopped_and_harms_nobody_else() {
     }
     for (language, code, comes) in HOSTILE {
         let wait = match comes {
-            Stopped(Code::Timeout, _) => 2_000,
+            Stopped(Code::Timeout, _) | Bounded => 2_000,
             // A slow machine, and an engine that was not optimised for it.
             _ => 30_000,
         };
@@ -264,4 +289,74 @@ fn what_nobody_keeps_is_bounded() {
     let again = "import os\npart = b'x' * (100 << 20)\nfor at in range(4):\n    open('/tmp/a', 'wb').write(part)\n    if at % 2: os.remove('/tmp/a')\nfor at in range(10_500):\n    open('/tmp/b', 'w').close()\n    os.rename('/tmp/b', '/tmp/c')\n    os.mkdir('/tmp/d')\n    os.rmdir('/tmp/d')\nprint('done')";
     let left = left(&place.call(json!({"language": "python", "code": again, "timeout": 60_000})));
     assert_eq!((left.stdout.as_str(), left.code), ("done\n", 0), "{left:?}");
+}
+
+#[test]
+fn code_adds_no_more_to_the_workspace_than_one_call_may() {
+    let place = Place::with_limits(json!({"newFileBytes": 4 << 20, "newFiles": 20}));
+    let full = "one call may add 4.0 MB and 20 files to the workspace";
+    for (language, code) in [
+        (
+            "python",
+            "with open('a', 'wb') as file:\n    for _ in range(100): file.write(b'x' * 100_000)",
+        ),
+        ("python", "open('sparse', 'wb').truncate(10**11)"),
+        (
+            "python",
+            "with open('sparse', 'wb') as file:\n    file.seek(10**11)\n    file.write(b'x')",
+        ),
+        (
+            "python",
+            "import os\nfor at in range(100): os.mkdir(f'folder{at}')",
+        ),
+        (
+            "bash",
+            "for at in {1..60}; do echo x > file$at || exit 1; done",
+        ),
+        (
+            "bash",
+            "python3 -c 'for at in range(100): open(f\"file{at}\", \"w\").close()' || exit 1",
+        ),
+        (
+            "javascript",
+            "const fs = require('fs/promises'); for (let at = 0; at < 100; at++) await fs.writeFile(`file${at}`, 'x');",
+        ),
+        (
+            "javascript",
+            "await require('fs/promises').writeFile('large', 'x'.repeat(5e6))",
+        ),
+    ] {
+        let outcome = place.call(json!({"language": language, "code": code}));
+        let said = match outcome.result() {
+            Ok(_) => {
+                let left = left(&outcome);
+                assert_ne!(left.code, 0, "{code}: {left:?}");
+                left.stderr
+            }
+            Err(error) => {
+                assert_eq!(error.code, Code::LimitExceeded, "{code}: {error}");
+                error.message.clone()
+            }
+        };
+        assert!(said.contains(full), "{code}: {said}");
+        let all = std::fs::read_dir(place.path()).unwrap().flatten();
+        let own = all.filter(|entry| entry.file_name() != ".mimir");
+        let own: Vec<_> = own.map(|entry| entry.path()).collect();
+        assert!(own.len() <= 20, "{code}: {own:?}");
+        for path in own {
+            let meta = path.metadata().unwrap();
+            assert!(meta.is_dir() || meta.len() <= 4 << 20, "{code}: {meta:?}");
+            match meta.is_dir() {
+                true => std::fs::remove_dir_all(path).unwrap(),
+                false => std::fs::remove_file(path).unwrap(),
+            }
+        }
+    }
+    // What is removed makes room, and each call of a session may add as much.
+    let again = "import os\nfor at in range(100):\n    open('a', 'wb').write(b'x' * 1_000_000)\n    os.remove('a')\n    os.mkdir('d')\n    os.rmdir('d')\nopen(f'kept{len(os.listdir())}', 'wb').write(b'x' * 3_000_000)\nprint('done')";
+    for _ in 0..3 {
+        let outcome = place.call(json!({"language": "python", "code": again, "session": "s"}));
+        let left = left(&outcome);
+        assert_eq!((left.stdout.as_str(), left.code), ("done\n", 0), "{left:?}");
+    }
 }

@@ -4,6 +4,8 @@
 
 mod agreement;
 mod hostile;
+mod library;
+mod node;
 mod sessions;
 mod work;
 
@@ -14,6 +16,7 @@ use std::time::{Duration, SystemTime};
 use mimir_core::approval::NoLedger;
 use mimir_core::audit::FileAudit;
 use mimir_core::backend::{Backend, BoxFuture, Raw};
+use mimir_core::call::Observer;
 use mimir_core::code::{Engine, Language, Snippet};
 use mimir_core::command::NoRunner;
 use mimir_core::config::Config;
@@ -37,6 +40,7 @@ pub struct Place {
     workspace: TempDir,
     _state: TempDir,
     pipeline: Pipeline,
+    engines: Arc<CodeEngines>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -69,7 +73,7 @@ impl Backend for Runs {
                     .map(|one| one.as_str().unwrap().to_owned())
                     .collect()
             };
-            let timeout = given["timeout"].as_u64().unwrap_or(60_000);
+            let timeout = given["timeout"].as_u64().unwrap_or(600_000);
             let snippet = Snippet {
                 language: serde_json::from_value::<Language>(given["language"].clone()).unwrap(),
                 code: given["code"].as_str().unwrap().to_owned(),
@@ -146,12 +150,14 @@ fn tool(engines: Arc<CodeEngines>, access: Access) -> Tool {
         aliases: Vec::new(),
         source: Source::BuiltIn,
         origin: Arc::new(Origin {
+            prefix: String::new(),
             plugin: "run".to_owned(),
             version: String::new(),
             location: "the test".to_owned(),
             digest: String::new(),
             speaks: true,
             proofs: Vec::new(),
+            listed: Vec::new(),
             imports: Vec::new(),
         }),
         trust: Trust::Trusted,
@@ -176,6 +182,15 @@ impl Place {
 
     /// One that has tools in YAML files too, by the names of these. All that they need is granted.
     pub fn with_tools(access: Access, tools: &[(&str, &str)]) -> Self {
+        Self::with_settings(access, tools, json!({}))
+    }
+
+    /// One with these bounds of each call.
+    pub fn with_limits(limits: Value) -> Self {
+        Self::with_settings(Access::ReadWrite, &[], json!({ "limits": limits }))
+    }
+
+    fn with_settings(access: Access, tools: &[(&str, &str)], settings: Value) -> Self {
         let workspace = tempfile::tempdir().unwrap();
         let folder = workspace.path().join(".mimir/tools");
         for (name, text) in tools {
@@ -200,7 +215,7 @@ impl Place {
             tool.trust = Trust::Trusted;
         }
         all.push(tool(Arc::clone(scripts.engines()), access));
-        let config: Config = serde_json::from_value(json!({})).unwrap();
+        let config: Config = serde_json::from_value(settings).unwrap();
         let state = tempfile::tempdir().unwrap();
         let world = World {
             registry: Registry::new(all, Vec::new()),
@@ -222,6 +237,7 @@ impl Place {
             workspace,
             _state: state,
             pipeline: Pipeline::new(world, ports),
+            engines: Arc::clone(scripts.engines()),
             runtime: tokio::runtime::Runtime::new().unwrap(),
         }
     }
@@ -235,13 +251,26 @@ impl Place {
     }
 
     pub fn call_tool(&self, name: &str, arguments: Value) -> Outcome {
+        self.observed(name, arguments, None)
+    }
+
+    /// A call that somebody watches.
+    pub fn observed(
+        &self,
+        name: &str,
+        arguments: Value,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Outcome {
         let context = CallContext {
             request_id: RequestId::new(SystemTime::now()),
             session_id: "test".to_owned(),
             conversation_id: None,
             user: None,
         };
-        let call = Call::new(name, arguments, context);
+        let mut call = Call::new(name, arguments, context);
+        if let Some(observer) = observer {
+            call.observer = observer;
+        }
         self.runtime.block_on(self.pipeline.call(call))
     }
 

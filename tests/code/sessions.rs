@@ -1,8 +1,10 @@
 //! Sessions of Python: what one call has made the next one finds, within the bounds of each.
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mimir_core::Code;
+use mimir_core::call::{LogLine, Observer, Progress};
 use serde_json::{Value, json};
 
 use super::{Left, Place, left};
@@ -147,4 +149,38 @@ fn each_call_has_its_own_output_and_arguments() {
     assert_eq!(one.stdout, "['x'] in\n");
     let two = call("print(sys.argv[1:], repr(sys.stdin.read()))", json!({}));
     assert_eq!(two.stdout, "[] ''\n");
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Listener(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Listener {
+    fn progress(&self, progress: Progress) {
+        self.0
+            .lock()
+            .unwrap()
+            .push(progress.message.unwrap_or_default());
+    }
+
+    fn log(&self, line: LogLine) {
+        self.0.lock().unwrap().push(line.text);
+    }
+}
+
+#[test]
+fn session_lets_go_of_whoever_watched_a_call_before_the_call_is_answered() {
+    let place = Place::new();
+    for at in ["first", "second"] {
+        let code = format!("import mimir\nmimir.logger.info('log {at}')\nprint('line {at}')");
+        let wish = json!({"language": "python", "code": code, "session": "s"});
+        let listener = Arc::new(Listener::default());
+        let (heard, watcher) = (Arc::clone(&listener.0), Arc::downgrade(&listener));
+        let outcome = place.observed("run", wish, Some(listener));
+        assert_eq!(left(&outcome).code, 0);
+        // Over MCP an answer waits for the last words of its call, until nobody can say any.
+        assert!(watcher.upgrade().is_none(), "{at}");
+        let heard = heard.lock().unwrap();
+        assert_eq!(*heard, [format!("log {at}"), format!("line {at}")]);
+    }
 }

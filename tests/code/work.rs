@@ -22,7 +22,7 @@ fn each_language_has_arguments_environment_stdin_and_an_exit_code() {
         ),
         (
             "javascript",
-            "console.log(`['${process.argv.slice(2).join(\"', '\")}']`, process.env.GREETING, `'${require('fs').readFileSync(0).replaceAll('\\n', '\\\\n')}'`);\nconsole.error('e');\nprocess.exit(3);",
+            "console.log(`['${process.argv.slice(2).join(\"', '\")}']`, process.env.GREETING, `'${require('fs').readFileSync(0, 'utf8').replaceAll('\\n', '\\\\n')}'`);\nconsole.error('e');\nprocess.exit(3);",
         ),
     ] {
         let left = place.run(language, code);
@@ -267,6 +267,36 @@ fn what_code_changes_is_kept_for_undo() {
         assert_eq!(changes(&place), wanted, "{language}");
         assert_eq!(record(&place).unwrap()["tool"], "run");
     }
+}
+
+#[test]
+fn undo_reads_nothing_of_a_file_that_code_has_made() {
+    let place = Place::new();
+    for (language, code) in [
+        ("python", "open('new', 'wb').truncate(1 << 30)"),
+        ("bash", "python3 -c \"open('new', 'wb').truncate(1 << 30)\""),
+    ] {
+        let left = place.run(language, code);
+        assert_eq!(left.code, 0, "{left:?}");
+        let record = record(&place).unwrap();
+        let change = &record["changes"][0];
+        assert_eq!(change["before"], json!({"kind": "absent"}));
+        let after = &change["after"];
+        assert_eq!(
+            (&after["size"], after.get("sha256")),
+            (&json!(1 << 30), None),
+            "{after}"
+        );
+        assert!(after["modified"].is_i64());
+        std::fs::remove_file(place.path().join("new")).unwrap();
+    }
+    // A file that was there is compared, so that one that is the same again is no change.
+    std::fs::write(place.path().join("same"), "same").unwrap();
+    std::fs::write(place.path().join("other"), "same").unwrap();
+    let code = "for name in ('same', 'other'): open(name, 'w').write(name[:4])";
+    assert_eq!(place.run("python", code).code, 0);
+    let paths = changes(&place).into_iter().map(|change| change.0);
+    assert_eq!(paths.collect::<Vec<_>>(), ["other"]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::code::{Place, left};
 
 /// Names of modules that the host's own code, the standard library or a tool imports, some of which the engine's Python
 /// does not have.
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 13] = [
     "mimir",
     "plistlib",
     "json",
@@ -16,6 +16,7 @@ const MODULES: [&str; 12] = [
     "_ssl",
     "_bz2",
     "bz2",
+    "lzma",
     "_threads",
     "_pbkdf2",
     "ctypes",
@@ -32,11 +33,11 @@ permissions: {autoAccept: true}
 code: |
   import sys
   def execute(args, context):
-      import plistlib, getpass, hashlib, threading
+      import bz2, ctypes, plistlib, getpass, hashlib, threading
       hashlib.pbkdf2_hmac('sha256', b'a', b'b', 1)
       thread = threading.Thread(target=lambda: None)
       thread.start()
-      for name in ('bz2', 'ctypes', 'planted', '_ssl'):
+      for name in ('_bz2', 'lzma', 'planted', '_ssl'):
           try:
               __import__(name)
               return 'found ' + name

@@ -3,6 +3,7 @@
 mod bounds;
 mod errors;
 mod gates;
+mod masks;
 mod names;
 mod work;
 

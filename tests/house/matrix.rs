@@ -90,9 +90,9 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("rustls", &["mimir-net"]),
     ("tokio-rustls", &["mimir-net"]),
     // The server verifies the tokens of an identity provider with it, and nothing else.
-    ("ring", &["mimir-net", "mimir-mcp"]),
+    ("ring", &["mimir-net", "mimir-mcp", "mimir-wasm"]),
     ("jsonwebtoken", &["mimir-mcp"]),
-    ("flate2", &["mimir-net", "mimir-plugin-web"]),
+    ("flate2", &["mimir-net", "mimir-plugin-web", "mimir-wasm"]),
     ("brotli", &["mimir-net"]),
     ("ruzstd", &["mimir-net"]),
     ("bollard", &["mimir-process"]),
@@ -116,7 +116,7 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("ratatui", &["mimir"]),
     ("rustyline", &["mimir"]),
     // Chosen by the program, and by what measures it.
-    ("mimalloc", &["mimir", "mimir-tests"]),
+    ("mimalloc", &["mimir"]),
     // In the binary, and in a build script, where nobody matches on errors.
     ("anyhow", &["mimir", "mimir-builtins"]),
 ];

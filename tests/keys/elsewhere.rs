@@ -5,138 +5,12 @@ use std::fs;
 
 use crate::house::root;
 
+mod mcp;
+
 /// A key, the file and the test that shows it.
-const SHOWN: &[(&str, &str, &str)] = &[
-    (
-        "mcp.servers.*.command",
-        "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
-    ),
-    (
-        "mcp.servers.*.args",
-        "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
-    ),
-    (
-        "mcp.servers.*.env.*",
-        "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
-    ),
-    (
-        "mcp.servers.*.cwd",
-        "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
-    ),
-    (
-        "mcp.servers.*.workspaceCode",
-        "host/cli/tests/mcp.rs",
-        "a_server_that_is_trusted_runs_nothing_that_a_model_wrote",
-    ),
-    (
-        "mcp.servers.*.sandbox",
-        "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
-    ),
-    (
-        "mcp.servers.*.networkAccess",
-        "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
-    ),
-    (
-        "mcp.servers.*.bindMounts",
-        "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
-    ),
-    (
-        "mcp.servers.*.prefix",
-        "host/mcp/tests/behind/life.rs",
-        "a_server_gets_what_the_settings_say",
-    ),
-    (
-        "mcp.servers.*.url",
-        "host/cli/tests/mcp.rs",
-        "a_server_over_http_is_reached_and_no_other",
-    ),
-    (
-        "mcp.servers.*.headers.*",
-        "host/cli/tests/mcp.rs",
-        "a_server_over_http_is_reached_and_no_other",
-    ),
-    (
-        "mcp.servers.*.oauth.issuer",
-        "host/mcp/tests/logins/mod.rs",
-        "an_authorization_server_that_the_settings_do_not_name_gets_nothing",
-    ),
-    (
-        "mcp.servers.*.oauth.clientId",
-        "host/mcp/tests/logins/mod.rs",
-        "the_settings_say_who_mimir_is_and_where",
-    ),
-    (
-        "mcp.servers.*.oauth.clientSecret",
-        "host/mcp/tests/logins/mod.rs",
-        "the_settings_say_who_mimir_is_and_where",
-    ),
-    (
-        "mcp.servers.*.oauth.scopes",
-        "host/mcp/tests/logins/mod.rs",
-        "the_settings_say_who_mimir_is_and_where",
-    ),
-    (
-        "mcp.servers.*.oauth.redirectPort",
-        "host/mcp/tests/logins/mod.rs",
-        "the_settings_say_who_mimir_is_and_where",
-    ),
-    (
-        "mcp.servers.*.oauth.clientMetadataUrl",
-        "host/mcp/tests/logins/mod.rs",
-        "a_document_stands_for_a_client_where_that_is_taken",
-    ),
-    (
-        "mcp.servers.*.enabled",
-        "host/mcp/tests/behind/life.rs",
-        "one_that_is_switched_off_is_not_there",
-    ),
-    (
-        "mcp.servers.*.timeoutMs",
-        "host/mcp/tests/behind/faults.rs",
-        "one_that_never_answers_is_not_waited_for_and_is_told",
-    ),
-    (
-        "mcp.servers.*.startTimeoutMs",
-        "host/mcp/tests/behind/faults.rs",
-        "one_that_does_not_start_says_why_and_takes_no_other_along",
-    ),
-    (
-        "mcp.servers.*.idleMs",
-        "host/mcp/tests/behind/life.rs",
-        "an_idle_server_is_stopped_and_comes_back",
-    ),
-    (
-        "mcp.servers.*.resources",
-        "host/mcp/tests/behind/library.rs",
-        "servers_whose_resources_and_prompts_are_off_show_none",
-    ),
-    (
-        "mcp.servers.*.prompts",
-        "host/mcp/tests/behind/library.rs",
-        "servers_whose_resources_and_prompts_are_off_show_none",
-    ),
-    (
-        "mcp.servers.*.elicitation",
-        "host/mcp/tests/behind/asks.rs",
-        "what_the_settings_do_not_let_is_neither_declared_nor_served",
-    ),
-    (
-        "mcp.servers.*.sampling",
-        "host/mcp/tests/behind/asks.rs",
-        "a_model_is_asked_as_by_a_stranger_and_where_that_is_set",
-    ),
-    (
-        "mcp.servers.*.roots",
-        "host/mcp/tests/behind/asks.rs",
-        "a_server_is_told_the_workspace_and_nothing_beside_it_and_where_that_is_set",
-    ),
+type Shown = (&'static str, &'static str, &'static str);
+
+const SHOWN: &[Shown] = &[
     (
         "toolDiscovery",
         "host/mcp/tests/discovery.rs",
@@ -176,6 +50,26 @@ const SHOWN: &[(&str, &str, &str)] = &[
         "approvals.leaseDays",
         "host/core/src/pipeline/tests/approvals.rs",
         "always_ends_when_the_settings_say",
+    ),
+    (
+        "limits.compileTimeMs",
+        "host/cli/tests/compile.rs",
+        "compile_time_is_bounded",
+    ),
+    (
+        "tools.*.limits.compileTimeMs",
+        "host/cli/tests/compile.rs",
+        "compile_time_is_bounded",
+    ),
+    (
+        "limits.compileMemoryMb",
+        "host/cli/tests/compile.rs",
+        "compile_memory_is_bounded",
+    ),
+    (
+        "tools.*.limits.compileMemoryMb",
+        "host/cli/tests/compile.rs",
+        "compile_memory_is_bounded",
     ),
     (
         "audit.durability",
@@ -444,13 +338,17 @@ const SHOWN: &[(&str, &str, &str)] = &[
     ),
 ];
 
+fn shown() -> impl Iterator<Item = &'static Shown> {
+    SHOWN.iter().chain(mcp::SHOWN)
+}
+
 pub fn keys() -> impl Iterator<Item = &'static str> {
-    SHOWN.iter().map(|(key, ..)| *key)
+    shown().map(|(key, ..)| *key)
 }
 
 #[test]
 fn what_is_shown_elsewhere_is_there() {
-    for (key, file, test) in SHOWN {
+    for (key, file, test) in shown() {
         let text = fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
         let start = [
             format!("#[test]\nfn {test}() {{\n"),

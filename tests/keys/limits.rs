@@ -32,6 +32,10 @@ keys! {
     long_lines_of_a_tool: "tools.*.limits.logLineBytes" => log_lines_are_cut,
     open_files: "limits.openFiles" => open_files_are_counted,
     open_files_of_a_tool: "tools.*.limits.openFiles" => open_files_are_counted,
+    new_file_bytes: "limits.newFileBytes" => bytes_of_new_files_are_bounded,
+    new_file_bytes_of_a_tool: "tools.*.limits.newFileBytes" => bytes_of_new_files_are_bounded,
+    new_files: "limits.newFiles" => new_files_are_counted,
+    new_files_of_a_tool: "tools.*.limits.newFiles" => new_files_are_counted,
     http_time: "limits.httpTimeMs" => requests_end_in_time,
     http_time_of_a_tool: "tools.*.limits.httpTimeMs" => requests_end_in_time,
     http_body: "limits.httpBodyBytes" => bodies_are_bounded,
@@ -161,6 +165,37 @@ fn open_files_are_counted(key: &str) {
     let (bound, free) = bound_and_free(key, guest, 5);
     let (bound, free) = (open(bound), open(free));
     assert!((1..=5).contains(&bound) && free > 5, "{bound}, {free}");
+}
+
+/// What the steps of the guest that works on files come to: `ok`, or an error.
+fn file_steps(kit: Testkit, steps: &Value) -> Vec<Value> {
+    let guest = guests::FILE_PROBE;
+    let outcome = runs(&kit, guest.name, json!({ "steps": steps }));
+    let output = outcome.result().unwrap();
+    let results = &output.structured.as_ref().unwrap()["results"];
+    results.as_array().unwrap().clone()
+}
+
+fn bytes_of_new_files_are_bounded(key: &str) {
+    let steps = json!([["write", "a.txt", "1234"], ["write", "b.txt", "123456789"]]);
+    let (bound, free) = bound_and_free(key, guests::FILE_PROBE, 10);
+    let (bound, free) = (file_steps(bound, &steps), file_steps(free, &steps));
+    assert_eq!(bound, [json!("ok"), json!({"error": "quota"})]);
+    assert_eq!(free, [json!("ok"), json!("ok")]);
+}
+
+fn new_files_are_counted(key: &str) {
+    let steps = json!([
+        ["write", "a.txt", ""],
+        ["mkdir", "b"],
+        ["write", "a.txt", "x"],
+        ["mkdir", "c"]
+    ]);
+    let (bound, free) = bound_and_free(key, guests::FILE_PROBE, 2);
+    let (bound, free) = (file_steps(bound, &steps), file_steps(free, &steps));
+    let ok = || json!("ok");
+    assert_eq!(bound, [ok(), ok(), ok(), json!({"error": "quota"})]);
+    assert_eq!(free, [ok(), ok(), ok(), ok()]);
 }
 
 /// A request that this site answers is let without a bound, and ends with this code under one.

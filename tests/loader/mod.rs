@@ -3,6 +3,7 @@
 mod cache;
 mod files;
 mod folder;
+mod named;
 mod shipped;
 mod slow;
 mod watch;

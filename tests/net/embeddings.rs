@@ -4,7 +4,6 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mimir_core::Code;
 use mimir_core::outcome::TrustLevel;
 use mimir_kit::{builtins, in_session};
 use mimir_testkit::{Approve, Testkit, Value, json};
@@ -70,7 +69,7 @@ fn memories_are_found_by_meaning() {
     );
     assert_eq!(found["hits"][0]["name"], "garage");
     let got = site.got();
-    assert_eq!(got.len(), 3);
+    assert_eq!(got.len(), 2, "the query, and all notes at once");
     assert!(
         got[0].head.starts_with("POST /v1/embeddings "),
         "{}",
@@ -84,11 +83,11 @@ fn memories_are_found_by_meaning() {
     );
     // What has not changed is not sent again.
     search(&kit, "meal");
-    assert_eq!(site.got().len(), 4);
+    assert_eq!(site.got().len(), 3);
     let file = kit.path().join(".mimir/memory/kitchen.md");
     fs::write(file, "How to cook, and when.\n").unwrap();
     search(&kit, "meal");
-    assert_eq!(site.got().len(), 6);
+    assert_eq!(site.got().len(), 5);
     assert!(kit.cards().is_empty(), "a person has named it");
 }
 
@@ -157,7 +156,9 @@ fn who_has_read_strangers_content_is_asked_before_it_goes_there() {
     let query = json!({"query": "vehicle"});
     session("tainted", "read_file", json!({"path": "page"}));
     let outcome = session("tainted", "memory_search", query.clone());
-    assert_eq!(outcome.result().unwrap_err().code, Code::ApprovalDenied);
+    // Nobody is there to be asked: words are left.
+    let found = outcome.result().unwrap().structured.as_ref().unwrap();
+    assert_eq!(found["byMeaning"], false);
     assert!(site.got().is_empty());
     // Where the person lets it, the vectors that it leaves behind are nobody's words.
     let lets = json!({"labels": {"acceptsUntrusted": true}});
@@ -170,8 +171,8 @@ fn who_has_read_strangers_content_is_asked_before_it_goes_there() {
         |session: &str, tool: &str, arguments: Value| in_session(&kit, session, tool, arguments);
     session("tainted", "read_file", json!({"path": "page"}));
     assert!(session("tainted", "memory_search", query.clone()).is_ok());
-    assert_eq!(site.got().len(), 3);
+    assert_eq!(site.got().len(), 2);
     let later = session("later", "memory_search", query);
-    assert_eq!(site.got().len(), 4, "they are kept");
+    assert_eq!(site.got().len(), 3, "they are kept");
     assert_eq!(later.label().trust, TrustLevel::User);
 }

@@ -23,7 +23,10 @@ fn kit(hosts: Option<&[&str]>) -> Testkit {
         .map(|host| grants::named_host(&host.parse::<HostPattern>().unwrap()));
     let grant = Grant::new(&tools, vec![])
         .unwrap()
-        .with_hosts(named.collect());
+        .with_named(mimir_core::Needs {
+            hosts: named.collect(),
+            ..mimir_core::Needs::default()
+        });
     let mut lock = Lock::default();
     lock.plugins.insert(tools[0].origin.location.clone(), grant);
     // As it is read from its file.

@@ -8,6 +8,7 @@ mod refusals;
 mod revoked;
 mod search;
 mod secrets;
+mod served;
 pub mod site;
 mod web;
 

@@ -1,5 +1,7 @@
 //! Secrets at the boundary: a placeholder becomes the value in one header for one host, and nowhere else.
 
+use std::io::Write as _;
+
 use mimir_core::audit::Kind;
 use mimir_testkit::{Code, Testkit, Value, json};
 
@@ -84,6 +86,96 @@ fn what_a_server_sends_back_is_masked() {
     assert!(!shown.contains(VALUE), "{shown}");
     assert!(shown.contains("[REDACTED:secret:SITE_KEY]"), "{shown}");
     assert_eq!(site.got()[0].header("authorization"), Some(VALUE));
+}
+
+/// What the guest has read, from bytes that it gave in hexadecimal with dots.
+fn undotted(text: &Value) -> String {
+    let digits = text.as_str().unwrap().split_terminator('.');
+    let bytes = digits.map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
+}
+
+#[test]
+fn secret_that_a_server_reflects_is_masked_before_the_guest_reads_it() {
+    // The second half of the path says how: in which form, and in pieces of how many bytes.
+    let site = Site::new(|got, stream| {
+        let key = got.header("authorization").unwrap_or_default().to_owned();
+        let hex: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let percent: String = VALUE.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let mut parts = got.path().split('/').skip(1);
+        let form = match parts.next().unwrap() {
+            "raw" => key.clone(),
+            "hex" => hex,
+            "HEX" => hex.to_uppercase(),
+            "percent" => percent,
+            "base64" => "QmVhcmVyIFhxNy10UjJtVmI5LUxwVzQ=".to_owned(),
+            "last" => VALUE.to_owned(),
+            other => panic!("{other}"),
+        };
+        let echo = format!("{{\"you\": \"sent {form} to us\"}}");
+        let size: usize = parts.next().unwrap().parse().unwrap();
+        if size == 0 {
+            // One stored block (RFC 1951, 3.2.4).
+            let size = u16::try_from(echo.len()).unwrap();
+            let sizes = [size.to_le_bytes(), (!size).to_le_bytes()].concat();
+            let packed = [&[1][..], &sizes, echo.as_bytes()].concat();
+            let length = packed.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-encoding: deflate\r\ncontent-length: {length}\r\nx-echo: {form}\r\n\r\n"
+            );
+            let _ = stream.write_all(&[head.as_bytes(), &packed].concat());
+            return;
+        }
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-end\r\nx-echo: {form}\r\n\r\n"
+        );
+        let _ = stream.write_all(head.as_bytes());
+        for piece in echo.as_bytes().chunks(size) {
+            let _ = stream.write_all(format!("{:x}\r\n", piece.len()).as_bytes());
+            let _ = stream.write_all(piece);
+            let _ = stream.write_all(b"\r\n");
+            let _ = stream.flush();
+        }
+        let _ = stream.write_all(format!("0\r\nx-end: {form}\r\n\r\n").as_bytes());
+    });
+    let kit = kit(json!({}));
+    for form in ["raw", "hex", "HEX", "percent", "base64"] {
+        for size in [0, 1, 7, 1000] {
+            let url = site.url(&format!("/{form}/{size}"));
+            let headers = json!({"authorization": "Bearer $SITE_KEY"});
+            let step = json!({"url": url, "headers": headers, "dots": true});
+            // What one request has carried, an answer to the next one may repeat.
+            let last = json!({"url": site.url(&format!("/last/{size}")), "dots": true});
+            let results = fetch(&kit, json!([step, last]));
+            for (result, form) in results.iter().zip([form, "last"]) {
+                let body = undotted(&result["body"]);
+                assert!(
+                    body.starts_with("{\"you\": \"sent ")
+                        && body.contains("[REDACTED:secret:SITE_KEY]")
+                        && body.ends_with(" to us\"}"),
+                    "{form}/{size}: {body}"
+                );
+                let mut shown = body + &undotted(&result["headers"]["x-echo"]);
+                if size > 0 {
+                    shown += &undotted(&result["trailers"]["x-end"]);
+                }
+                for part in [
+                    "tR2mVb9",
+                    "7452326d5662",
+                    "7452326D5662",
+                    "%74%52%32",
+                    "QzLXRSMm1WYjk",
+                    "xNy10UjJtVmI5",
+                ] {
+                    assert!(!shown.contains(part), "{form}/{size}: {shown}");
+                }
+                assert_eq!(result["headers"].get("content-length"), None);
+            }
+        }
+    }
+    let got = site.got();
+    let sent = format!("Bearer {VALUE}");
+    assert_eq!(got[0].header("authorization"), Some(sent.as_str()));
 }
 
 #[test]

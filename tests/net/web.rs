@@ -133,7 +133,7 @@ fn a_request_is_sent_as_it_is_written() {
     let site = Site::says("ok");
     let kit = kit(json!({})).approve(Approve::Always);
     let url = named(&site, "site", "/things?a=b%20c");
-    for method in ["POST", "PUT", "DELETE"] {
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
         let body = match method {
             "DELETE" => Value::Null,
             _ => json!("{\"ü\": 1}"),
@@ -144,8 +144,8 @@ fn a_request_is_sent_as_it_is_written() {
         );
     }
     let got = site.got();
-    assert_eq!(got.len(), 3);
-    for (got, method) in got.iter().zip(["POST", "PUT", "DELETE"]) {
+    assert_eq!(got.len(), 4);
+    for (got, method) in got.iter().zip(["POST", "PUT", "PATCH", "DELETE"]) {
         assert!(
             got.head.starts_with(&format!("{method} /things?a=b%20c ")),
             "{}",
@@ -154,7 +154,7 @@ fn a_request_is_sent_as_it_is_written() {
         assert_eq!(got.header("content-type"), Some("application/json"));
         assert_eq!(got.header("accept"), Some("a/b"));
     }
-    assert_eq!((got[0].body.as_str(), got[2].bytes), ("{\"ü\": 1}", 0));
+    assert_eq!((got[2].body.as_str(), got[3].bytes), ("{\"ü\": 1}", 0));
 }
 
 #[test]
@@ -164,6 +164,7 @@ fn what_has_no_body_says_so_where_one_is_usual() {
     for (method, length) in [
         ("POST", Some("0")),
         ("PUT", Some("0")),
+        ("PATCH", Some("0")),
         ("DELETE", None),
         ("GET", None),
     ] {

@@ -98,6 +98,7 @@ impl Agent {
             talk.spent.add(&purse.aside(&talk.id));
         }
         loop {
+            face.conversation(talk);
             let tools = self.specs(&self.pipeline.world());
             let turn = match self
                 .turn(talk, &mut spent, &mut scale, &tools, face)
@@ -114,6 +115,7 @@ impl Agent {
                     Stop::Withheld => Ended::Withheld,
                 });
             }
+            face.conversation(talk);
             let room = scale.down(self.budget.context_tokens);
             let room = room.saturating_sub(turn.before);
             let short = self.call(talk, &mut spent, room, face).await;

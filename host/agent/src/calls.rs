@@ -105,7 +105,7 @@ impl Round<'_> {
             .collect();
         let why = match short {
             true => {
-                "LIMIT_EXCEEDED: this call was not made, because the task has used up its calls"
+                "LIMIT_EXCEEDED: this call was not made, because the task has reached its limit of tool calls"
                     .to_owned()
             }
             false => format!(

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use mimir_core::{Code, ToolError};
 
+use crate::retry;
+
 /// Why a model did not answer, or not to the end.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
     /// The provider said no, with an HTTP status.
-    #[error("{provider} answered {status}: {message}")]
+    #[error("{provider} answered {status}: {message}{}", asks_to_wait(*.after))]
     Status {
         /// Who.
         provider: String,
@@ -31,7 +33,7 @@ pub enum ModelError {
         passing: bool,
     },
     /// The connection ended before the answer did.
-    #[error("the answer of {provider} ended in the middle{}", because(.why))]
+    #[error("the connection to {provider} broke in the middle of its answer{}", because(.why))]
     Cut {
         /// Who.
         provider: String,
@@ -63,6 +65,17 @@ pub enum ModelError {
         /// Who.
         provider: String,
     },
+}
+
+/// Says how long the provider asks to wait, where that is longer than a retry waits.
+fn asks_to_wait(after: Option<Duration>) -> String {
+    match after.filter(|after| retry::wait(0, Some(*after)).is_none()) {
+        Some(after) => format!(
+            "; it asks to wait {} s before the next request",
+            after.as_secs()
+        ),
+        None => String::new(),
+    }
 }
 
 fn because(why: &str) -> String {
@@ -159,10 +172,10 @@ impl From<ModelError> for ToolError {
                         provider,
                         ..
                     } => Some(format!(
-                        "the secret that `providers.{provider}.key` names lets nobody in there; `mimir secrets set` keeps another value"
+                        "{provider} rejected the key: set another value of the secret that `providers.{provider}.key` names, with `mimir secrets set NAME`"
                     )),
                     ModelError::Status { status: 404, .. } => Some(
-                        "check the name of the model, and `url` of its provider in the settings"
+                        "check the model's name, and `url` of its provider in the settings"
                             .to_owned(),
                     ),
                     _ => None,
@@ -200,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn a_long_wait_is_named() {
+        let after = |seconds| ModelError::Status {
+            provider: "p".into(),
+            status: 429,
+            message: "slow down".into(),
+            after: Some(Duration::from_secs(seconds)),
+        };
+        assert_eq!(
+            after(3_600).to_string(),
+            "p answered 429: slow down; it asks to wait 3600 s before the next request"
+        );
+        assert_eq!(after(3).to_string(), "p answered 429: slow down");
+    }
+
+    #[test]
     fn each_has_a_code_and_the_key_a_way_out() {
         let error = ToolError::from(status(401, "no"));
         assert_eq!(error.code, Code::PermissionDenied);
@@ -212,7 +240,10 @@ mod tests {
             provider: "p".into(),
             why: String::new(),
         };
-        assert_eq!(cut.to_string(), "the answer of p ended in the middle");
+        assert_eq!(
+            cut.to_string(),
+            "the connection to p broke in the middle of its answer"
+        );
         assert_eq!(cut.code(), Code::Network);
     }
 }

@@ -6,6 +6,7 @@ use mimir_core::call::{Observer, Unobserved};
 use mimir_core::{BoxFuture, Outcome};
 use serde::Serialize;
 
+use crate::conversation::Conversation;
 use crate::message::ToolCall;
 use crate::model::Usage;
 use crate::spent::Spent;
@@ -76,6 +77,11 @@ pub enum Event<'a> {
 pub trait Face: Send + Sync {
     /// Something happened.
     fn on(&self, event: Event<'_>);
+
+    /// Receives the conversation each time it has grown: after a question, an answer, and the results of its calls.
+    fn conversation(&self, talk: &Conversation) {
+        let _ = talk;
+    }
 
     /// Who hears what this call says while it runs.
     fn observer(&self, call: &ToolCall) -> Arc<dyn Observer> {

@@ -75,7 +75,7 @@ impl Provider {
             Some(value) => Ok(Some(value)),
             None => {
                 let message = format!(
-                    "the secret `{name}`, which lets us in at {}, is not set",
+                    "no key for {}: the secret `{name}` is not set",
                     self.chosen.provider
                 );
                 let ways = [

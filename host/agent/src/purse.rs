@@ -127,7 +127,8 @@ impl Purse {
             .entry(session.to_owned())
             .or_insert_with(|| State::of(all));
         let Some(budget) = share(&state.left) else {
-            let message = "this session has used up what `agent` in the settings gives to a task";
+            let message =
+                "this session has reached a limit that `agent` in the settings sets for a task";
             let way = "raise the bounds of `agent`, or begin a new session".to_owned();
             return Err(ToolError::new(Code::LimitExceeded, message).with_way_out([way]));
         };

@@ -59,11 +59,11 @@ impl Bound {
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Turns => "all answers of the model",
-            Self::ToolCalls => "all calls of tools",
-            Self::Tokens => "all tokens",
-            Self::Cost => "all the money",
-            Self::Time => "all the time",
+            Self::Turns => "its limit of model turns",
+            Self::ToolCalls => "its limit of tool calls",
+            Self::Tokens => "its limit of tokens",
+            Self::Cost => "its limit of cost",
+            Self::Time => "its limit of time",
         })
     }
 }

@@ -103,6 +103,7 @@ pub fn worker_call(
         aliases: vec![ToolName::new(ALIAS)?],
         source: Source::BuiltIn,
         origin: Arc::new(Origin {
+            prefix: String::new(),
             plugin: WORKER_CALL.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             location: format!("built-in/{WORKER_CALL}"),
@@ -110,6 +111,7 @@ pub fn worker_call(
             speaks: true,
             imports: Vec::new(),
             proofs: Vec::new(),
+            listed: Vec::new(),
         }),
         trust: Trust::Trusted,
         granted: needs,
@@ -223,7 +225,7 @@ impl WorkerCall {
                 true => "(it says nothing)".to_owned(),
                 false => said,
             }),
-            Ended::Bound(bound) => Err(cut(&name, &format!("has used up {bound}"), &said)),
+            Ended::Bound(bound) => Err(cut(&name, &format!("has reached {bound}"), &said)),
             Ended::Length => Err(cut(&name, "was cut in its answer", &said)),
             Ended::Withheld => {
                 let message = format!("the provider did not let the worker `{name}` go on");

@@ -47,6 +47,8 @@ async fn a_call_is_made_and_its_result_goes_back() {
             (200, 20)
         );
         assert_eq!(room.talk.model, "local/m");
+        // Handed over with the question, the call, and its result: a crash later loses none of them.
+        assert_eq!(*room.seen.lengths.lock().unwrap(), [1, 2, 3]);
     }
 }
 

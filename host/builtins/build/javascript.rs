@@ -20,6 +20,10 @@ const RUNTIME: &str = "prebuilt/runtime-sync.wasm";
 
 const RUNTIME_SHA256: &str = "25703f010b80efb806f9c35daf9ee6524ad60320c9781b0bae4e234264f8dac5";
 
+/// The stack of the engine in its memory. What is on the stack of wasm beside it is some times as much, and has to fit
+/// into what a guest may have of that.
+const STACK: u32 = 4 << 20;
+
 /// What plugins in JavaScript are made of, where mimir runs: their worlds are not known here.
 pub struct Parts {
     pub runtime: Vec<u8>,
@@ -39,7 +43,31 @@ pub fn parts(here: &Path) -> Result<Parts> {
 
 fn runtime(here: &Path) -> Result<Vec<u8>> {
     let package = pin::package(&here.join("javascript/pin"), PACKAGE)?;
-    package.file(RUNTIME, RUNTIME_SHA256)
+    limited(package.file(RUNTIME, RUNTIME_SHA256)?)
+}
+
+/// Where the runtime is told how far its stack may grow. Compiled for WASI it is told nothing: it sets its limit and its
+/// size to 0, and a recursion without end is a trap, which no script can catch.
+const UNLIMITED: [u8; 24] = [
+    0x20, 0x00, 0x41, 0x00, 0x36, 0x02, 0xfc, 0x04, // runtime.stack_limit = 0
+    0x20, 0x00, 0x20, 0x04, 0x36, 0x02, 0xf8, 0x04, // runtime.stack_top = (local 4)
+    0x20, 0x00, 0x41, 0x00, 0x36, 0x02, 0xf4, 0x04, // runtime.stack_size = 0
+];
+
+/// The same with a limit: 256 KiB from the end of the stack, which is at address 0. Nothing reads the other two.
+const LIMITED: [u8; 24] = [
+    0x20, 0x00, 0x41, 0x80, 0x80, 0x10, 0x36, 0x02, 0xfc,
+    0x04, // runtime.stack_limit = 0x40000
+    0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01,
+];
+
+/// The runtime with a limit to its stack, so that what recurses without end gets a `RangeError`.
+fn limited(mut runtime: Vec<u8>) -> Result<Vec<u8>> {
+    let mut places = runtime.windows(UNLIMITED.len()).enumerate();
+    let is_it = |(at, bytes): (usize, &[u8])| (bytes == UNLIMITED).then_some(at);
+    let at = places.find_map(is_it).context("the limit of the stack")?;
+    runtime[at..at + LIMITED.len()].copy_from_slice(&LIMITED);
+    Ok(runtime)
 }
 
 /// The linked engine.
@@ -52,6 +80,7 @@ pub fn link(root: &Path, here: &Path) -> Result<Vec<u8>> {
     let mut glue = wit_dylib::create(&resolve, world, None);
     embed_component_metadata(&mut glue, &resolve, world, StringEncoding::UTF8)?;
     let mut linker = Linker::default();
+    linker.stack_size(STACK);
     linker.encoder().validate(true);
     linker.library("runtime.wasm", &runtime, false)?;
     linker.library("glue.wasm", &glue, false)?;

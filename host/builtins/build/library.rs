@@ -1,5 +1,8 @@
-//! What the library of CPython lacks, as `bashkit-cpython-wasm` ships it: tests, shelves and the like, from the packages
-//! of another interpreter that carry them, and the time zones. One zip, which Python reads as it reads its own.
+//! The modules in Python that the library of CPython lacks as `bashkit-cpython-wasm` ships it, from a package of another
+//! interpreter that carries them, and the time zones. One zip, which Python reads as it reads its own.
+//!
+//! The modules that are absent from the result have a core in C that the engine was built without, or need a desktop
+//! or processes. The note of the engine names them, and a test compares the two.
 
 use std::path::Path;
 
@@ -8,24 +11,48 @@ use sha2::{Digest, Sha256};
 
 use crate::pin;
 
-/// Modules of CPython, unchanged but for two decorators in `unittest`.
+/// Modules of CPython 3.14, unchanged but for two decorators in `unittest`.
 const MODULES: &str = "rustpython-pylib";
-const MODULES_SHA256: &str = "8e4876fb73cf11a6caab95297ac6d4fb1442823135883ffe0da2a6591b9900af";
-const PATHS: [&str; 27] = [
+const MODULES_SHA256: &str = "44c1d28c8616bf2968bce814f643c73d2a2413db44ca23d556a6a8d69667e13b";
+const PATHS: [&str; 63] = [
+    "_pydatetime.py",
+    "_pydecimal.py",
+    "_pyio.py",
+    "_pyrepl/__init__.py",
+    "_pyrepl/pager.py",
+    "antigravity.py",
     "bdb.py",
     "cmd.py",
+    "compileall.py",
+    "compression/bz2.py",
     "dbm/__init__.py",
     "dbm/dumb.py",
     "dbm/sqlite3.py",
     "doctest.py",
+    "ftplib.py",
+    "http/server.py",
+    "imaplib.py",
+    "mailbox.py",
+    "modulefinder.py",
+    "netrc.py",
     "pdb.py",
+    "pickletools.py",
     "plistlib.py",
+    "poplib.py",
     "profile.py",
     "pstats.py",
+    "pyclbr.py",
+    "pydoc.py",
+    "pydoc_data/__init__.py",
     "rlcompleter.py",
     "shelve.py",
+    "smtplib.py",
+    "socketserver.py",
     "tabnanny.py",
+    "this.py",
+    "trace.py",
     "unittest/__init__.py",
+    "unittest/__main__.py",
     "unittest/_log.py",
     "unittest/async_case.py",
     "unittest/case.py",
@@ -38,6 +65,18 @@ const PATHS: [&str; 27] = [
     "unittest/suite.py",
     "unittest/util.py",
     "wave.py",
+    "webbrowser.py",
+    "wsgiref/__init__.py",
+    "wsgiref/handlers.py",
+    "wsgiref/headers.py",
+    "wsgiref/simple_server.py",
+    "wsgiref/types.py",
+    "wsgiref/util.py",
+    "wsgiref/validate.py",
+    "xmlrpc/__init__.py",
+    "xmlrpc/client.py",
+    "xmlrpc/server.py",
+    "zipapp.py",
     "PSF-LICENSE",
 ];
 

@@ -14,6 +14,9 @@ def _boot():
     # unless the host says so, and then it is last: what the language and mimir bring has these names for good.
     sys.path[:] = [place for place in sys.path if place.startswith("/usr/local/lib/")]
     sys.path += ["/usr/local/lib/mimir", "/usr/local/lib/mimir.zip"]
+    # These are loaded already, and have further modules there.
+    for name in ("http", "compression"):
+        sys.modules[name].__path__.append(f"/usr/local/lib/mimir.zip/{name}")
     if sys.argv[1:2] == ["--imports"]:
         del sys.argv[1]
         sys.path.append("")

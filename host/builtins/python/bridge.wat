@@ -12,7 +12,37 @@
   (global $target (mut i32) (i32.const 0))
   (global $length (mut i32) (i32.const 0))
 
+  ;; Two values of the snapshot are set before the program runs. The addresses are those of the snapshot that
+  ;; `build/python.rs` pins; in another one they do not hold what is expected there, and nothing is set.
+  ;;
+  ;; 1. CPython raises RecursionError when its stack in memory has grown by 4 MB. A frame there can be 8 bytes where the
+  ;;    frame of the machine is 228, so the machine's stack (32 MiB, `GUEST_STACK` of mimir-wasm) would end first, and with
+  ;;    it the program. 1 MiB is the most that fits.
+  ;; 2. SQLite was built for a system without fchmod, and calls it for every temporary file. In the place of the null
+  ;;    pointer goes a function of its own with the same type that does nothing: the lock of the VFS `unix-none`.
+  (global $stack_top i32 (i32.const 19827804))
+  (global $stack_soft_limit i32 (i32.const 19827808))
+  ;; In the table of system calls: where the name is that stands before the pointer, and the pointer.
+  (global $fchmod_name i32 (i32.const 19906488))
+  (global $fchmod i32 (i32.const 19906492))
+  (global $nolock_methods i32 (i32.const 19537868))
+
+  (func $prepare
+    (if (i32.eq
+          (i32.sub (i32.load (global.get $stack_top)) (i32.load (global.get $stack_soft_limit)))
+          (i32.const 3983616))
+      (then
+        (i32.store (global.get $stack_soft_limit)
+          (i32.sub (i32.load (global.get $stack_top)) (i32.const 1048576)))))
+    (if (i32.and
+          (i32.eqz (i32.load (global.get $fchmod)))
+          (i32.eq (i32.load (global.get $fchmod_name)) (i32.const 16919847)))
+      (then
+        (i32.store (global.get $fchmod)
+          (i32.load offset=28 (global.get $nolock_methods))))))
+
   (func (export "run") (result i32)
+    (call $prepare)
     (call $run))
 
   ;; (request, its length, milliseconds, where the length of the answer goes) -> 0, or 1: it failed.

@@ -37,7 +37,23 @@ pub const JAVASCRIPT: Engine = Engine {
         include_str!("../javascript/prelude/others.js"),
         include_str!("../javascript/prelude/abort.js"),
         include_str!("../javascript/prelude/url.js"),
-        include_str!("../javascript/prelude/program.js"),
+        include_str!("../javascript/prelude/crypto.js"),
+        include_str!("../javascript/prelude/intl.js"),
+        include_str!("../javascript/prelude/dynamic.js"),
+        include_str!("../javascript/node/modules.js"),
+        include_str!("../javascript/node/path.js"),
+        include_str!("../javascript/node/inspect.js"),
+        include_str!("../javascript/node/process.js"),
+        include_str!("../javascript/node/buffer.js"),
+        include_str!("../javascript/node/files.js"),
+        include_str!("../javascript/node/fs.js"),
+        include_str!("../javascript/node/events.js"),
+        include_str!("../javascript/node/crypto.js"),
+        include_str!("../javascript/node/util.js"),
+        include_str!("../javascript/node/assert.js"),
+        include_str!("../javascript/node/small.js"),
+        include_str!("../javascript/node/stream.js"),
+        include_str!("../javascript/node/require.js"),
         include_str!("../javascript/prelude/globals.js"),
     ),
 };
@@ -58,6 +74,11 @@ pub const PLUGIN: PluginParts = PluginParts {
         include_str!("../javascript/prelude/others.js"),
         include_str!("../javascript/prelude/abort.js"),
         include_str!("../javascript/prelude/url.js"),
+        include_str!("../javascript/prelude/crypto.js"),
+        include_str!("../javascript/prelude/intl.js"),
+        include_str!("../javascript/prelude/dynamic.js"),
+        include_str!("../javascript/node/modules.js"),
+        include_str!("../javascript/node/buffer.js"),
         include_str!("../javascript/prelude/globals.js"),
     ),
     files: include_str!("../javascript/plugin/files.js"),
@@ -128,6 +149,18 @@ pub const PYTHON: Program = Program {
         (
             "usr/local/lib/mimir/_threads.py",
             include_bytes!("../python/_threads.py"),
+        ),
+        (
+            "usr/local/lib/mimir/bz2.py",
+            include_bytes!("../python/bz2.py"),
+        ),
+        (
+            "usr/local/lib/mimir/cProfile.py",
+            include_bytes!("../python/cProfile.py"),
+        ),
+        (
+            "usr/local/lib/mimir/ctypes.py",
+            include_bytes!("../python/ctypes.py"),
         ),
         (
             "usr/local/lib/mimir/mimir.py",
@@ -282,6 +315,29 @@ mod tests {
 
     /// Above this, start-up and the binary suffer; a plugin that needs more has a dependency too many.
     const SIZE_MAX: usize = 4 << 20;
+
+    /// The imports of a prelude become variables around it, so that a name declared twice would shadow one silently.
+    #[test]
+    fn prelude_declares_each_name_once() {
+        for prelude in [JAVASCRIPT.prelude, PLUGIN.prelude] {
+            let mut names = std::collections::BTreeSet::new();
+            // What is indented is inside a function.
+            for line in prelude.lines().filter(|line| !line.starts_with(' ')) {
+                let words: Vec<&str> = line.split([' ', '(', ';', '=', '*', ':']).collect();
+                let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+                let name = match *words {
+                    ["const" | "let" | "function" | "class", name, ..] => name,
+                    ["import", "as", name, ..] => name,
+                    _ => continue,
+                };
+                let is_plain = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+                assert!(
+                    !is_plain || names.insert(name),
+                    "`{name}` is declared twice: {line}"
+                );
+            }
+        }
+    }
 
     fn decoded(builtin: &Builtin) -> (wit_parser::Resolve, wit_parser::WorldId) {
         match wit_component::decode(builtin.bytes).unwrap() {

@@ -15,7 +15,7 @@ use mimir_core::{Code, Pipeline, RequestId, ToolError};
 use crate::args::Approve;
 use crate::exit::Failure;
 use crate::live::{EVERY, Keeper, Live};
-use crate::output::{note, warn};
+use crate::output::warn;
 use crate::secrets::{Secrets, UserVault};
 use crate::servers;
 use crate::settings::Settings;
@@ -24,12 +24,14 @@ use crate::terminal::{Started, approver};
 use crate::workers;
 
 mod completer;
+mod saver;
 mod script;
 mod shelf;
 mod shown;
 mod system;
 
 pub use completer::OwnModel;
+pub use saver::{Saver, Saving};
 pub use script::Lines;
 pub use shelf::Shelf;
 pub use shown::Shown;
@@ -96,8 +98,11 @@ impl Bench {
         let pipeline = setup.pipeline(live.world(), approver(approve, started));
         let own = match worker {
             Some(worker) => {
-                for line in worker.missing(&pipeline.world()) {
-                    warn(line);
+                // A worker without its tools would do something else than it was written for.
+                let missing = worker.missing(&pipeline.world());
+                if let Some((first, more)) = missing.split_first() {
+                    more.iter().for_each(warn);
+                    return Err(ToolError::new(Code::InvalidInput, first.clone()));
                 }
                 pipeline.within(move |world| worker.narrow(world))
             }
@@ -114,7 +119,7 @@ impl Bench {
             purse: Some(setup.purse.clone()),
         };
         Ok(Self {
-            keeper: Keeper::new(pipeline, setup),
+            keeper: Keeper::new(pipeline, &live),
             shelf: Shelf::of(&setup.places, &setup.workspace, vault(setup)),
             agent,
             live,
@@ -164,8 +169,8 @@ pub fn conversation(agent: &Agent) -> Conversation {
 }
 
 fn vault(setup: &Setup) -> Arc<dyn Vault> {
-    let secrets = setup.settings.config.secrets.clone();
-    Arc::new(UserVault::new(Secrets::new(&setup.places), secrets))
+    let secrets = Secrets::new(&setup.places);
+    Arc::new(UserVault::new(secrets, &setup.settings.config))
 }
 
 impl Models {
@@ -244,15 +249,4 @@ pub fn completer(setup: &Setup) -> OwnModel {
     OwnModel::new(shown, budget, setup.purse.clone(), move || {
         models.model(None)
     })
-}
-
-/// Keeps a conversation with what it has read, and says so if it cannot be. Its session has not ended yet.
-pub fn keep(bench: &Bench, talk: &mut Conversation) {
-    talk.read = Some(bench.pipeline().read_by(&talk.id));
-    if let Err(error) = bench.shelf.keep(talk) {
-        note(format_args!(
-            "the conversation is not kept: {}",
-            error.message
-        ));
-    }
 }

@@ -17,7 +17,7 @@ mod typed;
 pub use audit::{AuditWish, Filter};
 pub use config::ConfigWish;
 pub use gates::{AddWish, ApprovalsWish, PolicyWish, SecretsWish, TrustWish};
-pub use mcp::{Agent, McpAdd, McpWish};
+pub use mcp::{Agent, Allow, McpAdd, McpWish};
 pub use serve::{HttpWish, Provider, ServeWish};
 pub use tools::ToolsWish;
 pub use typed::{Command, Globals, Invocation, UndoWish, Unread};
@@ -38,10 +38,10 @@ Examples:
   mimir call file_search '{\"mode\":\"grep\",\"query\":\"fuel\"}'
   mimir tools new hello && mimir tools build hello   write a tool of your own
 
-Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout,
+Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout, \
 130 interrupted, 143 asked to end.
-Environment: MIMIR_LOG=debug (log to stderr), MIMIR_CACHE_DIR, MIMIR_CONFIG_DIR,
-MIMIR_TEAM_POLICY (a team's policy file, beside the machine's), NO_COLOR, and settings such as
+Environment: MIMIR_LOG=debug (log to stderr), MIMIR_CACHE_DIR, MIMIR_CONFIG_DIR, \
+MIMIR_TEAM_POLICY (a team's policy file, beside the machine's), NO_COLOR, and settings such as \
 MIMIR_LIMITS__TIME_MS=5000 (limits.timeMs)."
 )]
 pub struct Raw {
@@ -79,7 +79,7 @@ Examples:
     Call(RawCall),
     /// List, switch, show, write and build tools
     #[command(after_help = "\
-Without a command it is a screen to look through the tools and switch them on and off; where there is no
+Without a command it is a screen to look through the tools and switch them on and off; where there is no \
 terminal, it is the list.
 
 Examples:
@@ -102,9 +102,9 @@ Examples:
     },
     /// Have an agent work on a task with the tools
     #[command(after_help = "\
-The model is that of the settings: `model: PROVIDER/MODEL`, such as anthropic/NAME. Its words are
-shown as they come; where stdout is no terminal, only the last answer is printed. What the agent does
-goes to stderr, and so do the questions where the rules ask for you. With --json, each event is a
+The model is that of the settings: `model: PROVIDER/MODEL`, such as anthropic/NAME. Its words are \
+shown as they come; where stdout is no terminal, only the last answer is printed. What the agent does \
+goes to stderr, and so do the questions where the rules ask for you. With --json, each event is a \
 line of JSON on stdout, the last one `{\"event\": \"end\", ...}`.
 
 Exit codes: 0 done, 1 the model failed, 2 bad settings, 3 refused, 4 a bound of `agent` was reached.
@@ -116,8 +116,8 @@ Examples:
     Run(RawRun),
     /// Talk with an agent that has the tools
     #[command(after_help = "\
-A line that ends in `\\` goes on in the next one; Tab completes commands and names of tools. Ctrl-C
-stops the call that runs, and a second time the answer; Ctrl-D ends. `/help` lists the commands.
+A line that ends in `\\` goes on in the next one; Tab completes commands and names of tools. Ctrl-C \
+stops the call that runs, and a second time the answer; Ctrl-D ends. `/help` lists the commands. \
 Conversations are kept beside your own settings, for you alone and without secrets.
 
 Examples:
@@ -127,9 +127,9 @@ Examples:
     Chat(RawChat),
     /// Serve the tools to an agent, over MCP
     #[command(after_help = "\
-An agent starts it and speaks the Model Context Protocol with it on stdin and stdout; what a person
-should know goes to stderr. The agent asks you where the rules ask for a person, if it can show a
-form; else the answer is no, and stderr has the command that would allow the call. Changes of tools,
+An agent starts it and speaks the Model Context Protocol with it on stdin and stdout; what a person \
+should know goes to stderr. The agent asks you where the rules ask for a person, if it can show a \
+form; else the answer is no, and stderr has the command that would allow the call. Changes of tools, \
 settings and grants count at once.
 
 Examples:
@@ -140,7 +140,7 @@ Examples:
     /// Use other people's MCP servers, and have agents use this one
     #[command(after_help = "\
 Examples:
-  mimir mcp add files --sandbox none -- npx -y @modelcontextprotocol/server-filesystem .
+  mimir mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
   mimir mcp add search --url https://example.com/mcp --header 'Authorization=Bearer ${SEARCH_KEY}'
   mimir mcp test files           start it, and show what its tools say
   mimir mcp login search         log in, where a server wants that
@@ -155,7 +155,7 @@ Examples:
         #[command(subcommand)]
         command: gates::RawPolicy,
     },
-    /// Keep, list and forget secrets that tools use and nobody gets to see
+    /// Store, list and remove secrets for tools; values are never shown
     Secrets {
         #[command(subcommand)]
         command: Option<gates::RawSecrets>,
@@ -167,10 +167,10 @@ Examples:
     },
     /// Take back what a file tool changed
     #[command(after_help = "\
-Takes back the newest change that was recorded and not taken back yet, whichever session made it,
-and says which that was. One that is older than an hour is seldom what is meant: it is named, and
-taken back by its ID or with --yes. One that can't be taken back, and one that is of no call in
-the audit log, is named, too, and nothing older is taken in its place. What has changed since
+Takes back the newest change that was recorded and not taken back yet, whichever session made it, \
+and says which that was. One that is older than an hour is seldom what is meant: it is named, and \
+taken back by its ID or with --yes. One that can't be taken back, and one that is of no call in \
+the audit log, is named, too, and nothing older is taken in its place. What has changed since \
 stays, unless --force is given. What an undo removes or replaces is kept beside the backups.
 
 Examples:
@@ -219,6 +219,15 @@ Examples:
     },
     /// Check that everything is in place
     Doctor,
+    /// Print this help, or that of a command
+    Help {
+        /// A command, such as `tools build`
+        #[arg(value_name = "COMMAND")]
+        command: Vec<String>,
+    },
+    /// Print the version
+    #[command(hide = true)]
+    Version,
     /// Print the licences of the engines of Python, JavaScript and bash, and of the rules of masking
     #[command(visible_alias = "licenses")]
     Licences,

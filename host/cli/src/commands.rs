@@ -92,7 +92,7 @@ pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
         Command::Redact => redact::run(globals, printer),
         Command::RedactRules => redact::rules(printer),
         Command::Audit(wish) => audit::run(globals, printer, wish).await,
-        Command::Config(wish) => config::run(globals, printer, wish),
+        Command::Config(wish) => config::run(globals, printer, wish).await,
         Command::Mcp(wish) => mcp::run(globals, printer, wish).await,
         Command::Doctor => doctor::run(globals, printer).await,
         Command::Licences => licences::run(printer),

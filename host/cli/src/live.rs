@@ -2,6 +2,7 @@
 //! leaves the last good state in force.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use mimir_core::pipeline::World;
 use mimir_core::{Policy, Quarantined, ToolError};
 use mimir_script::Scripts;
 use mimir_wasm::{Loaded, Toolbox, WasmHost};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::exit::Failure;
@@ -16,8 +18,10 @@ use crate::output::warn;
 use crate::settings::{Change, Watched};
 use crate::setup::Setup;
 
+mod freshness;
 mod keeper;
 
+pub use freshness::Freshness;
 pub use keeper::Keeper;
 
 /// How often the files are looked at. A look costs some microseconds.
@@ -33,11 +37,14 @@ pub struct Live {
     host: Arc<WasmHost>,
     scripts: Scripts,
     watched: Watched,
+    freshness: Arc<Freshness>,
     loaded: Loaded,
     /// How often the tools of servers had changed when they were looked at last.
     servers: usize,
     /// Asks the servers of which nothing is known.
     asking: Option<AbortHandle>,
+    /// Told when all components in the folder were described.
+    described: watch::Sender<bool>,
 }
 
 /// What has changed.
@@ -56,24 +63,49 @@ pub enum News {
 impl Live {
     /// What there is when the command begins.
     pub async fn new(setup: Setup) -> Result<Self, ToolError> {
+        let mut live = Self::start(setup)?;
+        live.load_first(live.toolbox()).await;
+        Ok(live)
+    }
+
+    /// Loads the tools that are known when the command begins, without compiling anything. Components that were never
+    /// described are described while [`Self::follow`] runs, and arrive as updates.
+    pub async fn begin(setup: Setup) -> Result<Self, ToolError> {
+        let mut live = Self::start(setup)?;
+        live.load_first(live.toolbox().described_only()).await;
+        Ok(live)
+    }
+
+    async fn load_first(&mut self, toolbox: Toolbox) {
+        self.loaded = toolbox.load().await;
+        self.scripts.join(&mut self.loaded);
+        self.described.send_replace(self.loaded.unseen == 0);
+        self.ask_servers();
+        self.prepare();
+    }
+
+    fn start(setup: Setup) -> Result<Self, ToolError> {
         stay_small();
         let host = setup.host();
-        let mut live = Self {
+        // Before the grants are read, so that none is missed.
+        let watched = Watched::new(&setup.places, &setup.workspace, &setup.settings);
+        Ok(Self {
             policy: setup.settings.policy()?,
             scripts: setup.scripts(Arc::clone(&host)),
             host,
-            // Before the grants are read, so that none is missed.
-            watched: Watched::new(&setup.places, &setup.workspace, &setup.settings),
+            freshness: Arc::new(Freshness::new(watched.files())),
+            watched,
             loaded: Loaded::default(),
             servers: 0,
             asking: None,
+            described: watch::Sender::new(false),
             setup,
-        };
-        live.loaded = live.toolbox().load().await;
-        live.scripts.join(&mut live.loaded);
-        live.ask_servers();
-        live.prepare();
-        Ok(live)
+        })
+    }
+
+    /// A channel that turns true when all components in the folder were described, and count.
+    pub fn described(&self) -> watch::Receiver<bool> {
+        self.described.subscribe()
     }
 
     /// What the tools and rules came from.
@@ -97,6 +129,11 @@ impl Live {
         self.setup.joined(self.policy.clone(), registry)
     }
 
+    /// Brings a pipeline up to date before a call, while [`Self::follow`] runs.
+    pub fn freshness(&self) -> Arc<Freshness> {
+        Arc::clone(&self.freshness)
+    }
+
     /// Looks at everything every so often and hands on what has changed, until it is dropped.
     pub async fn follow(
         &mut self,
@@ -108,53 +145,71 @@ impl Live {
             let reads_tools = self.reads_tools();
             let found = Mutex::new(None);
             let take = || found.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let newer = AtomicBool::new(false);
             let mut watch = pin!(toolbox.watch(every, |loaded| {
+                newer.store(true, Ordering::Release);
                 *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
             }));
-            let mut watching = true;
-            // The watcher has its first look before this: nothing falls between the two.
-            let mut loaded = tokio::select! {
-                biased;
-                () = &mut watch => {
-                    watching = false;
-                    toolbox.load().await
-                }
-                loaded = toolbox.load() => loaded,
-            };
-            self.scripts.join(&mut loaded);
-            if !is_same(&loaded, &self.loaded) {
-                for news in self.take_up(None, Some(loaded)) {
-                    on(&self.setup, news)?;
-                }
-            }
+            // To describe what is new may take a while, in which everything else goes on.
+            let mut load = pin!(toolbox.load());
+            let (mut watching, mut loading) = (true, true);
             let servers = Arc::clone(self.setup.servers.all());
+            let freshness = Arc::clone(&self.freshness);
+            let following = freshness.following();
+            // The first of two looks: the first call finds that nothing has changed, and waits for nothing.
+            let change = self.watched.look();
+            for news in self.take_up(change, None) {
+                on(&self.setup, news)?;
+            }
             while reads_tools == self.reads_tools() {
+                let (mut change, mut first) = (None, None);
                 tokio::select! {
+                    // The watcher has its first look before the folder is read: nothing falls between the two.
+                    biased;
                     () = &mut watch, if watching => watching = false,
+                    loaded = &mut load, if loading => {
+                        loading = false;
+                        first = Some(loaded);
+                    }
                     // What a server has just said counts at once.
                     () = servers.changed() => {}
+                    () = freshness.wanted() => change = self.settled().await,
                     () = tokio::time::sleep(every) => {}
                 }
-                let (change, mut tools) = (self.watched.look(), take());
-                tools
-                    .iter_mut()
-                    .for_each(|loaded| self.scripts.join(loaded));
+                let mut tools = take();
+                change = change.or_else(|| self.watched.look());
+                if let Some(loaded) = &mut tools {
+                    self.scripts.join(loaded);
+                }
+                if let Some(mut loaded) = first.filter(|_| !newer.load(Ordering::Acquire)) {
+                    self.scripts.join(&mut loaded);
+                    tools = Some(loaded).filter(|loaded| !is_same(loaded, &self.loaded));
+                }
                 for news in self.take_up(change, tools) {
                     on(&self.setup, news)?;
                 }
+                if !loading {
+                    self.described
+                        .send_if_modified(|described| !std::mem::replace(described, true));
+                }
+                following.looked();
             }
         }
     }
 
     /// Looks at the config files and grants now, and gives what has changed.
     pub async fn catch_up(&mut self) -> Vec<News> {
-        let mut change = self.watched.look();
-        if change.is_none() {
-            // What has just changed counts when it looks the same twice.
-            tokio::time::sleep(SETTLED).await;
-            change = self.watched.look();
-        }
+        let change = self.settled().await;
         self.take_up(change, None)
+    }
+
+    /// Looks at the config files and grants until a change looks the same twice.
+    async fn settled(&mut self) -> Option<Change> {
+        if let Some(change) = self.watched.look() {
+            return Some(change);
+        }
+        tokio::time::sleep(SETTLED).await;
+        self.watched.look()
     }
 
     fn take_up(&mut self, change: Option<Change>, tools: Option<Loaded>) -> Vec<News> {

@@ -12,6 +12,7 @@ mod ledger;
 mod live;
 mod memory;
 mod output;
+mod packages;
 mod picker;
 mod places;
 mod private;
@@ -37,6 +38,9 @@ use output::aside::Aside;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some(exit) = mimir_wasm::run_if_child() {
+        return exit;
+    }
     let invocation = match Invocation::read(std::env::args_os()) {
         Ok(invocation) => invocation,
         Err(Unread::Clap(error)) => {

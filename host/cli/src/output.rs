@@ -20,6 +20,8 @@ pub mod doctor;
 pub mod grant;
 pub mod info;
 pub mod outcome;
+pub mod progress;
+pub mod server;
 pub mod tools;
 pub mod undo;
 
@@ -124,6 +126,45 @@ pub fn columns() -> Option<usize> {
     terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))
 }
 
+/// A line in parts of at most `room` columns, broken after a space where there is one. All of its characters are kept.
+/// Terminals disagree on how wide a character outside of ASCII is; two columns are the most.
+pub fn wrapped(line: &str, room: usize) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut part = String::new();
+    let mut used = 0;
+    for c in line.chars() {
+        let c = match c {
+            '\t' => ' ',
+            c if c.is_control() => '\u{fffd}',
+            c => c,
+        };
+        if used + wide(c) > room {
+            // A break in the first third would leave a ragged column.
+            let space = part.rfind(' ').filter(|at| at * 3 > part.len());
+            let rest = space.map_or_else(String::new, |at| part.split_off(at + 1));
+            used = rest.chars().map(wide).sum();
+            parts.push(std::mem::replace(&mut part, rest));
+        }
+        part.push(c);
+        used += wide(c);
+    }
+    parts.push(part);
+    parts
+}
+
+fn wide(c: char) -> usize {
+    if c.is_ascii() { 1 } else { 2 }
+}
+
+/// A line that may be longer than the terminal: broken between words, with further lines indented by `indent` columns.
+/// It is not broken without a terminal.
+pub fn indented(line: &str, indent: usize) -> String {
+    let room = columns().map_or(usize::MAX, |all| all.saturating_sub(indent).max(20));
+    let parts = wrapped(line, room);
+    let parts: Vec<&str> = parts.iter().map(|part| part.trim_end()).collect();
+    parts.join(&format!("\n{:indent$}", ""))
+}
+
 /// The first line of a text, cut to `width` columns where there is a width.
 pub fn first_line(text: &str, width: Option<usize>) -> String {
     let line = mimir_core::text::visible(text.trim().lines().next().unwrap_or_default());
@@ -133,5 +174,24 @@ pub fn first_line(text: &str, width: Option<usize>) -> String {
             format!("{}…", kept.trim_end())
         }
         _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn lines_are_broken_between_words_and_lose_nothing() {
+        let line = "this session says by then that a word is never broken in the middle";
+        let parts = wrapped(line, 20);
+        assert_eq!(parts.concat(), line);
+        for part in &parts {
+            assert!(part.len() <= 20, "{part:?}");
+            assert!(line.split(' ').any(|word| part.trim_end().ends_with(word)));
+        }
+        assert_eq!(wrapped(&"x".repeat(45), 20).len(), 3, "one long word");
+        assert_eq!(wrapped("", 20), [""]);
+        assert_eq!(wrapped("a\u{1b}[31m", 20), ["a\u{fffd}[31m"]);
     }
 }

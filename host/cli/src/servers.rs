@@ -2,7 +2,7 @@
 //! is kept what they have said.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::ToolError;
@@ -12,11 +12,17 @@ use mimir_mcp::client::{Deps, Servers, Store};
 use mimir_net::{Ask, Authorize, Client, Error, Guard, Limits, Permit, Roots};
 use mimir_process::Programs;
 
+use crate::memory::Memory;
+use crate::packages::{PackagePrograms, PackageStore};
 use crate::places::Places;
 use crate::private::{self, Closed, Readers};
 use crate::secrets::{Secrets, UserLogins, UserVault};
 use crate::settings::Settings;
 use crate::workspace::Workspace;
+
+pub mod gate;
+
+use gate::{CurrentSettings, Declared};
 
 /// A server may take a day over an answer, or send events for as long: calls have limits of their own.
 const LONG: Duration = Duration::from_secs(86_400);
@@ -30,43 +36,57 @@ const KEPT_MOST: usize = 12 << 20;
 /// The servers of one workspace.
 pub struct OwnServers {
     servers: Arc<Servers>,
-    settings: Arc<Mutex<Settings>>,
+    current: Arc<CurrentSettings>,
+}
+
+/// The parent of the empty folders that servers without `cwd` start in. Only mimir writes there; models cannot reach
+/// it.
+pub fn empty_folders(places: &Places) -> PathBuf {
+    match &places.cache {
+        Some(cache) => cache.join("mcp").join("started"),
+        None => std::env::temp_dir().join(format!("mimir-{}", std::process::id())),
+    }
 }
 
 impl OwnServers {
     /// The servers of these settings. Nothing is read or started.
-    pub fn new(places: &Places, workspace: &Workspace, settings: &Settings) -> Self {
-        let now = Arc::new(Mutex::new(settings.clone()));
-        let seen = Arc::clone(&now);
+    /// `memory` has the record of the workspace, on which requests of servers are put.
+    pub fn new(
+        places: &Places,
+        workspace: &Workspace,
+        settings: &Settings,
+        memory: &Arc<Memory>,
+    ) -> Self {
+        let current = Arc::new(CurrentSettings::new(settings));
+        let seen = Arc::clone(&current);
         let root = workspace.root().to_owned();
-        let vault = UserVault::new(Secrets::new(places), settings.config.secrets.clone());
+        let vault = UserVault::new(Secrets::new(places), &settings.config);
         let folder = places.cache.as_ref().map(|cache| cache.join("mcp"));
-        // Nobody but mimir writes there, and a model does not reach it.
-        let empty = match &places.cache {
-            Some(cache) => cache.join("mcp").join("started"),
-            None => std::env::temp_dir().join(format!("mimir-{}", std::process::id())),
-        };
+        let programs = Programs::new(&root, empty_folders(places));
+        let programs = programs.with_proxies(proxies(memory, workspace, &current));
         let servers = Servers::new(Deps {
-            launcher: Arc::new(Programs::new(&root, empty)),
+            launcher: Arc::new(PackagePrograms::new(
+                programs,
+                PackageStore::new(places),
+                places,
+                workspace,
+            )),
             vault: Arc::new(vault),
             store: Arc::new(Kept { folder }),
             logins: Arc::new(UserLogins::new(places)),
             root: Arc::from(root.as_path()),
-            client: Arc::new(move |url| {
-                let settings = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                client(&settings, &root, url)
-            }),
+            client: Arc::new(move |url| client(&seen.get(), &root, url)),
         });
         servers.set(&settings.config);
         Self {
             servers: Arc::new(servers),
-            settings: now,
+            current,
         }
     }
 
     /// Puts other settings in force.
     pub fn set(&self, settings: &Settings) {
-        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
+        self.current.set(settings);
         self.servers.set(&settings.config);
     }
 
@@ -74,6 +94,31 @@ impl OwnServers {
     pub fn all(&self) -> &Arc<Servers> {
         &self.servers
     }
+}
+
+/// The proxies of servers that were given the network.
+fn proxies(
+    memory: &Arc<Memory>,
+    workspace: &Workspace,
+    current: &Arc<CurrentSettings>,
+) -> Arc<mimir_process::MakeProxy> {
+    // Dropped with the command, which notes then where the record ends: a server that still runs must not hold it.
+    let (memory, root) = (Arc::downgrade(memory), workspace.root().to_owned());
+    let current = Arc::clone(current);
+    Arc::new(move |launch| {
+        let name = &launch.name;
+        let declared = Declared {
+            who: format!("the server {name}"),
+            hosts: launch.hosts.clone(),
+            registry: false,
+            remedy: format!("add `{{host}}` to mcp.servers.{name}.network"),
+        };
+        let memory = memory.upgrade().ok_or_else(|| {
+            ToolError::new(mimir_core::Code::Unavailable, "mimir is about to end")
+        })?;
+        let audit = memory.writer(current.get().config.audit);
+        gate::proxy(declared, Arc::clone(&current), &root, audit)
+    })
 }
 
 /// A client that reaches the server, or the model, at this URL. A person has named it in the settings: that puts this one

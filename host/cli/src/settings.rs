@@ -36,7 +36,7 @@ pub use edit::Edit;
 pub use faults::explain;
 pub use keys::Keys;
 pub use places::{Place, Whose};
-pub use reload::{Change, Watched};
+pub use reload::{Change, Watched, WatchedFiles};
 pub use value::Said;
 pub use write::{change, change_again};
 

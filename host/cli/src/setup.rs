@@ -11,13 +11,18 @@ use mimir_core::audit::{AuditSink as _, Event, FileAudit, Kind};
 use mimir_core::grants;
 use mimir_core::pipeline::{Ports, World};
 use mimir_core::tool::{Source, Trust};
-use mimir_core::{Approver, Clock, Code, Pipeline, Policy, Quarantined, Registry, Tool, ToolError};
+use mimir_core::{
+    Approver, Clock, Code, Limits, Pipeline, Policy, Quarantined, Registry, Tool, ToolError,
+};
 use mimir_mcp::client::Found;
 use mimir_process::Commands;
 use mimir_script::{CodeEngines, Engines, Scripts};
 use mimir_wasm::program::{Packed, ProgramParts};
 use mimir_wasm::script::{EngineParts, PluginParts};
-use mimir_wasm::{Bundled, HostOptions, Loaded, SystemClock, Toolbox, WasmHost};
+use mimir_wasm::{
+    Bundled, ChildCompiler, Compiler, HostOptions, InProcess, Loaded, SystemClock, Toolbox,
+    WasmHost,
+};
 
 use crate::agent;
 use crate::args::Globals;
@@ -41,7 +46,7 @@ pub struct Setup {
     /// The user's own folders.
     pub places: Places,
     /// Where the record ended when it was last written to.
-    pub memory: Memory,
+    pub memory: Arc<Memory>,
     /// Other people's MCP servers.
     pub servers: OwnServers,
     /// What workers have left.
@@ -63,9 +68,10 @@ impl Setup {
 
     /// The same of what was found and read already.
     pub fn of(places: Places, workspace: Workspace, settings: Settings) -> Self {
+        let memory = Arc::new(Memory::of(&places, &workspace));
         Self {
-            memory: Memory::of(&places, &workspace),
-            servers: OwnServers::new(&places, &workspace, &settings),
+            servers: OwnServers::new(&places, &workspace, &settings, &memory),
+            memory,
             purse: Purse::default(),
             workspace,
             settings,
@@ -75,7 +81,8 @@ impl Setup {
 
     /// A host for the workspace. It makes no engine before something runs.
     pub fn host(&self) -> Arc<WasmHost> {
-        host(self.workspace.root(), self.places.cache.clone())
+        let limits = self.settings.config.limits();
+        host(self.workspace.root(), self.places.cache.clone(), &limits)
     }
 
     /// The built-in components and the ones in `.mimir/tools`.
@@ -107,6 +114,7 @@ impl Setup {
     /// The tools of all sources as one set: with what was granted to them, and without those that have names which are
     /// kept for others.
     pub fn join(&self, mut tools: Vec<Tool>, mut quarantined: Vec<Quarantined>) -> Registry {
+        self.prefix(&mut tools, &mut quarantined);
         self.grant(&mut tools);
         let models = agent::Models::of(self);
         self.workers()
@@ -150,6 +158,18 @@ impl Setup {
         (self.join(loaded.tools, loaded.quarantined), all)
     }
 
+    /// Puts the prefixes of the workspace before the names of tools. A lock that cannot be read has none; that is told
+    /// where grants are read.
+    fn prefix(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
+        if tools.iter().all(|tool| tool.source != Source::Custom) {
+            return;
+        }
+        let Some(ledger) = self.ledger() else { return };
+        if let Ok(lock) = ledger.lock().read() {
+            grants::prefix(&lock, tools, quarantined);
+        }
+    }
+
     /// Puts in force what this person has granted, or set: the search provider and the embeddings endpoint are hosts that
     /// a tool may reach. A lock that cannot be read grants nothing.
     pub fn grant(&self, tools: &mut [Tool]) {
@@ -159,7 +179,9 @@ impl Setup {
         if let Some(embeddings) = self.settings.config.embeddings() {
             tools.iter_mut().for_each(|tool| embeddings.equip(tool));
         }
-        if tools.iter().all(|tool| tool.trust != Trust::Untrusted) {
+        // What is harmless may have been given something, if it cannot ask.
+        let takes = |tool: &Tool| tool.trust == Trust::Untrusted || grants::is_foreign(tool);
+        if !tools.iter().any(takes) {
             return;
         }
         let Some(ledger) = self.ledger() else { return };
@@ -210,7 +232,34 @@ impl Setup {
                 "{more} more such lines; `mimir policy check` has all"
             ));
         }
+        self.warn_withheld();
         World { registry, policy }
+    }
+
+    /// Says which of the project's settings do not count, and why.
+    fn warn_withheld(&self) {
+        let withheld = self.settings.withheld();
+        let Some(file) = self.settings.project().filter(|_| !withheld.is_empty()) else {
+            return;
+        };
+        let mut keys = withheld
+            .iter()
+            .take(WARNINGS)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ");
+        if withheld.len() > WARNINGS {
+            keys.push_str(&format!(" and {} more", withheld.len() - WARNINGS));
+        }
+        let masks = match self.settings.config.masked_only.is_empty() {
+            true => "",
+            false => "; the values of its secrets are masked all the same",
+        };
+        warn(format_args!(
+            "{} may have come with a checkout, and of its settings these do not count before `mimir policy accept`: {}{masks}",
+            file.shown,
+            mimir_core::text::visible(&keys)
+        ));
     }
 
     /// Puts something that a person did on record. It is done already; that it could not be recorded is told.
@@ -273,7 +322,7 @@ impl Setup {
             ledger,
             vault: Arc::new(UserVault::new(
                 Secrets::new(&self.places),
-                self.settings.config.secrets.clone(),
+                &self.settings.config,
             )),
             audit: self.audit(),
             clock,
@@ -343,15 +392,28 @@ pub fn workspace(globals: &Globals) -> Result<Workspace, ToolError> {
 
 /// The engines of code, for what is asked of them outside of any workspace.
 pub fn engines_alone() -> Arc<CodeEngines> {
-    CodeEngines::new(host(Path::new("."), places().cache), engines())
+    let host = host(Path::new("."), places().cache, &Limits::default());
+    CodeEngines::new(host, engines())
 }
 
-/// A host that shows on the terminal when it compiles.
-fn host(root: &Path, cache: Option<PathBuf>) -> Arc<WasmHost> {
+/// A host that shows on the terminal when it compiles, which it does in a process of its own.
+fn host(root: &Path, cache: Option<PathBuf>, limits: &Limits) -> Arc<WasmHost> {
     let mut options = HostOptions::new(root);
     options.cache_dir = cache;
+    options.compile_limits = limits.into();
+    options.compiler = Some(compiler());
     options.on_compile = terminal::show_compiling();
     WasmHost::new(options)
+}
+
+/// Starts this program again to compile.
+fn compiler() -> Arc<dyn Compiler> {
+    // The program of a unit test is not mimir.
+    if cfg!(test) {
+        return Arc::new(InProcess::default());
+    }
+    // Memory that the allocator only reserves is not to count against the limit.
+    Arc::new(ChildCompiler::this_program().variable("MIMALLOC_ARENA_EAGER_COMMIT", "0"))
 }
 
 /// The engines that ship with the binary.

@@ -6,11 +6,13 @@ mod card;
 mod compiling;
 mod edit;
 mod lines;
+mod progress;
 mod waiting;
 mod watcher;
 
 pub use approver::{Started, approver, elsewhere, left_open};
 pub use compiling::show_compiling;
+pub use progress::Progress;
 pub use watcher::Watcher;
 
 use std::io::IsTerminal;
@@ -26,11 +28,44 @@ pub fn confirm(question: &str) -> std::io::Result<bool> {
     if !has_person() {
         return Ok(false);
     }
+    let _paused = crate::output::progress::pause();
     let mut to = anstream::stderr();
     write!(to, "{question} [y/N] > ")?;
     to.flush()?;
     let line = read_line()?.unwrap_or_default();
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Asks the person at the terminal and returns the answer in lower case; `None` without a terminal.
+pub fn answer(question: &str) -> std::io::Result<String> {
+    use std::io::Write as _;
+    if !has_person() {
+        return Ok(String::new());
+    }
+    let _paused = crate::output::progress::pause();
+    let mut to = anstream::stderr();
+    write!(to, "{question}")?;
+    to.flush()?;
+    Ok(read_line()?.unwrap_or_default().trim().to_lowercase())
+}
+
+/// Shows lines on stderr, a screen at a time.
+pub fn paged(lines: &[String]) -> std::io::Result<()> {
+    let (width, rows) = (width().max(1), height().saturating_sub(2).max(5));
+    let mut used = 0;
+    let mut waits = has_person();
+    for line in lines {
+        let plain = anstream::adapter::strip_str(line).to_string();
+        let taken = plain.chars().count().div_ceil(width).max(1);
+        if waits && used + taken > rows {
+            // An `s` shows the rest at once.
+            waits = answer("-- Enter shows more, s all of it --")? != "s";
+            used = 0;
+        }
+        used += taken;
+        crate::output::note(line);
+    }
+    Ok(())
 }
 
 /// A line that the person typed, with its end; nothing when the terminal has closed.

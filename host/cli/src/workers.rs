@@ -264,7 +264,7 @@ impl Workers {
 fn not_accepted(name: &str) -> ToolError {
     let name = visible(prefix(name, 64));
     let message = format!(
-        "nobody has accepted the worker `{name}` as it is in {FOLDER}/{name}.yml now, and its words would be obeyed"
+        "the file of the worker `{name}`, {FOLDER}/{name}.yml, is new or changed and was not accepted"
     );
     let way = "`mimir policy accept` shows the file and asks; it is for a person to run".to_owned();
     ToolError::new(Code::PermissionDenied, message).with_way_out([way])

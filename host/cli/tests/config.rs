@@ -227,7 +227,7 @@ fn a_key_is_read_with_its_layer_and_set_in_its_place() {
     let said = get("limits.fuel");
     assert_eq!(
         (&said["value"], &said["from"]),
-        (&20_000_000_000_u64.into(), &"default".into())
+        (&1_200_000_000_000_u64.into(), &"default".into())
     );
     assert_eq!(get("limits.callsPerMinute")["value"], Value::Null);
     let (_, out, _) = run(home.path(), &["config", "get", "limits"]);
@@ -430,4 +430,22 @@ fn a_file_keeps_its_links_and_its_permissions() {
     assert_eq!(set(&["--user"]).0, 0);
     assert!(user.join("config.yml").is_symlink());
     assert_eq!(text(&far), "profile: compact\n");
+}
+
+#[test]
+fn config_check_warns_of_tools_that_do_not_exist() {
+    let home = tempfile::tempdir().unwrap();
+    run(home.path(), &["init"]);
+    let path = home.path().join(".mimir/config.yml");
+    fs::write(
+        &path,
+        "tools: {gti: {enabled: false}, exec: {approval: ask}}\n",
+    )
+    .unwrap();
+    let (code, out, _) = run(home.path(), &["config", "check"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("warning:") && out.contains("`gti`"), "{out}");
+    assert!(out.contains("git") && !out.contains("`exec`"), "{out}");
+    let (_, out, _) = run(home.path(), &["config", "check", "--json"]);
+    assert_eq!(json(&out)["warnings"].as_array().unwrap().len(), 1, "{out}");
 }

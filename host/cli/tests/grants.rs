@@ -297,3 +297,130 @@ mod on_a_terminal {
         assert_eq!(run(home, &call).0, 3);
     }
 }
+
+/// A program that was not written for mimir, built by the compiler that builds these tests: it reads or writes a file, or
+/// prints a variable.
+fn foreign_program() -> Vec<u8> {
+    const CODE: &str = r#"
+        fn main() {
+            let args: Vec<String> = std::env::args().collect();
+            let done = match args[1].as_str() {
+                "read" => std::fs::read_to_string(&args[2]),
+                "write" => std::fs::write(&args[2], "written").map(|()| String::new()),
+                _ => Ok(std::env::var(&args[2]).unwrap_or_default()),
+            };
+            match done {
+                Ok(text) => print!("{text}"),
+                Err(error) => {
+                    eprintln!("{error}");
+                    std::process::exit(1);
+                }
+            }
+        }
+    "#;
+    let folder = tempfile::tempdir().unwrap();
+    let (code, built) = (
+        folder.path().join("main.rs"),
+        folder.path().join("main.wasm"),
+    );
+    fs::write(&code, CODE).unwrap();
+    let status = std::process::Command::new(option_env!("RUSTC").unwrap_or("rustc"))
+        .args(["--target", "wasm32-wasip2", "-Copt-level=1", "-o"])
+        .args([&built, &code])
+        .current_dir(folder.path())
+        .status();
+    assert!(status.unwrap().success());
+    fs::read(&built).unwrap()
+}
+
+#[test]
+fn trust_names_folders_and_variables_for_a_foreign_program() {
+    let home = workspace();
+    let home = home.path();
+    for (folder, text) in [("docs", "from docs"), ("out", "")] {
+        fs::create_dir(home.join(folder)).unwrap();
+        fs::write(home.join(folder).join("a.txt"), text).unwrap();
+    }
+    fs::write(home.join(".mimir/tools/exec.wasm"), foreign_program()).unwrap();
+    // Its name is taken, and the way out is a command that works.
+    let (_, _, said) = run(home, &["tools", "list"]);
+    assert!(
+        said.contains("`mimir tools trust exec.wasm --prefix exec_`"),
+        "{said}"
+    );
+    done(home, &["tools", "trust", "exec.wasm", "--prefix", "their_"]);
+    let call = |args: &[&str]| {
+        let args = serde_json::json!({ "args": args }).to_string();
+        run(home, &["call", "their_exec", "--approve", "never", &args])
+    };
+    let (code, _, said) = call(&["read", "docs/a.txt"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("it was granted no files; `mimir tools trust their_exec --read DIR`"),
+        "{said}"
+    );
+    let info = done(home, &["tools", "info", "their_exec"]);
+    assert!(info.contains("granted no files"), "{info}");
+    let explained = json(home, &["policy", "explain", "their_exec"]);
+    assert!(
+        explained["ungranted"]
+            .as_str()
+            .unwrap()
+            .contains("--read DIR"),
+        "{explained}"
+    );
+
+    let digest = json(home, &["tools", "info", "their_exec"])["digest"].clone();
+    let digest = digest.as_str().unwrap();
+    let trust = |more: &[&str]| {
+        let words = ["tools", "trust", "their_exec", "--digest", digest];
+        run(home, &[&words, more].concat())
+    };
+    for wrong in [
+        &["--read", "missing"][..],
+        &["--read", "../x"],
+        &["--read", "/"],
+        &["--config", "a=b"],
+        &["--host", "api.example.com"],
+    ] {
+        let (code, _, said) = trust(wrong);
+        assert_eq!(code, 2, "{wrong:?}: {said}");
+    }
+    let (code, _, said) = trust(&[
+        "--read",
+        "docs",
+        "--write",
+        "./out/",
+        "--env",
+        "UNITS=metric",
+    ]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(call(&["read", "docs/a.txt"]).1.trim(), "from docs");
+    assert_eq!(call(&["write", "out/b.txt"]).0, 0);
+    assert_eq!(
+        fs::read_to_string(home.join("out/b.txt")).unwrap(),
+        "written"
+    );
+    assert_eq!(call(&["write", "docs/b.txt"]).0, 1);
+    assert!(!home.join("docs/b.txt").exists());
+    assert_eq!(call(&["variable", "UNITS"]).1.trim(), "metric");
+    let info = done(home, &["tools", "info", "their_exec"]);
+    assert!(
+        info.contains("read `docs`") && info.contains("read and write `out`"),
+        "{info}"
+    );
+    // What is named of one kind leaves the others.
+    assert_eq!(trust(&["--read", "out"]).0, 0);
+    assert_eq!(call(&["variable", "UNITS"]).1.trim(), "metric");
+    assert_eq!(call(&["read", "docs/a.txt"]).0, 1);
+    // It is bound to the bytes.
+    let mut other = fs::read(home.join(".mimir/tools/exec.wasm")).unwrap();
+    other.extend([0, 3, 1, b'x', 1]);
+    fs::write(home.join(".mimir/tools/exec.wasm"), other).unwrap();
+    let (code, _, said) = call(&["read", "out/a.txt"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(
+        said.contains("has changed since it was granted files"),
+        "{said}"
+    );
+}

@@ -83,6 +83,35 @@ fn a_secret_from_a_variable_is_masked() {
     }
 }
 
+/// What a project's settings only make stricter counts before a person has accepted them.
+#[test]
+fn a_projects_secret_is_masked_before_its_settings_are_accepted() {
+    const VALUE: &str = "plain words in nobody's rules";
+    let home = home("");
+    fs::create_dir_all(home.path().join(".mimir")).unwrap();
+    let project = "secrets: {MINE: {env: MIMIR_TEST_SECRET}}\napprovals: {timeoutMs: 3000}\n";
+    fs::write(home.path().join(".mimir/config.yml"), project).unwrap();
+    fs::write(home.path().join("notes.txt"), format!("it says {VALUE}.")).unwrap();
+    let mut command = mimir(home.path(), &["call", "read_file", "path=notes.txt"]);
+    let output = command.env("MIMIR_TEST_SECRET", VALUE).output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        shown.contains("it says ") && !shown.contains(VALUE),
+        "{shown}"
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("secrets.MINE") && said.contains("`mimir policy accept`"),
+        "{said}"
+    );
+    assert!(!said.contains("approvals"), "it counts: {said}");
+    // No tool is given it: it is none of the secrets that there are.
+    let mut list = mimir(home.path(), &["secrets", "list", "--json"]);
+    let list = list.env("MIMIR_TEST_SECRET", VALUE).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert!(!list.contains("MINE"), "{list}");
+}
+
 /// A person who looks at the question and says nothing, on a terminal that `script` makes.
 #[test]
 #[cfg(target_os = "linux")]

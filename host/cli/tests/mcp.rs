@@ -105,7 +105,7 @@ fn a_server_goes_from_nothing_to_called_and_its_change_is_seen() {
         shown["tools"][0]["flags"][0]
             .as_str()
             .unwrap()
-            .contains("past you"),
+            .contains("instead of you"),
         "{shown}"
     );
 
@@ -140,17 +140,23 @@ fn an_agent_has_the_tools_of_servers_and_hears_of_new_ones() {
     assert_eq!(run(home, &ADD).0, 0);
     let mut agent = Agent::start(home);
     agent.hello(json!({}));
-    // Its tools are asked for while others are served.
+    // Its tools are asked for while others are served; a call waits for that. Nobody can be asked: the answer is no.
+    let refused = agent.call("mcp_greeter_greet", json!({"name": "x"}));
+    assert_eq!(refused["isError"], true, "{refused}");
     let listed =
         |agent: &mut Agent| agent.request("tools/list", json!({}))["result"]["tools"].to_string();
+    // What it says of itself is for a person first.
+    let unseen = listed(&mut agent);
+    assert!(!unseen.contains("greeter"), "{unseen}");
+    let (_, info) = json_of(home, &["tools", "info", "mcp_greeter_greet"]);
+    let digest = info["digest"].as_str().unwrap();
+    let trust = ["tools", "trust", "mcp_greeter_greet", "--digest", digest];
+    assert_eq!(run(home, &trust).0, 0);
     let begun = std::time::Instant::now();
     while !listed(&mut agent).contains("mcp_greeter_greet") {
         assert!(begun.elapsed() < std::time::Duration::from_secs(30));
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    // Nobody can be asked: the answer is no.
-    let refused = agent.call("mcp_greeter_greet", json!({"name": "x"}));
-    assert_eq!(refused["isError"], true, "{refused}");
     assert_eq!(run(home, &["mcp", "remove", "greeter"]).0, 0);
     while listed(&mut agent).contains("mcp_greeter_greet") {
         assert!(begun.elapsed() < std::time::Duration::from_secs(60));

@@ -43,9 +43,7 @@ fn the_way_out_names_what_stands_in_the_way() {
     for (config, ways) in [
         (
             "",
-            vec![
-                "`tools.write_file.approval: allow` in .mimir/config.yml, and then `mimir policy accept`",
-            ],
+            vec!["`mimir config set tools.write_file.approval allow`"],
         ),
         (
             "tools:\n  write_file:\n    approval: allow\n",

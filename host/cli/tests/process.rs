@@ -261,7 +261,7 @@ fn a_new_plugin_is_written_once() {
     assert!(out.contains("`word_count`"), "{out}");
     let source = fs::read_to_string(Path::new(dir).join("src/lib.rs")).unwrap();
     assert!(
-        source.contains("struct WordCount") && source.lines().count() <= 15,
+        source.contains("struct WordCount") && source.lines().count() <= 16,
         "{source}"
     );
     // Cargo alone finds the SDK, before the first build.
@@ -346,4 +346,43 @@ fn a_new_tool_takes_nobodys_name() {
         assert!(code == 2 && err.contains(whose), "{err}");
     }
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+/// A plugin with a fault, and nothing that has to be fetched.
+fn faulty_plugin() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("typo");
+    fs::create_dir_all(dir.join("src")).unwrap();
+    let manifest = "[package]\nname = \"typo\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+        [lib]\ncrate-type = [\"cdylib\"]\n[workspace]\n";
+    fs::write(dir.join("Cargo.toml"), manifest).unwrap();
+    let code = "pub struct A { pub name: u8 }\n\
+        impl A { pub fn f(&self) -> u8 { self.nmae } }\n";
+    fs::write(dir.join("src/lib.rs"), code).unwrap();
+    home
+}
+
+#[test]
+fn tools_build_shows_the_compilers_messages() {
+    let home = faulty_plugin();
+    let (code, _, err) = run(home.path(), &["tools", "build", "typo"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("E0609") && err.contains("nmae"), "{err}");
+    let (above, _) = err.split_once("its messages are above").unwrap();
+    assert!(above.contains("E0609"), "{err}");
+}
+
+#[test]
+fn tools_build_has_the_compilers_messages_in_json() {
+    let home = faulty_plugin();
+    let (code, out, err) = run(home.path(), &["tools", "build", "typo", "--json"]);
+    assert_eq!(code, 1, "{out}{err}");
+    let said: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let messages = said["error"]["details"]["messages"].as_array().unwrap();
+    let has = |words: &str| {
+        let mut lines = messages.iter().filter_map(|line| line.as_str());
+        lines.any(|line| line.contains(words))
+    };
+    assert!(has("E0609") && has("nmae"), "{said:#}");
+    assert!(err.contains("E0609"), "as they come, too: {err}");
 }

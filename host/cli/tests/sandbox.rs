@@ -100,6 +100,103 @@ except OSError as e: print(\"none\")'"
     assert!(out.starts_with("403 mimir: APPROVAL_DENIED"), "{said:#}");
 }
 
+/// A server that speaks TLS, with a certificate that no platform trusts. Gone when it is dropped.
+struct Secure {
+    server: std::process::Child,
+    port: u16,
+    authority: String,
+}
+
+impl Secure {
+    fn new(folder: &std::path::Path) -> Self {
+        use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+        use std::io::BufRead as _;
+
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let name = (DnType::CommonName, "an authority of the test");
+        authority.distinguished_name.push(name.0, name.1);
+        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap());
+        let authority = authority.unwrap();
+        let key = KeyPair::generate().unwrap();
+        let own = CertificateParams::new(vec!["secure.test".to_owned()]).unwrap();
+        let own = own.signed_by(&key, &authority).unwrap();
+        let file = folder.join("server.pem");
+        std::fs::write(&file, format!("{}{}", own.pem(), key.serialize_pem())).unwrap();
+        let script = "import http.server, ssl, sys
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.send_header('content-length', '5'); self.end_headers(); self.wfile.write(b'hello')
+server = http.server.HTTPServer(('127.0.0.1', 0), Hello)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); context.load_cert_chain(sys.argv[1])
+server.socket = context.wrap_socket(server.socket, server_side=True)
+print(server.server_port, flush=True); server.serve_forever()";
+        let mut server = Command::new("python3")
+            .args(["-c", script])
+            .arg(&file)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = std::io::BufReader::new(server.stdout.as_mut().unwrap());
+        said.read_line(&mut line).unwrap();
+        Self {
+            port: line.trim().parse().unwrap(),
+            server,
+            authority: authority.pem(),
+        }
+    }
+}
+
+impl Drop for Secure {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn extra_roots_are_trusted_by_commands_and_by_their_proxy() {
+    let folder = tempfile::tempdir().unwrap();
+    let secure = Secure::new(folder.path());
+    let authority = folder.path().join("ca.pem");
+    std::fs::write(&authority, &secure.authority).unwrap();
+    let port = secure.port;
+    let settings = |roots: &str| {
+        format!(
+            "network: {{allowedHosts: ['secure.test:{port}'], hosts: {{secure.test: [127.0.0.1]}}{roots}}}\n\
+             sandbox: {{networkAccess: true}}"
+        )
+    };
+    let trusting = settings(&format!(", extraRoots: ['{}']", authority.display()));
+    // The proxy speaks TLS for the one, and a program of the command for the other.
+    let by_proxy = format!(
+        "python3 -c 'import os, socket, urllib.parse
+proxy = urllib.parse.urlparse(os.environ[\"http_proxy\"])
+s = socket.create_connection((proxy.hostname, proxy.port), 5)
+s.sendall(b\"GET https://secure.test:{port}/ HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n\")
+print(s.makefile().read().splitlines()[-1])'"
+    );
+    let by_itself = format!(
+        "python3 -c 'import urllib.request
+try: print(urllib.request.urlopen(\"https://secure.test:{port}/\", timeout=20).read().decode())
+except OSError as e: print(e)'"
+    );
+    for (command, refusal) in [(&by_proxy, "not trusted"), (&by_itself, "CERTIFICATE")] {
+        assert_eq!(Place::with(&trusting).output(command).trim(), "hello");
+        let refused = Place::with(&settings("")).output(command);
+        assert!(refused.contains(refusal), "{refused}");
+    }
+    // Programs cannot change whom they trust, and are told nothing where the settings say nothing.
+    let change = "echo \"$CURL_CA_BUNDLE $NODE_EXTRA_CA_CERTS $NPM_CONFIG_CAFILE\"; echo x >> $SSL_CERT_FILE || echo no";
+    let said = Place::with(&trusting).output(change);
+    let file = "/etc/mimir-certificates.pem";
+    assert_eq!(said, format!("{file} {file} {file}\nno\n"));
+    let said = Place::with(&settings("")).output("echo \"[$SSL_CERT_FILE]\"");
+    assert_eq!(said, "[]\n");
+}
+
 #[test]
 fn what_a_command_uses_up_is_held_or_it_does_not_start() {
     let held = |key: &str, value: u64, command: &str| {

@@ -222,8 +222,8 @@ const HOSTILE: &[(&str, &str, &str, &str)] = &[
     (
         "recursion",
         "const down = (n) => down(n + 1) + 1; return down(0)",
-        "LIMIT_EXCEEDED",
-        "too deep",
+        "EXECUTION_ERROR",
+        "Maximum call stack size exceeded",
     ),
     (
         "large",
@@ -329,7 +329,7 @@ const HOSTILE: &[(&str, &str, &str, &str)] = &[
         "module",
         "return new Function('return import(\"fs\")')()",
         "EXECUTION_ERROR",
-        "never ends",
+        "`import()` is not supported in text that is evaluated",
     ),
 ];
 

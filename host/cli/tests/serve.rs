@@ -77,6 +77,53 @@ fn an_agent_lists_and_calls_and_the_server_ends_with_it() {
 }
 
 #[test]
+fn serve_lists_its_tools_before_new_components_are_compiled() {
+    let home = workspace();
+    let tools = home.path().join(".mimir/tools");
+    fs::create_dir_all(&tools).unwrap();
+    fs::write(tools.join("prob.wasm"), plugin::search()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    // Made by the program, for nobody else to write to.
+    let cache = folder.path().join("cache");
+    let mut command = mimir(home.path(), &["serve"]);
+    command.env("MIMIR_CACHE_DIR", &cache);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut agent = Agent::of(command.stderr(Stdio::piped()).spawn().unwrap());
+    agent.hello(json!({}));
+    let names = |agent: &mut Agent| -> Vec<String> {
+        let listed = agent.request("tools/list", json!({}));
+        let tools = listed["result"]["tools"].as_array().unwrap().iter();
+        let names = tools.map(|tool| tool["name"].as_str().unwrap().to_owned());
+        names.collect()
+    };
+    let first = names(&mut agent);
+    for name in ["read_file", "exec", "run_code", "web_fetch"] {
+        assert!(first.iter().any(|known| known == name), "{first:?}");
+    }
+    // A call does not fail because its tool is still being compiled.
+    let called = agent.request(
+        "tools/call",
+        json!({"name": "prob_search", "arguments": {}}),
+    );
+    assert!(called["result"]["isError"].is_boolean(), "{called}");
+    // The client hears that there is more now; it would not if the first list had waited for it.
+    agent.told("notifications/tools/list_changed");
+    let then = names(&mut agent);
+    assert!(then.iter().any(|name| name == "prob_search"), "{then:?}");
+    agent.ended();
+    // The next session knows it from the start, also under another name.
+    fs::rename(tools.join("prob.wasm"), tools.join("other.wasm")).unwrap();
+    let mut command = mimir(home.path(), &["serve"]);
+    command.env("MIMIR_CACHE_DIR", &cache);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut agent = Agent::of(command.stderr(Stdio::piped()).spawn().unwrap());
+    agent.hello(json!({}));
+    let again = names(&mut agent);
+    assert!(again.iter().any(|name| name == "prob_search"), "{again:?}");
+    agent.ended();
+}
+
+#[test]
 fn the_new_era_is_spoken_too() {
     let home = workspace();
     let mut agent = Agent::start(home.path());
@@ -286,7 +333,8 @@ fn an_agent_that_dies_takes_its_calls_with_it() {
 #[cfg(unix)]
 #[test]
 fn who_asks_it_to_end_gets_its_calls_on_record() {
-    for (signal, expected) in [("-TERM", 143), ("-INT", 130)] {
+    // SIGTERM is how agents stop a server, and no failure.
+    for (signal, expected) in [("-TERM", 0), ("-INT", 130)] {
         let home = workspace();
         let mut agent = Agent::start(home.path());
         agent.hello(json!({"elicitation": {}}));

@@ -404,3 +404,81 @@ export const sum = defineTool({
         assert!(exit != 0 && err.contains("nowhere"), "{out}{err}");
     }
 }
+
+/// Packages that are made for Node and for browsers, in versions that were looked at.
+const PACKAGES: [&str; 6] = [
+    "axios@1.13.2",
+    "cheerio@1.1.2",
+    "papaparse@5.5.3",
+    "handlebars@4.7.8",
+    "csv-parse@6.1.0",
+    "uuid@13.0.0",
+];
+
+#[test]
+#[ignore = "needs npm"]
+fn packages_for_browsers_work_and_their_faults_name_the_file() {
+    let home = workspace(&[]);
+    let home = home.path();
+    let install = std::process::Command::new("npm")
+        .args(["install", "--no-audit", "--no-fund", "esbuild"])
+        .args(PACKAGES)
+        .current_dir(home)
+        .output()
+        .unwrap();
+    assert!(install.status.success(), "{install:?}");
+    fs::write(
+        home.join("helper.ts"),
+        "export function helped(rows: { a?: { b: number } }[]): number {\n  return rows[0].a!.b;\n}\n",
+    )
+    .unwrap();
+    fs::write(
+        home.join("uses.ts"),
+        r#"import axios from "axios";
+import * as cheerio from "cheerio";
+import Papa from "papaparse";
+import Handlebars from "handlebars";
+import { parse } from "csv-parse/sync";
+import { v4, validate } from "uuid";
+import { helped } from "./helper";
+
+const inputSchema = { type: "object" };
+export const uses = {
+  description: "Uses them all.", inputSchema, needsApproval: false,
+  execute() {
+    const ids = [v4(), v4()];
+    return {
+      axios: typeof axios.get,
+      cheerio: cheerio.load("<p class=a>hi</p>")(".a").text(),
+      papaparse: Papa.parse("a,b\n1,2", { header: true }).data,
+      handlebars: Handlebars.compile("Hello {{name}}")({ name: "you" }),
+      csv: parse("a,b\n1,2\n", { columns: true }),
+      uuid: ids.every((id) => validate(id)) && ids[0] !== ids[1],
+    };
+  },
+};
+export const fails = {
+  description: "Fails.", inputSchema, needsApproval: false,
+  async execute() {
+    await null;
+    return helped([{}]);
+  },
+};
+"#,
+    )
+    .unwrap();
+    let (exit, out, err) = run(home, &["tools", "build", "uses.ts"]);
+    assert_eq!(exit, 0, "{out}{err}");
+    let wanted = json!({
+        "axios": "function", "cheerio": "hi", "papaparse": [{"a": "1", "b": "2"}], "handlebars": "Hello you",
+        "csv": [{"a": "1", "b": "2"}], "uuid": true,
+    });
+    assert_eq!(value(&call(home, &["uses"])), wanted);
+    let (exit, out, err) = run(home, &["call", "fails"]);
+    assert_ne!(exit, 0, "{out}");
+    assert!(
+        err.contains("(at helped (helper.ts:2:") && err.contains("at helped (helper.ts:2:"),
+        "{err}"
+    );
+    assert!(err.contains("uses.ts:28:"), "{err}");
+}

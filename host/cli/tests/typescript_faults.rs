@@ -38,7 +38,7 @@ export const large = { description, inputSchema, needsApproval, execute: () => '
     );
     let home = home.path();
     let failure = |tool: &str| {
-        let (exit, out, err) = run(home, &["call", tool, "--json", "--timeout", "5000"]);
+        let (exit, out, err) = run(home, &["call", tool, "--json", "--timeout", "20s"]);
         let outcome: Value =
             serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
         (exit, outcome["error"].clone())
@@ -63,7 +63,7 @@ export const large = { description, inputSchema, needsApproval, execute: () => '
     for (tool, codes) in [
         // Whichever ends first.
         ("loops", "TIMEOUT LIMIT_EXCEEDED"),
-        ("recurses", "LIMIT_EXCEEDED"),
+        ("recurses", "EXECUTION_ERROR"),
         ("large", "LIMIT_EXCEEDED EXECUTION_ERROR"),
     ] {
         let (_, error) = failure(tool);

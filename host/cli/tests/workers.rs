@@ -199,7 +199,8 @@ fn workers_end_at_their_bounds_and_do_not_call_each_other_for_ever() {
     assert_eq!(code, 0, "{end}");
     let results = script.asked()[3].results();
     assert!(
-        results[0].starts_with("LIMIT_EXCEEDED: the worker `loop` has used up all answers"),
+        results[0]
+            .starts_with("LIMIT_EXCEEDED: the worker `loop` has reached its limit of model turns"),
         "{results:?}"
     );
 
@@ -347,7 +348,7 @@ fn nobody_obeys_a_worker_that_nobody_has_accepted() {
     let file = home.path().join(".mimir/workers/evil.yml");
     fs::write(file, format!("{evil}budget: {{maxTurns: 3}}\n")).unwrap();
     let (code, _, err) = run(home.path(), &["run", "x", "--worker", "evil"]);
-    assert!(code != 0 && err.contains("nobody has accepted"), "{err}");
+    assert!(code != 0 && err.contains("was not accepted"), "{err}");
 }
 
 #[test]

@@ -66,6 +66,9 @@ pub struct Card {
     /// question of its own: then neither "always" nor "this session" can be answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub always: Option<Always>,
+    /// The lines that let such a call without asking, where what it sends is all that is asked about.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub way_out: Vec<String>,
     /// Whether its arguments can be edited. What a call does in its middle is as it is, or is not done.
     pub editable: bool,
 }

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use crate::decision::Decision;
 use crate::error::ToolError;
 use crate::outcome::Output;
+use crate::paths::PathRules;
 use crate::pipeline::{Approved, Checked};
 use crate::tool::Risk;
 
@@ -39,6 +40,13 @@ pub trait Backend: Send + Sync {
     /// there is no such file. Nothing if it cannot be known. Asked only where an answer is bound to it.
     fn content(&self, path: &str) -> Option<String> {
         let _ = path;
+        None
+    }
+
+    /// Reads a text file of the workspace, by a path from its root, unless one of the rules hides it. Nothing if it is not
+    /// there or no text. Asked only to put masked values back that a call writes to the file.
+    fn text(&self, path: &str, rules: &PathRules) -> Option<String> {
+        let _ = (path, rules);
         None
     }
 }

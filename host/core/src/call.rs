@@ -116,6 +116,10 @@ pub trait Observer: Send + Sync {
     fn person(&self) -> Option<&dyn Approver> {
         None
     }
+    /// The W3C trace context of the request that made this call (`traceparent`), for the record.
+    fn trace(&self) -> Option<&str> {
+        None
+    }
     /// The client that made this call, where a server behind the tool may want something of it.
     fn client(&self) -> Option<&dyn Client> {
         None

@@ -15,8 +15,8 @@ use crate::pipeline::Approved;
 
 mod snippet;
 
-pub(crate) use snippet::command_of;
 pub use snippet::{Request, Way};
+pub(crate) use snippet::{command_of, named_tools};
 
 /// A language that code is in.
 #[derive(

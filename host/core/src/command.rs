@@ -143,6 +143,8 @@ pub struct Finished {
     pub combined: Captured,
     /// How long it ran.
     pub duration: Duration,
+    /// Files of the workspace that agents or build tools obey by themselves, and that it made or changed.
+    pub obeyed: Vec<String>,
 }
 
 /// Output as far as it was kept: too much of it loses its middle.
@@ -191,6 +193,22 @@ pub struct Owner {
     pub plugin: String,
 }
 
+/// A stream that a runner has connected to a server of a session. Core opens and reads none: it passes on what the runner
+/// and the backend agree on, which is a `TcpStream` of the standard library.
+pub struct Connection(Box<dyn std::any::Any + Send>);
+
+impl Connection {
+    /// Wraps a stream.
+    pub fn new<T: Send + 'static>(stream: T) -> Self {
+        Self(Box::new(stream))
+    }
+
+    /// The stream, if it is of this type.
+    pub fn into_stream<T: 'static>(self) -> Option<T> {
+        self.0.downcast().ok().map(|stream| *stream)
+    }
+}
+
 /// The port to shells and sandboxes. What only reads runs nothing, and says so.
 pub trait Runner: Send + Sync {
     /// Reads a program: which commands it runs, looked through what only runs others. What can be no program at all is
@@ -205,6 +223,11 @@ pub trait Runner: Send + Sync {
     fn chooses(&self, program: &str, folder: &str) -> Option<String> {
         let _ = (program, folder);
         None
+    }
+
+    /// Returns true if commands reach the network only by requests that are judged one by one, or not at all.
+    fn confines(&self) -> bool {
+        false
     }
 
     /// The name of the sandbox that a command would run in there. Why not, if there is none, or if the programs of this
@@ -250,6 +273,25 @@ pub trait Runner: Send + Sync {
     fn stop<'a>(&'a self, owner: &'a Owner, job: JobId) -> BoxFuture<'a, Result<Job, ToolError>> {
         let _ = (owner, job);
         Box::pin(std::future::ready(Err(unavailable())))
+    }
+
+    /// The ports that were named for commands which go on in the background of this session: requests of the session
+    /// reach their servers there.
+    fn served(&self, session: &str) -> Vec<u16> {
+        let _ = session;
+        Vec::new()
+    }
+
+    /// Connects to one of them, on the loopback that the commands of the session have.
+    fn connect<'a>(
+        &'a self,
+        session: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, std::io::Result<Connection>> {
+        let _ = (session, port);
+        Box::pin(std::future::ready(Err(
+            std::io::ErrorKind::ConnectionRefused.into(),
+        )))
     }
 
     /// Kills all commands of a session.

@@ -35,7 +35,10 @@ pub use embeddings::{EMBEDDINGS_VARIABLE, Embeddings, EmbeddingsSettings};
 pub use files::FileSettings;
 pub use labels::{LabelSettings, RedactionSettings, ToolAudit};
 pub use limits::{LimitSettings, OutOfRange};
-pub use mcp::{McpOauth, McpServer, McpSettings, NoServer, is_scope};
+pub use mcp::{
+    Marks, McpOauth, McpPackage, McpProtocol, McpServer, McpSettings, NoServer, PackageRegistry,
+    is_scope,
+};
 pub use model::{Api, ChosenModel, Price, ProviderSettings};
 pub use network::{FixedHosts, NetworkSettings};
 pub use rules::{MatcherSettings, RuleSettings};
@@ -51,7 +54,8 @@ pub struct Config {
     pub profile: Profile,
     /// Whether agents that speak MCP are shown all tools, or what finds them.
     pub tool_discovery: Discovery,
-    /// From about how many tokens of definitions on `auto` shows what finds them.
+    /// The number of tokens of definitions that `auto` lists, about: tools of the largest servers beyond it are found
+    /// by search.
     pub tool_discovery_tokens: Option<u64>,
     /// Settings of tools: a few for all of them, and one block per tool name.
     pub tools: Tools,
@@ -68,6 +72,9 @@ pub struct Config {
     /// Secrets that are taken from variables of the host, by name. Those of a project count once a person has
     /// accepted its file.
     pub secrets: BTreeMap<String, SecretSettings>,
+    /// Secrets of a project whose settings are not accepted: their values are masked, and no tool gets them.
+    #[serde(skip)]
+    pub masked_only: BTreeMap<String, SecretSettings>,
     /// What tools reach over the network. A tool's own block replaces it key by key.
     pub network: NetworkSettings,
     /// Who is asked when the web is searched.

@@ -63,6 +63,8 @@ pub enum Layer {
     Taint,
     /// What the settings and the grant say of a host.
     Network,
+    /// Secrets: data that leaves the machine and has the form of a secret.
+    Secrets,
 }
 
 impl Layer {
@@ -105,7 +107,7 @@ impl Reason {
             Layer::Assessor => "the tool could not judge this call".to_owned(),
             Layer::Trust => "nobody has granted what this plugin needs as it is now".to_owned(),
             _ => format!(
-                "the settings of this project say {}; why is in the file, whose words nobody has accepted yet",
+                "this project's settings say {}; the reason in the file is not shown before the file is accepted",
                 self.decision.as_str()
             ),
         };
@@ -173,6 +175,8 @@ pub(crate) struct Basis {
     pub(crate) way: Option<Arc<str>>,
     /// If it asks about one simple command and a person can say yes to all that are like it: to which.
     pub(crate) offer: Option<Arc<Offer>>,
+    /// True if it asks about the origin and the method of a request alone, so that a yes holds for every URL there.
+    pub(crate) per_origin: bool,
 }
 
 /// Commands that a person can say yes to at once.
@@ -407,6 +411,23 @@ impl Evaluation {
     ) -> impl Iterator<Item = (&Reason, &Basis)> {
         let both = self.reasons.iter().zip(&self.bases);
         both.filter(move |(reason, _)| reason.decision == decision)
+    }
+
+    /// Returns true if all questions are about the origin and the method of a request.
+    pub(crate) fn asks_per_origin(&self) -> bool {
+        let mut asking = self.asking_from().peekable();
+        asking.peek().is_some() && asking.all(|(_, basis)| basis.per_origin)
+    }
+
+    /// The evaluation reduced to the questions about a host that is on no list.
+    pub(crate) fn about_host(&self) -> Self {
+        let mut about = Self::default();
+        for (reason, basis) in self.asking_from() {
+            if basis.per_origin && reason.layer == Layer::Network {
+                about.push_from(reason.clone(), basis.clone());
+            }
+        }
+        about
     }
 
     /// Whether what is asked about could lie in this argument.

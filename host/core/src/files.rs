@@ -54,7 +54,9 @@ pub fn read(path: &Path, links: Links, most: u64) -> io::Result<Vec<u8>> {
 
 /// The same of a file that is open, from where it stands.
 pub fn read_open(file: &File, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    // A buffer that grows by doubling would take three times a large file for a moment.
+    let length = file.metadata()?.len().min(most) + 1;
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         let most = crate::text::bytes(most);
@@ -180,6 +182,16 @@ mod tests {
         let missing = open(&folder.path().join("none"), Links::Refused).unwrap_err();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
         assert!(read(folder.path(), Links::Followed, 4).is_err());
+    }
+
+    #[test]
+    fn a_large_file_takes_no_more_memory_than_it_is_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![7; 100_000]).unwrap();
+        let bytes = read(&path, Links::Refused, 1 << 20).unwrap();
+        assert_eq!(bytes.len(), 100_000);
+        assert!(bytes.capacity() <= 100_001, "{}", bytes.capacity());
     }
 
     #[test]

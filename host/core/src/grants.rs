@@ -3,16 +3,22 @@
 //! A grant is bound to the bytes of a plugin. When these change, the imports, the needs and the definitions of
 //! its tools say whether the new build asks for anything else. Never here: reading or writing the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::needs::{HostNeed, NeedKind, Needs};
-use crate::network::HostPattern;
 use crate::text;
-use crate::tool::{Definition, Source, Tool, Trust};
+use crate::tool::{Definition, ListedEntry, Origin, Source, Tool, Trust};
+
+mod named;
+
+pub use named::{
+    files_remedy, is_foreign, lacks_files, nameable, named_folder, named_host, prefix,
+    takes_config, takes_files, takes_hosts, takes_variables,
+};
 
 /// `.mimir/tools.lock`: the grants of a workspace, by the place of the plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +29,9 @@ pub struct Lock {
     /// The grants.
     #[serde(default)]
     pub plugins: BTreeMap<String, Grant>,
+    /// The prefixes of tool names, by the path of the plugin. They grant nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prefixes: BTreeMap<String, String>,
 }
 
 /// The form of the lock that this version writes and reads.
@@ -33,6 +42,7 @@ impl Default for Lock {
         Self {
             version: LOCK_VERSION,
             plugins: BTreeMap::new(),
+            prefixes: BTreeMap::new(),
         }
     }
 }
@@ -53,25 +63,13 @@ pub struct Grant {
     /// Hosts that a person has named for a component that cannot ask for any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostNeed>,
-}
-
-/// What a component that cannot say which methods it uses may use of the hosts that were named for it.
-const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-
-/// The need of a host that a person names for a component, for every method.
-pub fn named_host(host: &HostPattern) -> HostNeed {
-    HostNeed {
-        host: host.to_string(),
-        methods: METHODS.map(str::to_owned).to_vec(),
-        reason: "named by a person".to_owned(),
-    }
-}
-
-/// Whether hosts can be named for a tool: it can send requests, and cannot say to whom.
-pub fn takes_hosts(tool: &Tool) -> bool {
-    let mut imports = tool.origin.imports.iter();
-    let sends = imports.any(|import| import.starts_with("wasi:http/outgoing-handler"));
-    !tool.origin.speaks && tool.source == Source::Custom && sends
+    /// The other rights that a person has named for such a component: folders, variables, settings and secrets.
+    #[serde(default, skip_serializing_if = "Needs::is_empty")]
+    pub named: Needs,
+    /// The prompts, resources and templates that a server listed then, in lines. Grants of older versions have none, and
+    /// cover the tools alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<BTreeSet<String>>,
 }
 
 /// What was granted to one tool of a plugin.
@@ -119,20 +117,20 @@ impl Grant {
     pub fn new(tools: &[Arc<Tool>], withheld: Vec<NeedKind>) -> Option<Self> {
         let origin = &tools.first()?.origin;
         let each = tools.iter().map(|tool| {
-            let mut needs = tool.definition.needs.clone();
-            if takes_hosts(tool) {
+            let needs = match is_foreign(tool) {
                 // Those of the grant before: they are named anew, or not.
-                needs.hosts.clear();
-            }
+                true => Needs::default(),
+                false => tool.definition.needs.clone(),
+            };
             let grant = ToolGrant {
-                definition: definition_hash(&tool.definition),
+                definition: definition_hash(tool),
                 needs,
                 said: match tool.source {
                     Source::Mcp => said(&tool.definition),
                     _ => Vec::new(),
                 },
             };
-            (tool.name().to_string(), grant)
+            (tool.own_name().to_owned(), grant)
         });
         Some(Self {
             digest: origin.digest.clone(),
@@ -140,14 +138,36 @@ impl Grant {
             tools: each.collect(),
             withheld,
             hosts: Vec::new(),
+            named: Needs::default(),
+            listed: tools
+                .iter()
+                .any(|tool| tool.source == Source::Mcp)
+                .then(|| seen(origin).collect()),
         })
     }
 
-    /// The same with hosts that a person names for tools that cannot.
+    /// Adds all that the server of these tools lists beside them: a person has read every word of it.
     #[must_use]
-    pub fn with_hosts(mut self, hosts: Vec<HostNeed>) -> Self {
-        self.hosts = hosts;
+    pub fn with_listed(mut self, tools: &[Arc<Tool>]) -> Self {
+        let entries = tools.first().map(|tool| listed(&tool.origin));
+        self.listed = entries.map(|entries| entries.map(str::to_owned).collect());
         self
+    }
+
+    /// Adds what a person names for tools that cannot ask for it themselves.
+    #[must_use]
+    pub fn with_named(mut self, mut named: Needs) -> Self {
+        self.hosts = std::mem::take(&mut named.hosts);
+        self.named = named;
+        self
+    }
+
+    /// The rights that a person has named for tools that cannot declare their needs.
+    pub fn named(&self) -> Needs {
+        Needs {
+            hosts: self.hosts.clone(),
+            ..self.named.clone()
+        }
     }
 
     /// Names the grant of the plugin at `location`: sha256 over all of it, in lower-case hex. A person's word
@@ -175,14 +195,17 @@ impl Grant {
 
     /// What of a tool's needs is granted.
     pub fn granted(&self, tool: &Tool) -> Needs {
-        let Some(grant) = self.tools.get(tool.name().as_str()) else {
+        let Some(grant) = self.tools.get(tool.own_name()) else {
             return Needs::default();
         };
-        let mut needs = tool.definition.needs.clone();
-        needs.keep(&grant.needs);
-        if takes_hosts(tool) {
-            needs.hosts.clone_from(&self.hosts);
-        }
+        let mut needs = match is_foreign(tool) {
+            true => nameable(tool, self.named()),
+            false => {
+                let mut needs = tool.definition.needs.clone();
+                needs.keep(&grant.needs);
+                needs
+            }
+        };
         self.withheld.iter().for_each(|kind| needs.clear(*kind));
         needs
     }
@@ -190,9 +213,21 @@ impl Grant {
     /// Whether a tool of a server is the very one that a person has seen, of a server that is started or reached as
     /// it was then.
     fn pins(&self, tool: &Tool) -> bool {
-        let pinned = self.tools.get(tool.name().as_str());
+        let pinned = self.tools.get(tool.own_name());
         self.imports == sorted(&tool.origin.imports)
-            && pinned.is_some_and(|pinned| pinned.definition == definition_hash(&tool.definition))
+            && pinned.is_some_and(|pinned| pinned.definition == definition_hash(tool))
+    }
+
+    /// The origin of a server's tools, in which the entries are marked that a person has seen.
+    fn seen(&self, origin: &Origin) -> Origin {
+        let mut origin = origin.clone();
+        for entry in &mut origin.listed {
+            entry.is_seen = self
+                .listed
+                .as_ref()
+                .is_some_and(|listed| listed.contains(&entry.words));
+        }
+        origin
     }
 
     fn changes(&self, tools: &[Arc<Tool>]) -> Vec<String> {
@@ -209,7 +244,7 @@ impl Grant {
             &mut changes,
         );
         for tool in tools {
-            let name = tool.name().as_str();
+            let name = tool.own_name();
             let Some(before) = self.tools.get(name) else {
                 changes.push(format!("has a new tool `{name}`"));
                 let needs = tool.definition.needs.lines();
@@ -222,7 +257,7 @@ impl Grant {
             };
             let (old, new) = (before.needs.lines(), tool.definition.needs.lines());
             differences(&format!("`{name}` may"), &old, &new, &mut changes);
-            if before.definition != definition_hash(&tool.definition) {
+            if before.definition != definition_hash(tool) {
                 changes.push(format!(
                     "`{name}` has another description, schema, approval or risk"
                 ));
@@ -232,8 +267,13 @@ impl Grant {
                 }
             }
         }
+        if let (Some(before), Some(tool)) = (&self.listed, tools.first()) {
+            let before: Vec<String> = before.iter().cloned().collect();
+            let now: Vec<String> = listed(&tool.origin).map(str::to_owned).collect();
+            differences("lists", &before, &now, &mut changes);
+        }
         for name in self.tools.keys() {
-            if !tools.iter().any(|tool| tool.name().as_str() == name) {
+            if !tools.iter().any(|tool| tool.own_name() == name) {
                 changes.push(format!("no longer has the tool `{name}`"));
             }
         }
@@ -246,8 +286,14 @@ impl Grant {
 pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let mut amiss = Vec::new();
     for (location, grant) in &lock.plugins {
-        let ours =
-            |tool: &&mut Tool| tool.trust == Trust::Untrusted && tool.origin.location == *location;
+        let named = grant.named();
+        // A component that reaches nothing by itself reaches what a person names for it.
+        let takes = |tool: &Tool| match tool.trust {
+            Trust::Untrusted => true,
+            Trust::Harmless => is_foreign(tool) && !named.is_empty(),
+            Trust::Trusted => false,
+        };
+        let ours = |tool: &&mut Tool| tool.origin.location == *location && takes(tool);
         let all: Vec<Arc<Tool>> = tools
             .iter()
             .filter(|tool| tool.origin.location == *location)
@@ -263,12 +309,26 @@ pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> boo
             continue;
         }
         let standing = grant.standing(&all);
+        let harmless = |tool: &&Arc<Tool>| tool.trust == Trust::Harmless && takes(tool);
+        if let (Standing::Changed(_), Some(tool)) = (&standing, all.iter().find(harmless)) {
+            amiss.push(format!(
+                "{location} has changed since it was granted files or settings, and has none of them now; `mimir tools trust {}` shows and grants them anew",
+                tool.name()
+            ));
+        }
+        let seen = all
+            .first()
+            .filter(|tool| !tool.origin.listed.is_empty())
+            .map(|tool| Arc::new(grant.seen(&tool.origin)));
         for tool in tools.iter_mut().filter(ours) {
+            if let Some(seen) = &seen {
+                tool.origin = Arc::clone(seen);
+            }
             match &standing {
                 Standing::Granted => {
-                    if takes_hosts(tool) {
-                        // As if it had asked: whoever looks at its needs sees them.
-                        tool.definition.needs.hosts.clone_from(&grant.hosts);
+                    if is_foreign(tool) {
+                        // As if it had asked: its needs are shown with them.
+                        tool.definition.needs = nameable(tool, named.clone());
                     }
                     tool.granted = grant.granted(tool);
                     tool.trust = Trust::Trusted;
@@ -277,11 +337,26 @@ pub fn apply(lock: &Lock, tools: &mut [Tool], counts: impl Fn(&str, &str) -> boo
                 Standing::Changed(_) if tool.source == Source::Mcp && grant.pins(tool) => {
                     tool.trust = Trust::Trusted;
                 }
+                Standing::Changed(_) if tool.trust == Trust::Harmless => {}
                 Standing::Changed(changes) => tool.changes = Some(changes.clone()),
             }
         }
     }
     amiss
+}
+
+/// The entries of a server's lists that a grant of it covers already.
+fn seen(origin: &Origin) -> impl Iterator<Item = String> {
+    let seen = origin.listed.iter().filter(|entry| entry.is_seen);
+    seen.map(|entry| entry.words.clone())
+}
+
+/// The entries of a server's lists, in lines.
+fn listed(origin: &Origin) -> impl Iterator<Item = &str> {
+    origin
+        .listed
+        .iter()
+        .map(|entry: &ListedEntry| entry.words.as_str())
 }
 
 /// What left a list and what came into it.
@@ -353,9 +428,10 @@ fn said(definition: &Definition) -> Vec<String> {
     lines.iter().map(|line| text::visible(line)).collect()
 }
 
-fn definition_hash(definition: &Definition) -> String {
+fn definition_hash(tool: &Tool) -> String {
+    let (name, definition) = (tool.own_name(), &tool.definition);
     let parts = [
-        Some(definition.name.as_str()),
+        Some(name),
         definition.title.as_deref(),
         Some(&definition.description),
         Some(definition.input_schema.as_str()),

@@ -5,14 +5,19 @@
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::backend::BoxFuture;
-use crate::config::SandboxSettings;
+use crate::config::{McpPackage, SandboxSettings};
 use crate::error::{Code, ToolError};
+use crate::network::HostPattern;
 
 /// What is to be started. A person's settings say so, and nothing that a model can reach.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Launch {
-    /// The program and its arguments. No shell is involved.
+    /// The name that a person gave it; the record of its requests has it.
+    pub name: String,
+    /// The program and its arguments. No shell is involved. For a [`package`](Self::package), the arguments alone.
     pub words: Vec<String>,
+    /// The installed package whose program is started.
+    pub package: Option<McpPackage>,
     /// Where, from the workspace root; an empty folder that nobody else writes to where none is named.
     pub directory: Option<String>,
     /// Whether it may run what lies in the workspace although it is in no sandbox, or has secrets.
@@ -23,6 +28,23 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// The sandbox that it runs in.
     pub sandbox: SandboxSettings,
+    /// The hosts that it may reach, where the sandbox gives it the network. Without any, those of
+    /// `network.allowedHosts`.
+    pub hosts: Vec<HostPattern>,
+    /// The parts of the workspace that it sees; `None` is all of it.
+    pub folders: Option<Vec<LaunchFolder>>,
+    /// Folders of mimir's own that belong to this program alone, such as its home. It may change them, and no rule
+    /// about paths holds there.
+    pub private: Vec<std::path::PathBuf>,
+}
+
+/// A folder of the workspace that a program was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchFolder {
+    /// Relative to the workspace; `.` is all of it.
+    pub path: String,
+    /// True if it may be changed.
+    pub writable: bool,
 }
 
 /// A program that runs. Dropping it kills it with all that it started.

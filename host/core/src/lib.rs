@@ -54,4 +54,4 @@ pub use policy::Policy;
 pub use redact::Redactor;
 pub use registry::{Quarantined, Registry, Reserved};
 pub use schema::Schema;
-pub use tool::{Definition, Group, Hints, Origin, Risk, Source, Tool, ToolName};
+pub use tool::{Definition, Group, Hints, ListedEntry, Origin, Risk, Source, Tool, ToolName};

@@ -25,10 +25,18 @@ pub struct Limits {
     pub log_line_bytes: usize,
     /// Files and directories open at once.
     pub open_files: usize,
+    /// Bytes by which the files of the workspace may grow in one call.
+    pub new_file_bytes: u64,
+    /// Files, directories and links that one call may add to the workspace.
+    pub new_files: u64,
     /// All of one request over the network, human time excluded.
     pub http_time: Duration,
     /// Bytes of the body of a request, and of its answer's.
     pub http_body: u64,
+    /// Wall clock of compiling a component, before its first call or description. It does not count against `wall`.
+    pub compile_time: Duration,
+    /// Bytes of memory that compiling a component may take.
+    pub compile_memory: u64,
     /// Calls of one plugin at a time; more wait.
     pub concurrent_per_plugin: usize,
     /// Calls per minute of one tool; off unless set.
@@ -40,6 +48,9 @@ impl Limits {
     pub const CONCURRENT_TOTAL: usize = 64;
     /// Wall clock of a call whose tool runs commands, where nobody has set one: a build takes longer than computing.
     pub const WALL_WITH_COMMANDS: Duration = Duration::from_secs(600);
+    /// Fuel for each second of wall clock where `limits.fuel` is not set: what a second of the tightest loop burns.
+    /// Ordinary code burns a tenth to a half of it, so that the wall clock ends a call and not its fuel.
+    pub const FUEL_PER_SECOND: u64 = 20_000_000_000;
     /// How deep tools may call tools. A cycle ends here and not at the end of the stack.
     pub const CALL_DEPTH: u32 = 8;
     /// Memory that any call can have: all that one 32-bit memory addresses. The engine reserves address
@@ -53,6 +64,16 @@ impl Limits {
 }
 
 impl Limits {
+    /// The fuel of a call that may take this long, where `limits.fuel` is not set.
+    pub fn fuel_within(wall: Duration) -> u64 {
+        let seconds = wall.as_millis().div_ceil(1_000);
+        let seconds = u64::try_from(seconds).unwrap_or(u64::MAX).max(1);
+        // The engine counts with a sign.
+        seconds
+            .saturating_mul(Self::FUEL_PER_SECOND)
+            .min(i64::MAX as u64)
+    }
+
     /// No bound at all; for comparing, and never for a call.
     pub(crate) const NONE: Self = Self {
         wall: Duration::MAX,
@@ -65,8 +86,12 @@ impl Limits {
         log_lines: usize::MAX,
         log_line_bytes: usize::MAX,
         open_files: usize::MAX,
+        new_file_bytes: u64::MAX,
+        new_files: u64::MAX,
         http_time: Duration::MAX,
         http_body: u64::MAX,
+        compile_time: Duration::MAX,
+        compile_memory: u64::MAX,
         concurrent_per_plugin: usize::MAX,
         calls_per_minute: None,
     };
@@ -85,8 +110,12 @@ impl Limits {
             log_lines: self.log_lines.min(other.log_lines),
             log_line_bytes: self.log_line_bytes.min(other.log_line_bytes),
             open_files: self.open_files.min(other.open_files),
+            new_file_bytes: self.new_file_bytes.min(other.new_file_bytes),
+            new_files: self.new_files.min(other.new_files),
             http_time: self.http_time.min(other.http_time),
             http_body: self.http_body.min(other.http_body),
+            compile_time: self.compile_time.min(other.compile_time),
+            compile_memory: self.compile_memory.min(other.compile_memory),
             concurrent_per_plugin: self.concurrent_per_plugin.min(other.concurrent_per_plugin),
             calls_per_minute: least(self.calls_per_minute, other.calls_per_minute),
         }
@@ -105,9 +134,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             wall: Duration::from_secs(60),
-            // One second of the tightest loop and about ten of ordinary code: above any honest tool, below the
-            // wall clock.
-            fuel: 20_000_000_000,
+            fuel: Self::fuel_within(Duration::from_secs(60)),
             memory: 256 << 20,
             table_elements: Self::TABLE_ELEMENTS_MOST,
             instances: Self::INSTANCES_MOST,
@@ -116,8 +143,14 @@ impl Default for Limits {
             log_lines: 1_000,
             log_line_bytes: 4 << 10,
             open_files: 64,
+            // More than an honest call writes, less than fills a disk.
+            new_file_bytes: 1 << 30,
+            new_files: 10_000,
             http_time: Duration::from_secs(30),
             http_body: 10 << 20,
+            // Language engines take up to half a minute on a slow machine, and several times that on a busy one.
+            compile_time: Duration::from_secs(120),
+            compile_memory: 2 << 30,
             concurrent_per_plugin: 8,
             calls_per_minute: None,
         }

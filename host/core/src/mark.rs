@@ -29,6 +29,12 @@ impl Mark {
         )
     }
 
+    /// A string inside of a structured result between marks, on one line.
+    pub fn inline(&self, text: &str) -> String {
+        let Self { word, .. } = self;
+        format!("[untrusted {word}] {text} [end of untrusted {word}]")
+    }
+
     /// The line before a part that is no text.
     pub fn before(&self) -> String {
         let Self { origin, word } = self;

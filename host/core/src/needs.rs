@@ -1,5 +1,7 @@
 //! What a tool asks for, and what it was given. Asking grants nothing.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::network::{HostPattern, PatternError};
@@ -77,6 +79,9 @@ pub struct SecretNeed {
     pub reason: String,
 }
 
+/// The prefix of a value of `wasi:config/store` that is the placeholder of a secret; the name of the secret follows.
+pub const SECRET_VALUE: &str = "secret:";
+
 /// Everything that a tool asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -96,6 +101,13 @@ pub struct Needs {
     /// Names of environment or configuration values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<String>,
+    /// Environment variables, with their values, that a person has set for a component which cannot ask for any.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// Values of `wasi:config/store` that a person has set for such a component. One that begins with
+    /// [`SECRET_VALUE`] stands for a secret.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub config: BTreeMap<String, String>,
     /// Names of other tools that it calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
@@ -153,6 +165,10 @@ impl Needs {
         self.secrets.retain(|need| granted.secrets.contains(need));
         self.variables
             .retain(|name| granted.variables.contains(name));
+        self.environment
+            .retain(|name, value| granted.environment.get(name) == Some(value));
+        self.config
+            .retain(|key, value| granted.config.get(key) == Some(value));
         self.tools.retain(|name| granted.tools.contains(name));
         self.model &= granted.model;
     }
@@ -164,7 +180,11 @@ impl Needs {
             NeedKind::Hosts => self.hosts.clear(),
             NeedKind::Commands => self.commands.clear(),
             NeedKind::Secrets => self.secrets.clear(),
-            NeedKind::Variables => self.variables.clear(),
+            NeedKind::Variables => {
+                self.variables.clear();
+                self.environment.clear();
+                self.config.clear();
+            }
             NeedKind::Tools => self.tools.clear(),
             NeedKind::Model => self.model = false,
         }
@@ -214,6 +234,12 @@ impl Needs {
         }
         for name in &self.variables {
             lines.push(format!("see the value of `{name}`"));
+        }
+        for (name, value) in &self.environment {
+            lines.push(format!("see the variable `{name}`, set to `{value}`"));
+        }
+        for (key, value) in &self.config {
+            lines.push(format!("read the setting `{key}`, which is `{value}`"));
         }
         for name in &self.tools {
             lines.push(format!("call the tool `{name}`"));

@@ -9,10 +9,11 @@
 //! only a stage can make its type. A refusal at any stage becomes an outcome like any other.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::approval::{Approver, Desk, Lease, Ledger};
 use crate::audit::AuditSink;
+use crate::backend::BoxFuture;
 use crate::call::Call;
 use crate::clock::Clock;
 use crate::command::Runner;
@@ -26,11 +27,13 @@ use crate::registry::Registry;
 
 mod approve;
 mod audit;
+mod carried;
 mod decide;
 mod effect;
 mod label;
 mod mask;
 mod network;
+mod restore;
 mod run;
 mod sanitize;
 mod session;
@@ -98,8 +101,15 @@ pub struct Explanation {
 #[derive(Clone)]
 pub struct Pipeline(Arc<Inner>);
 
+/// Brings the tools and rules of a pipeline up to date with the files that they are read from.
+pub trait Refresh: Send + Sync {
+    /// Completes once every change that was written before this call is in force, or has been rejected.
+    fn refresh(&self) -> BoxFuture<'_, ()>;
+}
+
 struct Inner {
     world: Worlds,
+    refresh: OnceLock<Arc<dyn Refresh>>,
     ports: Ports,
     slots: Arc<Slots>,
     sessions: Arc<Sessions>,
@@ -140,6 +150,7 @@ impl Pipeline {
     pub fn new(world: World, ports: Ports) -> Self {
         Self(Arc::new(Inner {
             world: Worlds::Own(RwLock::new(Arc::new(world))),
+            refresh: OnceLock::new(),
             ports,
             slots: Arc::default(),
             sessions: Arc::default(),
@@ -158,6 +169,7 @@ impl Pipeline {
                 narrow: Box::new(narrow),
                 kept: Mutex::default(),
             },
+            refresh: OnceLock::new(),
             ports: self.0.ports.clone(),
             slots: Arc::clone(&self.0.slots),
             sessions: Arc::clone(&self.0.sessions),
@@ -201,6 +213,25 @@ impl Pipeline {
         self.0.sessions.listed();
     }
 
+    /// Has `refresh` bring the tools and rules up to date before each call. Only the first one set counts.
+    pub fn refresh_with(&self, refresh: Arc<dyn Refresh>) {
+        match &self.0.world {
+            Worlds::Own(_) => drop(self.0.refresh.set(refresh)),
+            Worlds::Within { outer, .. } => outer.refresh_with(refresh),
+        }
+    }
+
+    /// Brings the tools and rules up to date, as each call does by itself. Front ends do this before they list tools.
+    pub async fn refreshed(&self) {
+        let mut pipeline = self;
+        while let Worlds::Within { outer, .. } = &pipeline.0.world {
+            pipeline = outer;
+        }
+        if let Some(refresh) = pipeline.0.refresh.get() {
+            refresh.refresh().await;
+        }
+    }
+
     /// Forgets what a session has read and what was approved for it, and kills what it has started. A front-end says when one has ended.
     pub fn end_session(&self, id: &str) {
         if self.0.sessions.end(id) {
@@ -216,11 +247,12 @@ impl Pipeline {
 
     /// A session goes on that has read that. A front-end says so before the first call.
     pub fn resume(&self, session: &str, read: &Label) {
-        self.0.sessions.get(session).read(read);
+        self.0.sessions.get(session).read(read, None);
     }
 
     /// Runs a call from beginning to end. Dropping the future stops the tool and records that.
     pub async fn call(&self, call: Call) -> Outcome {
+        self.refreshed().await;
         let world = self.world();
         let road = self.road(&world);
         let under_way = UnderWay::begin(&self.0.under_way);
@@ -290,8 +322,11 @@ impl Road<'_> {
             let checked = validate::validate(self, call, trail)?;
             let ruled = decide::decide(self, checked, trail).await?;
             match approve::approve(self, ruled, trail).await? {
-                Next::Go(approved) => {
+                Next::Go(mut approved) => {
                     trail.ready()?;
+                    if let Some(redactor) = restore::restore(&mut approved)? {
+                        trail.mask_with(redactor);
+                    }
                     return run::run(self.slots, *approved).await;
                 }
                 Next::Edited(edited) => call = *edited,

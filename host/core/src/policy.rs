@@ -5,23 +5,23 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use serde_json::Value;
 
 use crate::config::{
-    ApprovalDefaults, Config, Discovery, Embeddings, LimitSettings, NetworkSettings, Profile,
-    ToolSettings, WebSearch,
+    ApprovalDefaults, Config, Discovery, Embeddings, LimitSettings, Marks, NetworkSettings,
+    Profile, ToolSettings, WebSearch,
 };
-use crate::decision::{Decision, Evaluation, Layer, Reads, Reason, Withheld};
+use crate::decision::{Decision, Evaluation, Reason};
 use crate::limits::Limits;
 use crate::paths::PathRules;
 use crate::redact::Redactor;
-use crate::tool::{Source as ToolSource, Tool, ToolName};
+use crate::tool::{Tool, ToolName};
 
 mod budget;
 mod commands;
 mod condition;
 mod danger;
 mod error;
+mod evaluate;
 mod forms;
 mod idle;
 mod judge;
@@ -42,7 +42,7 @@ pub(crate) use forms::{called, same_as};
 pub(crate) use links::Links;
 pub(crate) use own::{own_word, trust};
 pub(crate) use places::places;
-pub(crate) use ways::{GRANT, ways};
+pub(crate) use ways::{GRANT, ways, widening};
 
 pub(crate) use commands::WorkerCommands;
 pub use error::PolicyError;
@@ -56,7 +56,8 @@ use danger::Danger;
 use lists::Lists;
 use rules::RuleBook;
 
-/// From about so many tokens of definitions on agents are shown what finds tools: a tenth of what models commonly read.
+/// About how many tokens of definitions are listed for agents; the rest is found by search. A tenth of what models
+/// commonly read.
 const DISCOVERY_TOKENS: u64 = 20_000;
 
 /// What a person and a team have said about tools. Made from a [`Config`], asked by the decide stage.
@@ -75,11 +76,14 @@ pub struct Policy {
     /// The bounds that the file itself sets.
     own_limits: LimitSettings,
     network: NetworkSettings,
+    /// The names of the secrets that each MCP server is given, by where its tools say that they come from.
+    server_secrets: BTreeMap<String, Vec<String>>,
     web_search: Option<WebSearch>,
     embeddings: Option<Embeddings>,
     longest: Option<Duration>,
     profile: Profile,
     discovery: (Discovery, Option<u64>),
+    marks: Marks,
     lease_days: u32,
     files: Vec<Policy>,
     team: bool,
@@ -170,11 +174,13 @@ impl Policy {
             limits: config.limits(),
             own_limits: config.limits,
             network: config.network.clone(),
+            server_secrets: server_secrets(config),
             web_search,
             embeddings,
             longest: config.tools.max_execution_time.map(Duration::from_millis),
             profile: config.profile,
             discovery: (config.tool_discovery, config.tool_discovery_tokens),
+            marks: config.mcp.marks,
             lease_days: config.approvals.lease_days,
             files: Vec::new(),
             team: false,
@@ -244,11 +250,13 @@ impl Policy {
             limits: together.limits(),
             own_limits: together.limits,
             network: together.network.clone(),
+            server_secrets: server_secrets(together),
             web_search: together.web_search(),
             embeddings: together.embeddings(),
             longest: together.tools.max_execution_time.map(Duration::from_millis),
             profile: together.profile,
             discovery: (together.tool_discovery, together.tool_discovery_tokens),
+            marks: together.mcp.marks,
             lease_days: together.approvals.lease_days,
             files,
             ..Self::default()
@@ -301,148 +309,51 @@ impl Policy {
 
     /// Whether models see it: it can be called, and it is the form of its kind that the profile chooses.
     pub fn is_listed(&self, tool: &Tool) -> bool {
-        self.is_shown(tool) && self.refusal(tool).is_none() && !own::is_withdrawn(tool)
+        self.is_shown(tool) && self.refusal(tool).is_none() && !own::is_unseen(tool)
     }
 
-    /// Whether agents are shown what finds tools, in place of tools that take about so many tokens to read.
-    pub fn finds_tools(&self, tokens: u64) -> bool {
+    /// Returns true if it would be listed, but no person has yet seen the description that its server gives.
+    pub fn awaits_trust(&self, tool: &Tool) -> bool {
+        own::is_unseen(tool) && self.is_shown(tool) && self.refusal(tool).is_none()
+    }
+
+    /// About how many tokens of tool definitions agents are shown; tools beyond it are found by search. `None` is no
+    /// bound.
+    pub fn discovery_budget(&self) -> Option<u64> {
         match self.discovery {
-            (Discovery::Off, _) => false,
-            (Discovery::On, _) => true,
-            (Discovery::Auto, most) => tokens > most.unwrap_or(DISCOVERY_TOKENS),
+            (Discovery::Off, _) => None,
+            (Discovery::On, _) => Some(0),
+            (Discovery::Auto, most) => Some(most.unwrap_or(DISCOVERY_TOKENS)),
         }
     }
 
-    /// Whether it is the form of its kind that the profile chooses.
+    /// The untrusted content that is marked for MCP clients.
+    pub fn marks(&self) -> Marks {
+        self.marks
+    }
+
+    /// Returns true if it is the form of its kind that the profile chooses.
     pub fn is_shown(&self, tool: &Tool) -> bool {
         forms::is_shown(tool, self.profile)
-    }
-
-    /// What the layers before the tool's own word say of this call, and whether a person has set its approval.
-    pub(crate) fn evaluate(
-        &self,
-        tool: &Tool,
-        arguments: &Value,
-        links: &Links<'_>,
-        evaluation: &mut Evaluation,
-    ) -> bool {
-        let mut set = self.always(tool, evaluation);
-        for file in self.voices() {
-            let before = evaluation.reasons().len();
-            file.commands.forbid(tool, &file.source, evaluation);
-            let ours = file.rules.evaluate(tool, arguments, links, evaluation);
-            set |= ours && file.lowers();
-            if !file.danger.is_empty() {
-                let names = std::iter::once(tool.name()).chain(&tool.aliases);
-                for danger in names.filter_map(|name| file.danger.get(name.as_str())) {
-                    danger.evaluate(tool, arguments, &file.source, evaluation);
-                }
-            }
-            file.sign(before, evaluation);
-        }
-        set
-    }
-
-    /// What is said of every call of the tool, whatever its arguments, and whether a person has set its approval.
-    fn always(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
-        let mut set = false;
-        if self.is_left_off(tool) {
-            evaluation.push(Reason {
-                layer: Layer::Enabled,
-                decision: Decision::Deny,
-                source: tool.origin.location.clone(),
-                rule: "enabled: false".to_owned(),
-                text: format!("`{}` is switched off in its own file", tool.name()),
-            });
-        }
-        for file in self.voices() {
-            let before = evaluation.reasons().len();
-            file.enabled(tool, evaluation);
-            file.lists.evaluate(tool, &file.source, evaluation);
-            // Whatever it says, the tool's own word is heard beside it.
-            set |= file.approval(tool, evaluation) && file.lowers();
-            file.sign(before, evaluation);
-        }
-        set
-    }
-
-    /// What a team says is the team's layer, whatever kind of rule it is; what does not count yet says so.
-    fn sign(&self, from: usize, evaluation: &mut Evaluation) {
-        if self.unaccepted {
-            evaluation.withhold(from, Withheld::Unaccepted);
-        }
-        if self.narrows {
-            evaluation.withhold(from, Withheld::Narrowed);
-        }
-        if self.strange || self.unaccepted {
-            evaluation.estrange(from);
-        }
-        if self.team {
-            evaluation.sign_team(from);
-        }
-    }
-
-    /// What a person has set for this very tool replaces its own word; the default for all custom tools is heard
-    /// beside it, and stands in its place where the tool has none.
-    fn approval(&self, tool: &Tool, evaluation: &mut Evaluation) -> bool {
-        let mut any = false;
-        let mut say = |key: String, decision: Decision, text: String| {
-            let reason = Reason {
-                layer: Layer::ToolApproval,
-                decision,
-                source: self.source.at(&key),
-                rule: format!("{key}: {}", decision.as_str()),
-                text,
-            };
-            evaluation.push_from(reason, Reads::nothing().into());
-        };
-        let set = |decision: Decision| {
-            format!("the config sets `{}` to {}", tool.name(), decision.as_str())
-        };
-        for (name, settings) in self.named_settings(tool) {
-            if let Some(decision) = settings.approval.level() {
-                any = true;
-                say(format!("tools.{name}.approval"), decision, set(decision));
-            }
-        }
-        if self.approval.is_empty() {
-            return any;
-        }
-        for name in std::iter::once(tool.name()).chain(&tool.aliases) {
-            if let Some(decision) = self.approval.tools.get(name.as_str()) {
-                any = true;
-                say(format!("approval.tools.{name}"), *decision, set(*decision));
-            }
-        }
-        if let (false, Some(decision)) = (any, self.approval.default)
-            && tool.source == ToolSource::Custom
-        {
-            let text = format!("the config sets custom tools to {}", decision.as_str());
-            say("approval.default".to_owned(), decision, text);
-            any = tool.definition.silent;
-        }
-        any
-    }
-
-    fn enabled(&self, tool: &Tool, evaluation: &mut Evaluation) {
-        for (name, settings) in self.named_settings(tool) {
-            if settings.enabled == Some(false) {
-                let key = format!("tools.{name}.enabled");
-                evaluation.push(Reason {
-                    layer: Layer::Enabled,
-                    decision: Decision::Deny,
-                    source: self.source.at(&key),
-                    rule: format!("{key}: false"),
-                    text: format!("`{}` is switched off in the config", tool.name()),
-                });
-            }
-        }
     }
 
     /// How many examples of argument rules were checked when the files were read.
     pub fn examples(&self) -> usize {
         self.voices().iter().map(|file| file.rules.examples()).sum()
     }
+}
+
+/// The names of the secrets in the variables and headers of each MCP server.
+fn server_secrets(config: &Config) -> BTreeMap<String, Vec<String>> {
+    let servers = config.mcp.servers.iter().map(|(name, server)| {
+        let texts = server.env.values().chain(server.headers.values());
+        let names = texts.flat_map(|text| {
+            let starts = text.split("${").skip(1);
+            starts.filter_map(|rest| rest.split_once('}').map(|(name, _)| name.to_owned()))
+        });
+        (format!("mcp:{name}"), names.collect())
+    });
+    servers.collect()
 }
 
 /// Checks the path rules and the exceptions of a tool, so that a fault is told with its file.

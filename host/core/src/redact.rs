@@ -35,16 +35,23 @@ use crate::names::did_you_mean;
 
 mod allow;
 mod escape;
+mod excuse;
 mod forms;
 mod keys;
 mod known;
+mod known_stream;
+mod leaving;
 mod lines;
 mod lookout;
 mod mask;
+mod own;
 mod pattern;
+mod pieces;
+pub(crate) mod restore;
 mod rules;
 mod scan;
 mod stream;
+mod summary;
 mod texts;
 mod veil;
 mod window;
@@ -54,10 +61,13 @@ mod written;
 pub const LICENCE: &str = include_str!("redact/gitleaks/LICENSE");
 
 pub use known::{LONG_MIN, SHORT_MIN};
+pub use known_stream::KnownStream;
+pub use leaving::LEAVING_MAX;
 pub use lines::Lines;
 pub use lookout::Lookout;
 pub use mask::Finding;
 pub use stream::Stream;
+pub use summary::MaskSummary;
 pub use window::{AROUND, Window};
 
 use known::Known;
@@ -79,6 +89,8 @@ const VALUE: &str = "secret:";
 #[derive(Clone, Default)]
 pub struct Redactor {
     known: Option<Arc<Known>>,
+    /// Values that were put back into the arguments of a call, under the rules that had masked them.
+    restored: Option<Arc<Known>>,
     exceptions: Option<Arc<Exceptions>>,
 }
 
@@ -155,8 +167,18 @@ impl Redactor {
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()));
         Self {
-            known: Some(Arc::new(Known::new(values))),
+            known: Some(Arc::new(Known::new(VALUE, values))),
+            restored: self.restored.clone(),
             exceptions: self.exceptions.clone(),
+        }
+    }
+
+    /// Adds values that are masked wherever they are, each under the name of the rule that had found it.
+    #[must_use]
+    pub(crate) fn with_restored(&self, values: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self {
+            restored: Some(Arc::new(Known::new("", values))),
+            ..self.clone()
         }
     }
 
@@ -184,6 +206,7 @@ impl Redactor {
         }
         Ok(Self {
             known: self.known.clone(),
+            restored: self.restored.clone(),
             exceptions: (!exceptions.is_empty()).then(|| {
                 Arc::new(Exceptions {
                     rules: exceptions,
@@ -261,7 +284,8 @@ impl Redactor {
             .filter(|hit| !self.lets_through(hit.rule))
             .map(|hit| Finding::new(hit.rule, hit.at))
             .collect();
-        if let Some(known) = self.known.as_ref().filter(|known| !known.is_empty()) {
+        let values = [&self.known, &self.restored].into_iter().flatten();
+        for known in values.filter(|known| !known.is_empty()) {
             known.find(text, &mut findings);
             // A writer may escape what need not be escaped: `\u002d`, `%2D`.
             for plain in escape::readings(text) {
@@ -283,18 +307,17 @@ impl Redactor {
         count(findings.len())
     }
 
-    /// Masks the known values in the bytes of a file, whatever they are; how many there were.
-    pub fn bytes(&self, bytes: &mut Vec<u8>) -> u32 {
-        let Some(known) = &self.known else {
-            return 0;
-        };
+    /// Masks the known values in the bytes of a file, whatever they are.
+    pub fn bytes(&self, bytes: &mut Vec<u8>) -> MaskSummary {
         let mut findings = Vec::new();
-        known.find(bytes, &mut findings);
+        for known in [&self.known, &self.restored].into_iter().flatten() {
+            known.find(bytes, &mut findings);
+        }
         let findings = mask::merge(findings);
         for finding in findings.iter().rev() {
             bytes.splice(finding.start..finding.end, finding.mark().into_bytes());
         }
-        count(findings.len())
+        MaskSummary::of(&findings)
     }
 
     /// Where in the last bytes of a text something may begin that goes on behind its end.

@@ -80,8 +80,8 @@ impl Registry {
         let name = tool.name();
         let reason = match holder {
             Some(holder) => format!(
-                "the name `{name}` belongs to {holder}, which was granted; rename the tool, or give the server another \
-                 `prefix`"
+                "the name `{name}` belongs to {holder}, which was granted; {}, or give the server another `prefix`",
+                other_name(tool)
             ),
             None => format!(
                 "more than one source has a tool `{name}`, and none of them was granted: none counts; remove one, or give \
@@ -103,10 +103,11 @@ impl Registry {
                 location: format!("{} ({})", tool.origin.location, tool.name()),
                 code: Code::AlreadyExists,
                 reason: format!(
-                    "the name `{}` is taken: {} ({}) has it already; rename the tool, or remove one of the two",
+                    "the name `{}` is taken: {} ({}) has it already; {}, or remove one of the two",
                     tool.name(),
                     other.origin.location,
                     other.name(),
+                    other_name(&tool),
                 ),
             });
             return;
@@ -133,11 +134,39 @@ impl Registry {
                 let ways = fault.way_out.iter().cloned();
                 return ToolError::new(Code::Unavailable, message).with_way_out(ways);
             }
+            if let Some(left_out) = self.left_out(name) {
+                let (location, reason) = (&left_out.location, &left_out.reason);
+                // The reason may have words out of the file, which are for the person alone.
+                let message = format!(
+                    "`{shown}` is left out, because of what is wrong with {location}; `mimir tools info {shown}` says what"
+                );
+                return ToolError::new(Code::NotFound, message).with_way_out([reason.clone()]);
+            }
             let near = did_you_mean(name, self.names.keys().map(String::as_str));
             ToolError::new(
                 Code::NotFound,
                 format!("there is no tool `{shown}`.{near} `mimir tools list` shows all."),
             )
+        })
+    }
+
+    /// The file, or the tool in it, that was left out under this name.
+    fn left_out(&self, name: &str) -> Option<&Quarantined> {
+        self.quarantined.iter().find(|left_out| {
+            // A file, or `file (tool)`.
+            let (file, tool) = match left_out.location.split_once(" (") {
+                Some((file, tool)) => (file, tool.strip_suffix(')')),
+                None => (left_out.location.as_str(), None),
+            };
+            let stem = || {
+                let file = file.rsplit('/').next()?;
+                let (stem, _) = file.rsplit_once('.')?;
+                Some(crate::names::snake(stem))
+            };
+            match tool {
+                Some(tool) => tool == name,
+                None => stem().is_some_and(|stem| stem == name),
+            }
         })
     }
 
@@ -185,6 +214,22 @@ impl Registry {
     /// What was left out, and why.
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
+    }
+}
+
+/// The way to rename a tool. The name of a component's tool is in its file, which may be another author's.
+fn other_name(tool: &Tool) -> String {
+    let file = tool.origin.location.rsplit('/').next().unwrap_or_default();
+    match file.strip_suffix(".wasm") {
+        Some(stem) if tool.source == Source::Custom => {
+            let prefix = crate::names::snake(stem);
+            format!(
+                "`mimir tools trust {} --prefix {}_` puts a prefix before the names of its tools",
+                crate::text::visible(file),
+                crate::text::prefix(&crate::text::visible(&prefix), 24)
+            )
+        }
+        _ => "rename the tool".to_owned(),
     }
 }
 

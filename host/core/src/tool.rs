@@ -237,11 +237,28 @@ pub struct Origin {
     /// Whether it can say of itself what it needs. A component of another family cannot: a person names hosts for it.
     #[serde(default)]
     pub speaks: bool,
+    /// The prefix that a person has set for the names of its tools.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
     /// Interfaces that the component imports: what it could reach if it were granted.
     pub imports: Vec<String>,
     /// What follows from the imports alone, each the end of a sentence about the plugin: `cannot run commands`.
     #[serde(default)]
     pub proofs: Vec<String>,
+    /// The prompts, resources and templates that a server lists beside its tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listed: Vec<ListedEntry>,
+}
+
+/// A prompt, a resource or a template that a server lists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedEntry {
+    /// The words of the entry, in one line.
+    pub words: String,
+    /// True if a person has trusted the server while it said these words.
+    #[serde(default)]
+    pub is_seen: bool,
 }
 
 /// How far the host trusts what a tool says of itself.
@@ -291,6 +308,13 @@ impl Tool {
         &self.definition.name
     }
 
+    /// The name that its plugin knows it by: without the prefix that a person has put before it.
+    pub fn own_name(&self) -> &str {
+        let name = self.name().as_str();
+        name.strip_prefix(self.origin.prefix.as_str())
+            .unwrap_or(name)
+    }
+
     /// What a person's yes gives to a call of it while its plugin has no grant: all that it needs, but for the
     /// kinds that were withheld from the build before.
     pub fn wanted(&self) -> Needs {
@@ -298,6 +322,11 @@ impl Tool {
         let withheld = self.changes.iter().flat_map(|changes| &changes.withheld);
         withheld.for_each(|kind| needs.clear(*kind));
         needs
+    }
+
+    /// Whether it is the tool of the binary that runs code which a model writes.
+    pub fn runs_code(&self) -> bool {
+        self.source == Source::BuiltIn && self.name().as_str() == "run_code"
     }
 
     /// Whether `name` is its name or one of its aliases.

@@ -262,7 +262,7 @@ impl Worker {
         let most = match &self.settings.toolsets.filesystem {
             Some(files) if files.read_only => Some(Access::Read),
             Some(_) => return Arc::clone(tool),
-            None if is_code(tool) => None,
+            None if tool.runs_code() => None,
             None => return Arc::clone(tool),
         };
         let mut tool = Tool::clone(tool);
@@ -287,10 +287,11 @@ impl Worker {
             let own = tools.iter().filter(|tool| of_module(tool, &custom.module));
             let own: Vec<&Tool> = own.map(AsRef::as_ref).collect();
             if own.is_empty() {
+                let module = crate::text::visible(&custom.module);
                 missing.push(format!(
-                    "{}: there are no tools in `{}`; it names a file of .mimir/tools, which `mimir tools build` makes of a module in TypeScript",
+                    "{}: no tools are loaded from `{module}`: expected a tool file in .mimir/tools. Build a TypeScript \
+                     module with `mimir tools build {module}`, or name the file that `mimir tools list` shows",
                     self.at("toolsets.custom.module"),
-                    crate::text::visible(&custom.module)
                 ));
             } else {
                 let is_there = |name: &str| own.iter().any(|tool| is_called(tool, name));
@@ -345,7 +346,7 @@ impl Worker {
                     }
                     own.rules = only_workers(&sets.workers);
                 }
-                _ if is_code(tool) => drop(sets.code?),
+                _ if tool.runs_code() => drop(sets.code?),
                 (Group::Runtime, _) => drop(sets.shell.as_ref()?),
                 (Group::Net | Group::Browser, _) => drop(sets.web?),
                 (Group::Memory, _) => drop(sets.memory?),
@@ -390,11 +391,6 @@ impl WorkerBudget {
             ..AgentSettings::default()
         }
     }
-}
-
-/// Whether it runs code that a model writes.
-fn is_code(tool: &Tool) -> bool {
-    tool.source == Source::BuiltIn && tool.name().as_str() == "run_code"
 }
 
 /// What is said of a tool by name, or else of all of them where the tool has no word of its own; asking, where nothing is.

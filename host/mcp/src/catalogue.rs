@@ -1,7 +1,10 @@
 //! The tools as MCP lists them.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use mimir_core::config::Marks;
 use mimir_core::pipeline::World;
 use mimir_core::tool::{Hints, Source, Trust};
 use rmcp::model::{ErrorData, JsonObject, MetaObject, Tool, ToolAnnotations};
@@ -9,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Library, Servers};
 use crate::discovery;
+use crate::marks;
 
 /// Where a listed tool's `_meta` says what MCP has no words for: its source, group and risk.
 pub const TOOL_META: &str = "mimir/tool";
@@ -23,8 +27,8 @@ const PAGE: usize = 250;
 pub(crate) struct Catalogue {
     world: Arc<World>,
     tools: Vec<Tool>,
-    /// All that there are, where those that are listed only find them.
-    found: Option<Vec<Tool>>,
+    /// The tools that are not listed, and found by search.
+    found: Vec<Tool>,
     /// What servers behind have beside tools.
     pub(crate) library: Library,
 }
@@ -47,15 +51,26 @@ impl Catalogue {
         let listed = listed.filter(|tool| {
             tool.source != Source::Mcp || !readers.iter().any(|name| name == tool.name().as_str())
         });
-        let mut tools: Vec<Tool> = listed.map(|tool| definition(tool)).collect();
-        let mut found = None;
-        if world.policy.finds_tools(discovery::tokens(&tools)) {
-            let three = discovery::listed(tools.len());
-            found = Some(std::mem::replace(&mut tools, three));
+        let marks = world.policy.marks();
+        let listed = listed.map(|tool| (server_of(tool), listed_as(tool, marks)));
+        let listed: Vec<(Option<&str>, Tool)> = listed.collect();
+        let searched = searched(&listed, world.policy.discovery_budget());
+        let names = searched.iter().flatten().map(|name| (*name).to_owned());
+        let names: Vec<String> = names.collect();
+        let (found, tools): (Vec<_>, Vec<_>) = listed
+            .into_iter()
+            .partition(|(server, _)| searched.contains(server));
+        let only = |tools: Vec<(_, Tool)>| tools.into_iter().map(|(_, tool)| tool).collect();
+        let (found, mut tools): (Vec<Tool>, Vec<Tool>) = (only(found), only(tools));
+        if !found.is_empty() {
+            tools.extend(discovery::listed(found.len(), &names));
+            tools.sort_by(|one, other| one.name.cmp(&other.name));
         }
         let shows = |name: &str| {
             let tool = world.registry.get(name);
-            tool.is_some_and(|tool| world.policy.is_listed(tool))
+            let tool = tool.filter(|tool| world.policy.is_listed(tool))?;
+            let seen = tool.origin.listed.iter().filter(|entry| entry.is_seen);
+            Some(seen.map(|entry| entry.words.clone()).collect())
         };
         let library = servers.map(|servers| servers.library(shows));
         Self {
@@ -85,7 +100,10 @@ impl Catalogue {
 
     /// What a call comes to, if tools are found and it is of what finds them.
     pub(crate) fn find(&self, name: &str, arguments: &JsonObject) -> Option<discovery::Found> {
-        discovery::find(name, arguments, self.found.as_deref()?)
+        if self.found.is_empty() {
+            return None;
+        }
+        discovery::find(name, arguments, &self.found, &self.tools)
     }
 
     /// A page, and where the next one begins. A cursor is the last name of the page before: it stays good when
@@ -109,6 +127,56 @@ impl Catalogue {
         let last = page.last().filter(|_| page.len() < rest.len());
         Ok((page.to_vec(), last.map(|tool| tool.name.to_string())))
     }
+}
+
+/// The server that a tool is of; none for mimir's own tools and those of the workspace.
+fn server_of(tool: &mimir_core::Tool) -> Option<&str> {
+    (tool.source == Source::Mcp).then_some(tool.origin.plugin.as_str())
+}
+
+/// The servers whose tools are found by search in place of being listed: the largest ones, until the rest fits into
+/// the budget. Other tools come last, as one group.
+fn searched<'a>(
+    tools: &[(Option<&'a str>, Tool)],
+    budget: Option<u64>,
+) -> BTreeSet<Option<&'a str>> {
+    let mut searched = BTreeSet::new();
+    let Some(budget) = budget else {
+        return searched;
+    };
+    let mut sizes: BTreeMap<Option<&str>, u64> = BTreeMap::new();
+    for (server, tool) in tools {
+        *sizes.entry(*server).or_default() += discovery::tokens(tool);
+    }
+    let mut total: u64 = sizes.values().sum();
+    let mut sizes: Vec<_> = sizes.into_iter().collect();
+    // Stable: servers of one size go by their names.
+    sizes.sort_by_key(|(server, size)| (server.is_none(), Reverse(*size)));
+    for (server, size) in sizes {
+        if total <= budget {
+            break;
+        }
+        total -= size;
+        searched.insert(server);
+    }
+    searched
+}
+
+/// A tool as a client sees it that is sent these marks.
+fn listed_as(tool: &mimir_core::Tool, marks: Marks) -> Tool {
+    let mut listed = definition(tool);
+    match marks {
+        Marks::All => {
+            let schema = listed.output_schema.take();
+            listed.output_schema = schema.map(|schema| {
+                let schema = Arc::unwrap_or_clone(schema);
+                object(marks::relaxed(Value::Object(schema)))
+            });
+        }
+        Marks::Text => listed.output_schema = None,
+        Marks::Minimal => {}
+    }
+    listed
 }
 
 /// A tool as `tools/list` gives it.
@@ -169,7 +237,8 @@ fn vouched(tool: &mimir_core::Tool) -> Hints {
 }
 
 /// A schema as MCP has them: it says that its root is an object.
-fn object(schema: Value) -> Arc<JsonObject> {
+fn object(mut schema: Value) -> Arc<JsonObject> {
+    marks::without_number_formats(&mut schema);
     let mut object = match schema {
         Value::Object(object) => object,
         _ => JsonObject::new(),

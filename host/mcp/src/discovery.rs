@@ -1,4 +1,4 @@
-//! Many tools, found one by one: three tools that search, describe and call stand in the list in place of all.
+//! Many tools, found one by one: three tools that search, describe and call stand in the list in place of them.
 //!
 //! What they find is what would be listed. A call through them is the same call of the same tool, at the same gates.
 //!
@@ -16,17 +16,32 @@ const CALL: &str = "mimir_call_tool";
 const FOUND_MOST: usize = 20;
 const WORDS_MOST: usize = 200;
 
-/// About how many tokens it takes to read these.
-pub(crate) fn tokens(tools: &[Tool]) -> u64 {
-    let each = tools.iter().map(|tool| {
-        let text = serde_json::to_string(tool);
-        text.map_or(0, |text| mimir_core::tokens::about(&text))
-    });
-    each.sum()
+/// About how many tokens it takes to read this.
+pub(crate) fn tokens(tool: &Tool) -> u64 {
+    let text = serde_json::to_string(tool);
+    text.map_or(0, |text| mimir_core::tokens::about(&text))
 }
 
-/// The three.
-pub(crate) fn listed(count: usize) -> Vec<Tool> {
+/// Servers that the description of the search names.
+const SERVERS_MOST: usize = 20;
+
+/// The three, for so many tools, of these servers among others.
+pub(crate) fn listed(count: usize, servers: &[String]) -> Vec<Tool> {
+    let named: Vec<String> = servers
+        .iter()
+        .take(SERVERS_MOST)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let more = if servers.len() > SERVERS_MOST {
+        " and others"
+    } else {
+        ""
+    };
+    let of = if named.is_empty() {
+        String::new()
+    } else {
+        format!(" (of the servers {}{more})", named.join(", "))
+    };
     let text = |description: &str| json!({"type": "string", "description": description});
     let tool = |name: &'static str, description: String, schema: Value, reads: bool| {
         let schema = match schema {
@@ -59,7 +74,7 @@ pub(crate) fn listed(count: usize) -> Vec<Tool> {
         tool(
             SEARCH,
             format!(
-                "Finds tools among {count}, by words of what they do. Look here before you say that something cannot be done."
+                "Finds tools among {count} that are not listed{of}, by words of what they do. Look here before you say that something cannot be done."
             ),
             json!({"type": "object", "required": ["query"], "additionalProperties": false,
                 "properties": {"query": text("Some words, such as `send mail`; none finds the first ones.")}}),
@@ -76,8 +91,14 @@ pub(crate) enum Found {
     Call { name: String, arguments: JsonObject },
 }
 
-/// What this call comes to; nothing if it is of none of the three. `all` is what is found.
-pub(crate) fn find(name: &str, arguments: &JsonObject, all: &[Tool]) -> Option<Found> {
+/// Answers a call of one of the three discovery tools; `None` for any other. `all` are the tools that are searched,
+/// `listed` those that are not.
+pub(crate) fn find(
+    name: &str,
+    arguments: &JsonObject,
+    all: &[Tool],
+    listed: &[Tool],
+) -> Option<Found> {
     let word = |key: &str| arguments.get(key).and_then(Value::as_str);
     let wants = |key: &str| {
         let words = format!("`{name}` wants `{key}`, a text [INVALID_INPUT]");
@@ -89,7 +110,7 @@ pub(crate) fn find(name: &str, arguments: &JsonObject, all: &[Tool]) -> Option<F
             None => wants("query"),
         },
         DESCRIBE => match word("name") {
-            Some(wanted) => Found::Answer(describe(wanted, all)),
+            Some(wanted) => Found::Answer(describe(wanted, all.iter().chain(listed))),
             None => wants("name"),
         },
         CALL => match (word("name"), arguments.get("arguments")) {
@@ -163,8 +184,8 @@ fn score(tool: &Tool, words: &[&str]) -> usize {
     each.sum()
 }
 
-fn describe(name: &str, all: &[Tool]) -> CallToolResult {
-    let Some(tool) = all.iter().find(|tool| tool.name == name) else {
+fn describe<'a>(name: &str, mut all: impl Iterator<Item = &'a Tool>) -> CallToolResult {
+    let Some(tool) = all.find(|tool| tool.name == name) else {
         let words = format!("there is no tool of this name; `{SEARCH}` finds some [NOT_FOUND]");
         return CallToolResult::error(vec![ContentBlock::text(words)]);
     };

@@ -17,13 +17,16 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::ToolError;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use crate::metrics::Figures;
 use crate::server::{Server, Session};
 
+mod cors;
 mod guard;
 mod identity;
+mod incoming;
 mod open;
 mod rooms;
 mod sessions;
@@ -32,6 +35,7 @@ pub use identity::IdentityOptions;
 
 use guard::{Guard, Refusal};
 use identity::{Denied, Identity};
+use incoming::{BoxError, Incoming};
 use open::open;
 use rooms::{Guest, Rooms};
 pub(crate) use sessions::Visit;
@@ -134,13 +138,28 @@ impl Http {
     async fn answer<B>(&self, request: Request<B>) -> Answer
     where
         B: Body + Send + 'static,
-        B::Error: std::fmt::Display,
+        B::Error: Into<BoxError>,
+    {
+        if let Err(refusal) = self.0.guard.address(&request) {
+            return refused(refusal);
+        }
+        let page = cors::page(request.headers());
+        let mut answer = match cors::preflight(&request) {
+            Some(answer) => answer,
+            None => self.answer_allowed(request).await,
+        };
+        cors::share(&mut answer, page);
+        answer
+    }
+
+    /// Answers a request that was sent to this server, by no page or by one that is allowed.
+    async fn answer_allowed<B>(&self, request: Request<B>) -> Answer
+    where
+        B: Body + Send + 'static,
+        B::Error: Into<BoxError>,
     {
         let shared = &self.0;
         let path = request.uri().path().to_owned();
-        if let Err(refusal) = shared.guard.address(&request) {
-            return refused(refusal);
-        }
         if path == "/healthz" {
             return text(StatusCode::OK, "ok\n");
         }
@@ -191,7 +210,7 @@ impl Http {
     ) -> Answer
     where
         B: Body + Send + 'static,
-        B::Error: std::fmt::Display,
+        B::Error: Into<BoxError>,
     {
         let shared = &self.0;
         let id = session_id(request.headers());
@@ -207,6 +226,10 @@ impl Http {
             // Whatever answers it holds this for as long as it does.
             extensions.insert(Arc::clone(visit));
         }
+        let is_json = has_json(request.headers());
+        let (parts, body) = request.into_parts();
+        let (body, failure) = Incoming::new(body);
+        let request = Request::from_parts(parts, body);
         let guest = Guest::new(principal);
         let answered = guest.answered(shared.inner.handle(request));
         let answer = match (until, &shared.identity) {
@@ -219,8 +242,22 @@ impl Http {
         if guest.is_left_out() {
             return refused(Refusal::Full);
         }
+        if failure.is_late() {
+            return text(
+                StatusCode::REQUEST_TIMEOUT,
+                "the body did not come in time\n",
+            );
+        }
+        if failure.is_broken() {
+            return text(StatusCode::BAD_REQUEST, "the body is not whole\n");
+        }
+        if posts && is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            return malformed(answer).await;
+        }
         if let Some(id) = id.filter(|_| ends && answer.status().is_success()) {
             shared.sessions.known().ended(&id);
+            // Clients take no other status for the end of a session.
+            return empty(StatusCode::NO_CONTENT);
         }
         open(answer, visit, until)
     }
@@ -249,7 +286,7 @@ impl Http {
 impl<B> tower_service::Service<Request<B>> for Http
 where
     B: Body + Send + 'static,
-    B::Error: std::fmt::Display,
+    B::Error: Into<BoxError>,
     B::Data: Send + 'static,
 {
     type Response = Answer;
@@ -269,6 +306,60 @@ where
 fn session_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get(SESSION_ID)?.to_str().ok()?;
     Some(id.to_owned())
+}
+
+/// Returns true if the headers declare a JSON body.
+fn has_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(::http::header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+/// The message of serde_json about invalid JSON.
+const SYNTAX: [&str; 12] = [
+    "EOF while parsing",
+    "expected ",
+    "trailing ",
+    "key must be",
+    "control character",
+    "invalid escape",
+    "invalid number",
+    "invalid unicode",
+    "lone leading surrogate",
+    "unexpected end of hex escape",
+    "number out of range",
+    "recursion limit",
+];
+
+/// The JSON-RPC error for a body that is JSON by its header: no JSON, or no message of the protocol. The library
+/// answers both with 415 and a sentence.
+async fn malformed(answer: Answer) -> Answer {
+    let why = answer.into_body().collect().await;
+    let why = why
+        .map(http_body_util::Collected::to_bytes)
+        .unwrap_or_default();
+    let why = String::from_utf8_lossy(&why);
+    let why = why.trim_start_matches("fail to deserialize request body ");
+    let (code, message) = if SYNTAX.iter().any(|words| why.starts_with(words)) {
+        (-32700, "the body is not valid JSON")
+    } else {
+        (-32600, "the body is JSON, but not one JSON-RPC message")
+    };
+    let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
+    let mut answer = text(StatusCode::BAD_REQUEST, &error.to_string());
+    let kind = ::http::HeaderValue::from_static("application/json");
+    answer
+        .headers_mut()
+        .insert(::http::header::CONTENT_TYPE, kind);
+    answer
+}
+
+/// An answer without a body.
+fn empty(status: StatusCode) -> Answer {
+    let mut answer = text(status, "");
+    answer.headers_mut().clear();
+    answer
 }
 
 fn text(status: StatusCode, text: &str) -> Answer {

@@ -14,6 +14,7 @@ mod discovery;
 mod http;
 mod lines;
 mod logs;
+mod marks;
 mod metrics;
 mod progress;
 mod result;

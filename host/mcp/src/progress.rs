@@ -1,8 +1,7 @@
 //! What a tool says while it runs, on its way to the client.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mimir_core::call::{LogLine, Observer, Progress};
 use mimir_core::wish::{self, Want, Wish};
@@ -12,6 +11,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::ask;
 use crate::logs::Least;
+
+mod rate;
+
+pub(crate) use rate::Latest;
+use rate::Rate;
 
 /// What a call says before it ends.
 pub(crate) enum Said {
@@ -44,14 +48,19 @@ pub(crate) struct Wanted {
 /// What a call says and asks.
 pub(crate) struct Heard {
     pub(crate) said: mpsc::Receiver<Said>,
+    /// The newest progress that was held back.
+    pub(crate) latest: Arc<Latest>,
     pub(crate) questions: mpsc::Receiver<Question>,
 }
 
-/// Hears a call for its client. It never makes the tool wait: what a slow client has not taken by then is not said.
+/// Hears a call for its client. It never makes the tool wait: what a slow client has not taken by then is not said, but
+/// for the newest progress.
 pub(crate) struct Ear {
     said: mpsc::Sender<Said>,
-    progress: Option<Mutex<Pace>>,
+    progress: Option<Mutex<Rate>>,
     least: Option<Least>,
+    /// The trace context of the request.
+    trace: Option<String>,
     person: Box<dyn Approver>,
     /// What the client has for servers behind its tools, and where it is asked.
     has: Vec<Want>,
@@ -63,14 +72,6 @@ pub(crate) struct Ear {
 /// Words that wait for the client.
 const WAITING: usize = 256;
 
-/// Progress is for a person's eyes, which see no more than this many changes.
-const EVERY: Duration = Duration::from_millis(50);
-
-#[derive(Default)]
-struct Pace {
-    last: Option<(Instant, u64)>,
-}
-
 impl Ear {
     /// An ear, and what it hears. `least` is what the client wants to hear of the log, `has` what it has for servers
     /// behind; `apart` says that it is asked by the answer to its own request; `person` makes the one who is asked out
@@ -78,6 +79,7 @@ impl Ear {
     pub(crate) fn new(
         progress: bool,
         least: Option<Least>,
+        trace: Option<String>,
         has: Vec<Want>,
         apart: bool,
         given: BTreeMap<String, Value>,
@@ -85,10 +87,13 @@ impl Ear {
     ) -> (Self, Heard) {
         let (said, hear) = mpsc::channel(WAITING);
         let (ask, questions) = mpsc::channel(1);
+        let latest = Arc::<Latest>::default();
+        let rate = || Mutex::new(Rate::new(Arc::clone(&latest)));
         let ear = Self {
             said,
-            progress: progress.then(Mutex::default),
+            progress: progress.then(rate),
             least,
+            trace,
             person: person(Client {
                 ask: ask.clone(),
                 apart,
@@ -99,6 +104,7 @@ impl Ear {
         };
         let heard = Heard {
             said: hear,
+            latest,
             questions,
         };
         (ear, heard)
@@ -107,18 +113,10 @@ impl Ear {
 
 impl Observer for Ear {
     fn progress(&self, progress: Progress) {
-        let Some(pace) = &self.progress else { return };
-        let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let ends = progress.total == Some(progress.done);
-        if let Some((at, done)) = pace.last
-            // The protocol wants each number to be greater than the one before.
-            && (progress.done <= done || (now.duration_since(at) < EVERY && !ends))
-        {
-            return;
-        }
-        pace.last = Some((now, progress.done));
-        let _ = self.said.try_send(Said::Progress(progress));
+        let Some(rate) = &self.progress else { return };
+        lock(rate).report(progress, |progress| {
+            self.said.try_send(Said::Progress(progress)).is_ok()
+        });
     }
 
     fn log(&self, line: LogLine) {
@@ -133,6 +131,10 @@ impl Observer for Ear {
 
     fn client(&self) -> Option<&dyn wish::Client> {
         Some(self)
+    }
+
+    fn trace(&self) -> Option<&str> {
+        self.trace.as_deref()
     }
 }
 

@@ -2,11 +2,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use mimir_core::config::Marks;
 use mimir_core::mark::Mark;
 use mimir_core::outcome::{Output, TrustLevel};
-use mimir_core::{Content, Outcome, ToolError};
+use mimir_core::{Code, Content, Outcome, Schema, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, ResourceContents};
 use serde_json::{Value, json};
+
+use crate::marks::{self, Seen};
 
 /// Where a result's `_meta` has what MCP has no words for: code, label, receipt and what was masked or cut.
 pub const OUTCOME_META: &str = "mimir/outcome";
@@ -18,11 +21,20 @@ const FILES_MOST: usize = 100_000;
 /// Characters of one picture or sound, which a model sees and hears and does not read: what the makers of models take.
 const MEDIUM_MOST: usize = 5 << 20;
 
-/// The result of a call. `promised` says whether its tool has an output schema, which clients hold it to.
-pub(crate) fn result(outcome: &Outcome, promised: bool) -> CallToolResult {
+/// The form in which a structured result is sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Structure<'a> {
+    /// The output schema of the tool, which clients hold the result to.
+    pub(crate) schema: Option<&'a Schema>,
+    /// The untrusted content that is marked.
+    pub(crate) marks: Marks,
+}
+
+/// The result of a call.
+pub(crate) fn result(outcome: &Outcome, structure: Structure<'_>) -> CallToolResult {
     let mark = mark(outcome);
     let mut result = match outcome.result() {
-        Ok(output) => success(output, mark.as_ref(), promised),
+        Ok(output) => success(output, mark.as_ref(), structure),
         Err(error) => failure(error, mark.as_ref()),
     };
     let mut meta = JsonObject::new();
@@ -37,7 +49,7 @@ pub(crate) fn mark(outcome: &Outcome) -> Option<Mark> {
     (label.trust == TrustLevel::Untrusted).then(|| Mark::new(&label.origin))
 }
 
-fn success(output: &Output, mark: Option<&Mark>, promised: bool) -> CallToolResult {
+fn success(output: &Output, mark: Option<&Mark>, structure: Structure<'_>) -> CallToolResult {
     let mut content = Vec::new();
     let mut room = FILES_MOST;
     for part in &output.content {
@@ -54,12 +66,77 @@ fn success(output: &Output, mark: Option<&Mark>, promised: bool) -> CallToolResu
         // Most clients show a model the text alone.
         text(&value.to_string(), mark, &mut content);
     }
-    let mut result = CallToolResult::success(content);
-    // Some clients show a model the structured result alone, which can carry no mark. Where nothing promises it, a
-    // stranger's words are not handed over so.
-    let shown = structured.filter(|value| value.is_object() && (promised || mark.is_none()));
-    result.structured_content = shown.cloned();
-    result
+    let structured = structured.filter(|value| value.is_object());
+    match structured.map(|value| structure.shown(value, mark)) {
+        Some(Ok(shown)) => {
+            let mut result = CallToolResult::success(content);
+            result.structured_content = shown;
+            result
+        }
+        Some(Err(error)) => {
+            let mut result = failure(&error, None);
+            result.content.extend(content);
+            result
+        }
+        None => CallToolResult::success(content),
+    }
+}
+
+impl Structure<'_> {
+    /// The structured result as clients get it. Some show their model this and not the text.
+    fn shown(&self, value: &Value, mark: Option<&Mark>) -> Result<Option<Value>, ToolError> {
+        let Some(mark) = mark else {
+            return Ok(Some(value.clone()));
+        };
+        match (self.marks, self.schema) {
+            (Marks::Minimal, _) => Ok(Some(value.clone())),
+            // Nothing demands it, and its text is marked.
+            (Marks::Text, _) | (Marks::All, None) => Ok(None),
+            (Marks::All, Some(schema)) => {
+                let seen = Seen::of(schema.to_value());
+                let marked = marks::marked(value, mark, &seen);
+                marked.map(Some).ok_or_else(|| {
+                    let message = "the call was made, but its structured result has too many strings to mark each of them; its text follows. Ask for less at a time; with `mcp: {marks: text}` in the user's settings results are text only";
+                    ToolError::new(Code::LimitExceeded, message)
+                })
+            }
+        }
+    }
+}
+
+/// Marks what was read of a resource, in place.
+pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &Mark) {
+    if let ResourceContents::BlobResourceContents {
+        uri,
+        mime_type: Some(mime_type),
+        blob,
+        meta,
+    } = contents
+        && is_text(mime_type)
+        && let Ok(data) = STANDARD.decode(blob.trim())
+        && let Ok(text) = String::from_utf8(data)
+    {
+        // Clients decode what says that it is a text.
+        *contents = ResourceContents::TextResourceContents {
+            uri: std::mem::take(uri),
+            mime_type: Some(std::mem::take(mime_type)),
+            text,
+            meta: meta.take(),
+        };
+    }
+    if let ResourceContents::TextResourceContents {
+        mime_type, text, ..
+    } = contents
+    {
+        *text = mark.around(text);
+        // With marks it is not JSON any more.
+        if mime_type
+            .as_ref()
+            .is_some_and(|kind| !kind.starts_with("text/"))
+        {
+            *mime_type = Some("text/plain".to_owned());
+        }
+    }
 }
 
 fn failure(error: &ToolError, mark: Option<&Mark>) -> CallToolResult {

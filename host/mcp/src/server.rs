@@ -1,6 +1,6 @@
 //! The server: one pipeline before any number of clients.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use mimir_core::approval::Chain;
@@ -55,6 +55,8 @@ struct Shared {
     replaced: watch::Sender<()>,
     /// The servers behind, whose resources and prompts are passed on.
     servers: Option<Arc<Servers>>,
+    /// A channel that turns true when all components of the workspace were described.
+    described: OnceLock<watch::Receiver<bool>>,
     /// How many calls are under way.
     busy: watch::Sender<usize>,
     /// Whether the server ends.
@@ -86,10 +88,19 @@ impl Server {
             revision: watch::Sender::default(),
             replaced: watch::Sender::default(),
             servers,
+            described: OnceLock::new(),
             busy: watch::Sender::default(),
             gone: Gone::default(),
             metrics: Metrics::default(),
         }))
+    }
+
+    /// A server whose tools are not all known yet: a call of a tool that is not there waits until `described` is true.
+    #[must_use]
+    pub fn waiting_for(self, described: watch::Receiver<bool>) -> Self {
+        // Set once, right after it was made.
+        let _ = self.0.described.set(described);
+        self
     }
 
     /// The world of the pipeline has been replaced: clients are told if their list is another now.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use mimir_core::Tool;
 use mimir_core::call::{LogLevel, LogLine, Progress};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::kit::{Room, fake, said, tool};
 
@@ -59,8 +59,6 @@ fn talker() -> Tool {
                 total: Some(4),
                 message: Some(format!("step {done}")),
             });
-            // Slower than a person's eyes.
-            tokio::time::sleep(Duration::from_millis(60)).await;
         }
         observer.log(line(LogLevel::Info, "by the way"));
         observer.log(line(LogLevel::Error, "oh no"));
@@ -235,5 +233,28 @@ async fn a_flood_of_words_holds_nobody_up() {
     let params = json!({"name": "flood", "_meta": {"progressToken": 7}});
     let answer = wire.request("tools/call", params).await;
     assert_eq!(answer["result"]["content"][0]["text"], "done");
-    assert!(wire.heard.len() < 200, "{}", wire.heard.len());
+    assert!(wire.heard.len() < 20_000, "{}", wire.heard.len());
+    let progress = wire.heard.iter().map(|told| &told["params"]["progress"]);
+    let progress: Vec<f64> = progress.map(|done| done.as_f64().unwrap()).collect();
+    assert!(progress.is_sorted(), "{progress:?}");
+    assert_eq!(
+        progress.last(),
+        Some(&199_999.0),
+        "the newest is heard before the result"
+    );
+}
+
+#[tokio::test]
+async fn audit_has_the_trace_context_of_a_call() {
+    let room = Room::new(vec![tool("quick", fake(|_| async { said("done") }))]);
+    let mut wire = room.client(json!({})).await;
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for given in [trace, "00-0af7-b7ad-01", "not a trace\n"] {
+        let params = json!({"name": "quick", "_meta": {"traceparent": given}});
+        wire.request("tools/call", params).await;
+    }
+    wire.call("quick", json!({})).await;
+    room.recorded(4).await;
+    let expected = json!([trace, null, null, null]);
+    assert_eq!(Value::Array(room.audit.traces()), expected);
 }

@@ -14,6 +14,7 @@ mod identity;
 mod kit;
 mod lists;
 mod logins;
+mod marks;
 mod modern;
 mod results;
 mod web;

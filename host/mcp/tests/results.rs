@@ -272,6 +272,6 @@ async fn what_strangers_wrote_is_between_lines_that_they_cannot_write() {
     assert_eq!(
         result["structuredContent"],
         json!({"evil": true}),
-        "clients check it"
+        "clients check it, and there is no string in it"
     );
 }

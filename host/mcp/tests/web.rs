@@ -234,14 +234,19 @@ async fn what_is_no_request_of_this_protocol_is_refused_and_says_why() {
     ];
     let list = message("tools/list", json!({}));
     // Several messages at a time were taken out of the protocol.
-    for body in [format!("[{list},{list}]"), "[]".into(), "{\"id\":1".into()] {
+    for (body, code) in [
+        (format!("[{list},{list}]"), -32600),
+        ("[]".into(), -32600),
+        ("5".into(), -32600),
+        ("{\"id\":1".into(), -32700),
+        (String::new(), -32700),
+    ] {
         let answer = send(&http, Method::POST, &of, body.clone()).await;
-        assert!(
-            answer.status.is_client_error(),
-            "{body}: {} {}",
-            answer.status,
-            answer.body
-        );
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body}");
+        assert_eq!(answer.headers["content-type"], "application/json");
+        let error = answer.message();
+        assert_eq!(error["error"]["code"], code, "{body}: {error}");
+        assert!(error["id"].is_null(), "{error}");
     }
     let unknown = [of[0], ("mcp-protocol-version", "1999-01-01")];
     let answer = send(&http, Method::POST, &unknown, list.clone()).await;
@@ -309,4 +314,165 @@ async fn what_others_count_is_told_with_the_rest() {
     let text = metrics(&http).await;
     let told = "# HELP shelf_looks_total Looks at the shelf.\n# TYPE shelf_looks_total counter\nshelf_looks_total{result=\"found\"} 3\nshelf_looks_total{result=\"missed\"} 0.5\n# HELP shelf_books Books.\n# TYPE shelf_books gauge\nshelf_books 7\n";
     assert!(text.contains(told), "{text}");
+}
+
+/// Sends a request of a web page; `headers` beside it.
+async fn of_page(http: &Http, method: Method, origin: &str, headers: &[(&str, &str)]) -> Answer {
+    let all: Vec<_> = std::iter::once(("origin", origin))
+        .chain(headers.iter().copied())
+        .collect();
+    let body = match method {
+        Method::POST => message("ping", json!({})),
+        _ => String::new(),
+    };
+    send(http, method, &all, body).await
+}
+
+#[tokio::test]
+async fn cors_lets_in_the_pages_that_are_allowed_and_no_other() {
+    const PAGE: &str = "https://app.example";
+    let room = Room::new(vec![]);
+    let options = HttpOptions {
+        origins: vec![PAGE.into()],
+        token: Some("secret".into()),
+        ..HttpOptions::default()
+    };
+    let http = room.server.http(options).unwrap();
+    let asks = [
+        ("access-control-request-method", "POST"),
+        (
+            "access-control-request-headers",
+            "authorization,content-type,mcp-param-city,x-other",
+        ),
+        ("access-control-request-private-network", "true"),
+    ];
+    // A preflight carries no token.
+    let answer = of_page(&http, Method::OPTIONS, PAGE, &asks).await;
+    assert_eq!(answer.status, StatusCode::NO_CONTENT, "{}", answer.body);
+    let header = |answer: &Answer, name: &str| {
+        let value = answer
+            .headers
+            .get(name)
+            .map(|value| value.to_str().unwrap().to_owned());
+        value.unwrap_or_default()
+    };
+    assert_eq!(header(&answer, "access-control-allow-origin"), PAGE);
+    assert_eq!(
+        header(&answer, "access-control-allow-methods"),
+        "GET, POST, DELETE"
+    );
+    let allowed = header(&answer, "access-control-allow-headers");
+    let allowed: Vec<&str> = allowed.split(", ").collect();
+    for name in [
+        "authorization",
+        "content-type",
+        "last-event-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "mcp-param-city",
+    ] {
+        assert!(allowed.contains(&name), "{name}: {allowed:?}");
+    }
+    assert!(!allowed.contains(&"x-other"), "{allowed:?}");
+    assert_eq!(
+        header(&answer, "access-control-allow-private-network"),
+        "true"
+    );
+    assert_eq!(header(&answer, "vary"), "Origin");
+    assert!(
+        answer
+            .headers
+            .get("access-control-allow-credentials")
+            .is_none()
+    );
+
+    // The page reads the answers, also that a token is missing.
+    let bearer = [("authorization", "Bearer secret")];
+    for (headers, status) in [
+        (&[][..], StatusCode::UNAUTHORIZED),
+        (&bearer[..], StatusCode::OK),
+    ] {
+        let params = json!({"protocolVersion": LEGACY, "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        let all: Vec<_> = headers.iter().copied().chain([("origin", PAGE)]).collect();
+        let answer = send(&http, Method::POST, &all, message("initialize", params)).await;
+        assert_eq!(answer.status, status, "{}", answer.body);
+        assert_eq!(header(&answer, "access-control-allow-origin"), PAGE);
+        assert!(header(&answer, "access-control-expose-headers").contains("mcp-session-id"));
+        assert_eq!(header(&answer, "vary"), "Origin");
+    }
+
+    // Another page gets nothing, and neither does a preflight of it.
+    for origin in [
+        "https://evil.example",
+        "null",
+        "https://app.example.evil.example",
+    ] {
+        for method in [Method::OPTIONS, Method::POST] {
+            let answer = of_page(&http, method, origin, &[&asks[..], &bearer].concat()).await;
+            assert_eq!(answer.status, StatusCode::FORBIDDEN, "{origin}");
+            let mut names = answer.headers.keys().map(|name| name.as_str().to_owned());
+            assert!(
+                !names.any(|name| name.starts_with("access-control-")),
+                "{origin}"
+            );
+        }
+    }
+    // What is no page is told nothing of pages, and `OPTIONS` alone is no preflight.
+    let answer = send(&http, Method::OPTIONS, &bearer, String::new()).await;
+    assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert!(answer.headers.get("access-control-allow-origin").is_none());
+}
+
+#[tokio::test]
+async fn a_session_ends_with_a_status_that_clients_take_for_it() {
+    let (_room, http) = web(vec![]);
+    let session = hello(&http).await.map_err(|answer| answer.body).unwrap();
+    let of = [
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", LEGACY),
+    ];
+    let ended = send(&http, Method::DELETE, &of, String::new()).await;
+    assert_eq!(
+        (ended.status, ended.body.as_str()),
+        (StatusCode::NO_CONTENT, "")
+    );
+    let again = send(&http, Method::DELETE, &of, String::new()).await;
+    assert_eq!(again.status, StatusCode::NOT_FOUND);
+}
+
+/// A body that fails so before its end.
+struct Fails(std::io::ErrorKind);
+
+impl http_body::Body for Fails {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, std::io::Error>>> {
+        std::task::Poll::Ready(Some(Err(self.0.into())))
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_the_clients_fault() {
+    let (_room, http) = web(vec![]);
+    for (kind, status) in [
+        (std::io::ErrorKind::TimedOut, StatusCode::REQUEST_TIMEOUT),
+        (std::io::ErrorKind::UnexpectedEof, StatusCode::BAD_REQUEST),
+    ] {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri("/mcp")
+            .header("host", "localhost")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream");
+        let request = request.body(Fails(kind)).unwrap();
+        let answer = http.clone().call(request).await.unwrap();
+        assert_eq!(answer.status(), status);
+    }
 }

@@ -16,6 +16,8 @@ pub struct Ask<'a> {
     pub method: &'a Method,
     /// Its headers, before secrets are put in.
     pub headers: &'a HeaderMap,
+    /// True if it has a body.
+    pub body: bool,
     /// How many redirects led here.
     pub hop: usize,
     /// What the policy says: allowed, or on no list. What it refuses is asked of nobody.

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::authorize::{Ask, Authorize};
 use crate::body::{Body, Watch};
-use crate::connector::Connector;
+use crate::connector::{Connector, Servers};
 use crate::error::{Error, Stage};
 use crate::failure;
 use crate::guard::{Guard, Snapshot};
@@ -57,6 +57,8 @@ struct Shared {
     guard: Arc<Guard>,
     resolver: Arc<dyn Resolver>,
     tls: Arc<Tls>,
+    /// The servers of the session that it is for, if it is for one.
+    servers: Option<Arc<dyn Servers>>,
     limits: Limits,
     slots: Arc<Semaphore>,
     /// The connections, and under which policy they were made.
@@ -89,10 +91,26 @@ impl Client {
         limits: Limits,
         resolver: Option<Arc<dyn Resolver>>,
     ) -> Self {
+        Self::in_session(guard, authorize, roots, limits, resolver, None)
+    }
+
+    /// A client for a session with servers of its own, as the policy has them (see [`NetworkPolicy::serving`]):
+    /// requests to them go nowhere else.
+    ///
+    /// [`NetworkPolicy::serving`]: mimir_core::network::NetworkPolicy::serving
+    pub fn in_session(
+        guard: Arc<Guard>,
+        authorize: Arc<dyn Authorize>,
+        roots: Roots,
+        limits: Limits,
+        resolver: Option<Arc<dyn Resolver>>,
+        servers: Option<Arc<dyn Servers>>,
+    ) -> Self {
         let shared = Shared {
             guard,
             resolver: resolver.unwrap_or_else(|| Arc::new(System)),
             tls: Arc::new(Tls::new(roots)),
+            servers,
             limits,
             slots: Arc::new(Semaphore::new(Limits::CONCURRENT)),
             pool: Mutex::new(None),
@@ -177,6 +195,7 @@ impl Client {
             target: &target,
             method: &method,
             headers: &headers,
+            body: upload.has_bytes(),
             hop: number,
             verdict: &verdict,
         };
@@ -272,7 +291,10 @@ impl Client {
                 answer.map_err(|_| late(Stage::Headers, first_byte))?
             }
         };
-        answer.map_err(|e| failure::of_client(&e, self.shared.limits.header_bytes))
+        let head = self.shared.limits.header_bytes;
+        let answer = answer.map_err(|e| failure::of_client(&e, head))?;
+        failure::bounded(answer.headers(), head)?;
+        Ok(answer)
     }
 
     /// Waits until fewer requests than the most are open.
@@ -348,6 +370,7 @@ impl Shared {
             policy: Arc::clone(policy),
             resolver: Arc::clone(&self.resolver),
             tls: Arc::clone(&self.tls),
+            servers: self.servers.clone(),
             limit: self.limits.connect,
         };
         let head = self.limits.header_bytes;

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper_util::rt::TokioIo;
+use mimir_core::backend::BoxFuture;
 use mimir_core::network::{NetworkPolicy, Scheme, Target};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tower_service::Service;
 
@@ -26,7 +28,14 @@ pub(crate) struct Connector {
     pub(crate) policy: Arc<NetworkPolicy>,
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) tls: Arc<Tls>,
+    pub(crate) servers: Option<Arc<dyn Servers>>,
     pub(crate) limit: Duration,
+}
+
+/// Connects to the servers of a session, in a network that this process is not in.
+pub trait Servers: Send + Sync {
+    /// Connects to one of them, at a port of its `localhost`.
+    fn connect(&self, port: u16) -> BoxFuture<'_, io::Result<std::net::TcpStream>>;
 }
 
 impl Connector {
@@ -37,12 +46,21 @@ impl Connector {
             stage,
             after: self.limit,
         };
-        let addresses =
-            resolver::addresses(&*self.resolver, &self.policy, &target, self.limit).await?;
-        let stream = timeout_at(deadline, dial(&addresses)).await;
-        let stream = stream
-            .map_err(|_| late(Stage::Connect))?
-            .map_err(|error| unreachable(&target, &error))?;
+        let connecting = async {
+            let stream = match &self.servers {
+                Some(servers) if self.policy.serves(&target) => {
+                    let stream = servers.connect(target.port()).await;
+                    stream.and_then(TcpStream::from_std)
+                }
+                _ => {
+                    let (resolver, policy) = (&*self.resolver, &*self.policy);
+                    dial(&resolver::addresses(resolver, policy, &target, self.limit).await?).await
+                }
+            };
+            stream.map_err(|error| unreachable(&target, &error))
+        };
+        let stream = timeout_at(deadline, connecting).await;
+        let stream = stream.map_err(|_| late(Stage::Connect))??;
         match target.scheme() {
             Scheme::Http => Ok(Stream::Plain(TokioIo::new(stream))),
             Scheme::Https => {

@@ -21,11 +21,7 @@ const STEP: usize = 64 << 10;
 const ZSTD_WINDOW: u64 = 8 << 20;
 
 /// Unpacks a body as its headers say.
-pub(crate) async fn unpack(
-    packed: Bytes,
-    headers: &HeaderMap,
-    limits: Limits,
-) -> Result<Bytes, Error> {
+pub async fn unpack(packed: Bytes, headers: &HeaderMap, limits: Limits) -> Result<Bytes, Error> {
     let Some(mut source) = source(&packed, headers)? else {
         return Ok(packed);
     };

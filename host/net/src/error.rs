@@ -154,12 +154,31 @@ pub enum Error {
          to the proxy as it is, without CONNECT"
     )]
     ClearTunnel(String),
+    /// A TLS connection through a tunnel that asks for another host than the tunnel leads to, or for none.
+    #[error(
+        "the tunnel to `{host}` was closed: its TLS connection asks for {asked}; expected the host of the tunnel. Open a \
+         tunnel to the host that is meant"
+    )]
+    TunnelName {
+        /// The host of the tunnel.
+        host: String,
+        /// The name that the connection asks for.
+        asked: String,
+    },
+    /// Bytes in a tunnel that are not TLS.
+    #[error("the tunnel to `{host}` was closed: {why}; a tunnel carries TLS alone")]
+    NotTls {
+        /// The host of the tunnel.
+        host: String,
+        /// The fault in the bytes.
+        why: &'static str,
+    },
     /// An answer in a coding that is not known, or that does not hold what it says.
     #[error("the answer cannot be unpacked ({0}); ask for it uncompressed")]
     Encoding(String),
-    /// An answer that is no HTTP, or a connection that broke in the middle of one.
+    /// A response that is not HTTP, or a connection that broke in the middle of one.
     #[error(
-        "the server did not answer as HTTP asks for ({0}); try again, or check what listens there"
+        "the server's response is not valid HTTP ({0}); try again, or check which server listens there"
     )]
     Protocol(String),
 }
@@ -229,6 +248,8 @@ impl Error {
             Self::Downgrade => "downgrade",
             Self::SecretInRedirect => "secret-in-redirect",
             Self::ClearTunnel(_) => "clear-tunnel",
+            Self::TunnelName { .. } => "tunnel-name",
+            Self::NotTls { .. } => "tunnel-not-tls",
             Self::Encoding(_) => "invalid-encoding",
             Self::Protocol(_) => "protocol-error",
         }
@@ -248,7 +269,9 @@ impl Error {
             | Self::BlockedAddress(_)
             | Self::Downgrade
             | Self::SecretInRedirect
-            | Self::ClearTunnel(_) => Code::PolicyDenied,
+            | Self::ClearTunnel(_)
+            | Self::TunnelName { .. }
+            | Self::NotTls { .. } => Code::PolicyDenied,
             Self::Denied(error) => error.code,
             Self::Timeout { .. } => Code::Timeout,
             Self::TooLarge { .. }

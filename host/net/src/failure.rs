@@ -16,7 +16,22 @@ pub(crate) fn of_client(error: &hyper_util::client::legacy::Error, header_limit:
             headers: HEADERS,
         },
         Some(inner) => of_exchange(inner),
+        // Its own words name a part of the library, and say nothing of the server.
+        None if source.is_none() => {
+            Error::Protocol("the connection closed before there was an answer".to_owned())
+        }
         None => Error::Protocol(reason(error)),
+    }
+}
+
+/// Refuses an answer with more headers than are read over HTTP/1, which is for HTTP/2 to ask for.
+pub(crate) fn bounded(headers: &http::HeaderMap, header_limit: u32) -> Result<(), Error> {
+    match headers.len() > HEADERS {
+        true => Err(Error::Head {
+            bytes: header_limit.into(),
+            headers: HEADERS,
+        }),
+        false => Ok(()),
     }
 }
 

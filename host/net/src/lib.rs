@@ -56,6 +56,8 @@ mod uri;
 pub use authorize::{Ask, Authorize, Permit, PolicyAlone};
 pub use body::Body;
 pub use client::Client;
+pub use connector::Servers;
+pub use decode::unpack;
 pub use error::{Error, Stage};
 pub use fetch::Fetched;
 pub use guard::Guard;

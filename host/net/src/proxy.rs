@@ -1,7 +1,7 @@
 //! The way out for programs that are not ours: a proxy that speaks HTTP/1.1, for one command.
 //!
 //! A request in the clear is a request of the client like any other, with its real method and address. `CONNECT` is
-//! judged by host and port, which is all that is seen of it. Each is judged by itself, and what is refused is told in the
+//! judged by host and port; the TLS connection in it has to ask for that host, and nothing but TLS passes. Each is judged by itself, and what is refused is told in the
 //! answer, so that the program says it to whoever reads its output.
 //!
 //! Never here: where it listens, and who may use it.
@@ -115,27 +115,39 @@ impl Proxy {
         }
     }
 
-    /// What goes through a tunnel. One for something else than TLS is refused, and that is told as an answer in the clear,
-    /// which whoever speaks HTTP there understands.
+    /// Forwards a tunnel. One for something else than TLS is refused with a response in the clear, which a client that
+    /// speaks HTTP there understands; one that asks for another host, or stops speaking TLS, is closed with an alert.
     async fn through(
         &self,
         tunnel: Tunnel,
         target: &Target,
         mut inside: impl AsyncRead + AsyncWrite + Send + Unpin,
     ) -> Result<(), Error> {
-        let error = match tunnel.begins(&mut inside).await {
-            Ok(first) => return tunnel.carry(first, inside).await,
-            Err(error @ Error::ClearTunnel(_)) => error,
-            Err(error) => return Err(error),
+        let carried = match tunnel.begins(&mut inside).await {
+            Ok(begun) => tunnel.carry(begun, &mut inside).await,
+            Err(error) => Err(error),
+        };
+        let error = match carried {
+            Err(
+                error @ (Error::ClearTunnel(_) | Error::TunnelName { .. } | Error::NotTls { .. }),
+            ) => error,
+            other => return other,
         };
         let error = self.refused.refused(target, &Method::CONNECT, error).await;
-        let (status, text) = (status(&error), said(&error));
-        let answer = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: {PLAIN}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{text}",
-            text.len()
-        );
+        let answer = match error {
+            Error::TunnelName { .. } => alert(UNRECOGNIZED_NAME),
+            Error::NotTls { .. } => alert(UNEXPECTED_MESSAGE),
+            _ => {
+                let (status, text) = (status(&error), said(&error));
+                let length = text.len();
+                let head = format!(
+                    "HTTP/1.1 {status}\r\ncontent-type: {PLAIN}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+                );
+                (head + &text).into_bytes()
+            }
+        };
         // Who does not wait for it has lost nothing.
-        let _ = inside.write_all(answer.as_bytes()).await;
+        let _ = inside.write_all(&answer).await;
         let _ = inside.shutdown().await;
         Err(error)
     }
@@ -221,6 +233,15 @@ fn nothing() -> Body {
     Empty::new()
         .map_err(|never: Infallible| match never {})
         .boxed_unsync()
+}
+
+/// Alerts of TLS (RFC 8446 section 6.2).
+const UNEXPECTED_MESSAGE: u8 = 10;
+const UNRECOGNIZED_NAME: u8 = 112;
+
+/// A record with a fatal alert.
+fn alert(description: u8) -> Vec<u8> {
+    vec![21, 3, 3, 0, 2, 2, description]
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";

@@ -37,6 +37,12 @@ pub(crate) async fn addresses(
     target: &Target,
     limit: Duration,
 ) -> Result<Vec<SocketAddr>, Error> {
+    // A server of the session is not one of this machine, whatever its address is here.
+    if policy.serves(target) {
+        return Err(Error::Refused {
+            origin: target.origin().to_string(),
+        });
+    }
     let known = policy.addresses(target);
     let found = match (known, target.host()) {
         (Some(known), _) => known,

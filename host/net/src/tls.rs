@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
@@ -20,6 +22,9 @@ use mimir_core::network::{Host, Target};
 
 use crate::error::Error;
 use crate::stream::H2;
+
+/// Characters of a line of PEM (RFC 7468 section 2).
+const PEM_LINE: usize = 64;
 
 /// Whom to trust. Read once and shared; each client has sessions of its own.
 #[derive(Debug, Clone, Default)]
@@ -79,6 +84,24 @@ impl Roots {
     /// Whether they could not be read.
     pub fn is_broken(&self) -> bool {
         self.fault.is_some()
+    }
+
+    /// All of them as text, as programs read a file of certificates.
+    pub fn pem(&self) -> String {
+        let mut text = String::new();
+        for certificate in PLATFORM.iter().chain(&self.extra) {
+            let encoded = STANDARD.encode(certificate);
+            text.push_str("-----BEGIN CERTIFICATE-----\n");
+            let mut rest = encoded.as_str();
+            while !rest.is_empty() {
+                let (line, more) = rest.split_at(rest.len().min(PEM_LINE));
+                text.push_str(line);
+                text.push('\n');
+                rest = more;
+            }
+            text.push_str("-----END CERTIFICATE-----\n");
+        }
+        text
     }
 
     fn config(&self) -> Result<ClientConfig, rustls::Error> {
@@ -163,8 +186,18 @@ fn fault(host: &str, error: &io::Error) -> Error {
                 "its signature is not that of its authority; this may be another server"
             }
             CertificateError::Revoked => "it was revoked; do not use this server",
+            CertificateError::BadEncoding => {
+                "it cannot be read as a certificate; check what listens there"
+            }
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+                "it is not meant for servers; only who runs the server can replace it"
+            }
+            CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+                "it is the certificate of an authority, not of a server; only who runs the server can replace it"
+            }
             other => {
-                let why = format!("{other:?}");
+                let why =
+                    format!("it is not valid ({other}); only who runs the server can replace it");
                 return Error::Certificate { host, why };
             }
         },

@@ -51,6 +51,11 @@ impl Upload {
         }
     }
 
+    /// Returns true if it has bytes, or may have some.
+    pub(crate) fn has_bytes(&self) -> bool {
+        !HttpBody::is_end_stream(self) && HttpBody::size_hint(self).exact() != Some(0)
+    }
+
     /// Held to what was let: it ends when that changes, and when its time is over.
     pub(crate) fn held(mut self, hold: Hold) -> Self {
         self.hold = Some(hold);

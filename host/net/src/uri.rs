@@ -8,7 +8,7 @@ use crate::error::Error;
 /// The URL that a text means, for a request: read as [`Target::parse`] reads it, and as strictly.
 ///
 /// ```
-/// assert_eq!(mimir_net::uri("HTTPS://BÜCHER.example/a b")?, "https://xn--bcher-kva.example/a%20b");
+/// assert_eq!(mimir_net::uri("HTTPS://BÜCHER.example/a%20b")?, "https://xn--bcher-kva.example/a%20b");
 /// assert_eq!(mimir_net::uri("file:///etc/passwd").unwrap_err().kind(), "unsupported-scheme");
 /// # Ok::<(), mimir_net::Error>(())
 /// ```

@@ -215,7 +215,7 @@ async fn tunnels_and_echoes_are_no_requests() {
 async fn odd_characters_of_a_url_arrive_encoded() {
     let site = Site::says(|_| answer("200 OK", "", "")).await;
     let client = client(lax());
-    fetch(&client, &site.url("/a b{c}|d^e`f\"?g=<h>&i='j'`#k"))
+    fetch(&client, &site.url("/a%20b{c}|d^e`f\"?g=<h>&i='j'`#k"))
         .await
         .unwrap();
     let head = site.heads().remove(0);

@@ -124,10 +124,18 @@ pub(crate) fn leads_into(workspace: &Path, directory: &Path, launch: &Launch) ->
     if found(program).iter().any(|file| inside(file)) {
         return Some(format!("its program, `{}`,", shown(program)));
     }
-    if let Some(word) = arguments
+    // A folder that a person gave it as data is not a program.
+    let given: Vec<PathBuf> = launch
+        .folders
         .iter()
-        .find(|word| paths(word).iter().any(|path| inside(path)))
-    {
+        .flatten()
+        .map(|folder| plain(&workspace.join(&folder.path)))
+        .collect();
+    let is_given = |path: &PathBuf| given.contains(&plain(path));
+    if let Some(word) = arguments.iter().find(|word| {
+        let mut paths = paths(word).into_iter();
+        paths.any(|path| inside(&path) && !is_given(&path))
+    }) {
         return Some(format!("its argument `{}`", shown(word)));
     }
     let mut variables = launch.environment.iter();

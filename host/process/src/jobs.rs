@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::run::{Running, Tail};
 use crate::sandbox::{Fault, Sandbox, Spec};
+use crate::sessions::Served;
 
 /// Commands that one owner may have running: servers and watchers of a large project, and a few more.
 const RUNNING_MOST: usize = 16;
@@ -59,6 +60,7 @@ impl Jobs {
         spec: &Spec,
         owner: &Owner,
         command: String,
+        served: Option<Served>,
     ) -> Result<JobId, Fault> {
         self.room(owner)?;
         let running = Running::begin(sandbox, spec).await?;
@@ -73,7 +75,7 @@ impl Jobs {
             ended: watch::Sender::new(None),
         });
         let stop = running.stop();
-        let task = tokio::spawn(follow(running, Arc::clone(&state)));
+        let task = tokio::spawn(follow(running, Arc::clone(&state), served));
         owned.jobs.push_back(Entry {
             id,
             command: prefix(&command, SHOWN_MOST).to_owned(),
@@ -176,8 +178,8 @@ impl Drop for Entry {
     }
 }
 
-/// Keeps what a command writes until it ends.
-async fn follow(running: Running, state: Arc<State>) {
+/// Keeps what a command writes until it ends, and what it serves as long.
+async fn follow(running: Running, state: Arc<State>, served: Option<Served>) {
     let keep = |bytes: &[u8]| {
         let mut output = state.output.lock().unwrap_or_else(PoisonError::into_inner);
         output.add(bytes);
@@ -190,6 +192,7 @@ async fn follow(running: Running, state: Arc<State>) {
             (fault.exit_code(), begun.elapsed())
         }
     };
+    drop(served);
     state.ended.send_replace(Some(ended));
 }
 

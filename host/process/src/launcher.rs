@@ -3,28 +3,36 @@
 //! Never here: what is said to them, and when they are started and stopped.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
 use mimir_core::command::{Command, Place, Program};
 use mimir_core::config::SandboxMode;
 use mimir_core::launch::{Hold, Launch, Launched, Launcher};
+use mimir_core::network::HostPattern;
 use mimir_core::{Code, ToolError};
+use mimir_net::Proxy;
 
+use crate::ambient;
 use crate::ground::{Empty, leads_into, path_outside};
 use crate::run::guard::{Breach, Guard, Made};
 use crate::runner::Ready;
-use crate::sandbox::{Fault, Handle, Mount};
+use crate::sandbox::{Fault, Handle, Mount, Network, Reach, Spec, Stdin, beside};
 
 /// How often what may not be made is looked for. A program that goes on for hours is looked at less often than a
 /// command.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// Makes the proxy by which a program reaches the network.
+pub type MakeProxy = dyn Fn(&Launch) -> Result<Proxy, ToolError> + Send + Sync;
 
 /// Starts programs in the sandbox that each asks for.
 pub struct Programs {
     workspace: PathBuf,
     /// Where those start that are to start nowhere in particular, each in an empty folder.
     empty: PathBuf,
+    proxies: Option<Arc<MakeProxy>>,
 }
 
 impl Programs {
@@ -34,10 +42,18 @@ impl Programs {
         Self {
             workspace: workspace.into(),
             empty: empty.into(),
+            proxies: None,
         }
     }
 
-    async fn start(&self, launch: Launch) -> Result<Launched, Fault> {
+    /// Gives programs that ask for the network the proxies that `make` makes. Without it none of them is started.
+    #[must_use]
+    pub fn with_proxies(mut self, make: Arc<MakeProxy>) -> Self {
+        self.proxies = Some(make);
+        self
+    }
+
+    async fn start(&self, launch: Launch) -> Result<Launched, ToolError> {
         let open = launch.secrets || launch.sandbox.mode == Some(SandboxMode::None);
         let ready = Ready::choose(&self.workspace, launch.sandbox.clone()).await?;
         let mut spec = ready.of_command(&Command {
@@ -49,6 +65,10 @@ impl Programs {
             place: Place::Usual,
         })?;
         let sandbox = ready.sandbox();
+        match sandbox.shields() {
+            true => self.confine(&mut spec, &launch)?,
+            false => ambient::pass_on(&mut spec.environment),
+        }
         let empty = match launch.directory {
             Some(_) => None,
             None => Some(Empty::below(&self.empty, &spec.workspace)?),
@@ -56,6 +76,8 @@ impl Programs {
         if let Some(empty) = &empty {
             spec.directory = empty.path().to_owned();
             if sandbox.shields() {
+                // What it writes there is gone with it.
+                spec.private.push(empty.path().to_owned());
                 spec.mounts.push(Mount {
                     writable: true,
                     ..Mount::here(empty.path())
@@ -66,7 +88,7 @@ impl Programs {
             && !launch.workspace_code
             && let Some(what) = leads_into(&spec.workspace, &spec.directory, &launch)
         {
-            return Err(Fault::WorkspaceCode(what));
+            return Err(Fault::WorkspaceCode(what).into());
         }
         let named = spec.environment.iter().any(|(name, _)| name == "PATH");
         if open
@@ -77,10 +99,13 @@ impl Programs {
         {
             spec.environment.push(("PATH".to_owned(), path));
         }
-        let mut guard = match sandbox.shields() {
+        // Files that appear in the workspace are not from a program that cannot write there.
+        let writes = spec.reach.iter().any(|part| part.writable) || !beside(&spec).is_empty();
+        let mut guard = match sandbox.shields() && writes {
             true => Guard::new(&spec),
             false => Guard::idle(),
         };
+        spec.stdin = Stdin::Pipe;
         let child = sandbox.start(&spec).await?;
         guard.watch(child.covered);
         Ok(Launched {
@@ -95,11 +120,61 @@ impl Programs {
             }),
         })
     }
+
+    /// Applies what the launch narrows or opens: its part of the workspace, its own folders, its network.
+    fn confine(&self, spec: &mut Spec, launch: &Launch) -> Result<(), ToolError> {
+        if let Some(folders) = &launch.folders {
+            let parts = folders.iter().map(|folder| Reach {
+                below: match folder.path.as_str() {
+                    "." => PathBuf::new(),
+                    path => path.into(),
+                },
+                writable: folder.writable,
+            });
+            spec.reach = parts.collect();
+        }
+        for folder in &launch.private {
+            let real = folder
+                .canonicalize()
+                .map_err(Fault::io("a folder of a program's own is not there"))?;
+            spec.private.push(real.clone());
+            spec.mounts.push(Mount {
+                from: real,
+                at: folder.clone(),
+                writable: true,
+            });
+        }
+        if spec.network == Network::Proxy {
+            let make = self.proxies.as_ref();
+            spec.proxy = make.map(|make| make(launch)).transpose()?;
+            if launch.hosts.iter().any(is_of_this_machine) {
+                // It asks the proxy for this machine too: its own loopback is another one.
+                for name in ["no_proxy", "NO_PROXY"] {
+                    if !spec.environment.iter().any(|(other, _)| other == name) {
+                        spec.environment.push((name.to_owned(), String::new()));
+                    }
+                }
+            }
+            ambient::trust_certificates(spec);
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if a host is this machine: programs use no proxy for it by default.
+fn is_of_this_machine(host: &HostPattern) -> bool {
+    let text = host.to_string();
+    let text = text
+        .split_once("://")
+        .map_or(text.as_str(), |(_, rest)| rest);
+    ["127.", "localhost", "[::1]"]
+        .iter()
+        .any(|start| text.starts_with(start))
 }
 
 impl Launcher for Programs {
     fn launch(&self, launch: Launch) -> BoxFuture<'_, Result<Launched, ToolError>> {
-        Box::pin(async move { Ok(self.start(launch).await?) })
+        Box::pin(self.start(launch))
     }
 }
 

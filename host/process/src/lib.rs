@@ -3,7 +3,10 @@
 //! Never here: the judgement itself. Which commands may run is policy, and `mimir-core` has it.
 
 mod absent;
+pub mod ambient;
 mod chooses;
+#[cfg(unix)]
+mod git;
 mod ground;
 mod jobs;
 mod launcher;
@@ -12,7 +15,9 @@ mod place;
 pub mod run;
 mod runner;
 pub mod sandbox;
+mod sessions;
 pub mod shell;
+mod trust;
 
-pub use launcher::Programs;
+pub use launcher::{MakeProxy, Programs};
 pub use runner::Commands;

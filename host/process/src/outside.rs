@@ -2,6 +2,7 @@
 //!
 //! Never here: what may be reached, and where the proxy listens.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,21 +28,18 @@ const LIMITS: Limits = Limits {
     ratio: 100,
 };
 
-/// A proxy for what this command sends.
-pub(crate) fn proxy(permitted: &Permitted) -> Proxy {
+/// A proxy for what this command sends. The settings name certificates by their paths from `workspace`.
+pub(crate) fn proxy(permitted: &Permitted, workspace: &Path) -> Proxy {
     let outside = permitted.outside().clone();
-    let guard = Arc::new(Guard::new(outside.reach().policy.clone()));
+    let reach = outside.reach();
+    // Only who needs them hears that they cannot be read.
+    let roots = Roots::below(workspace, &reach.roots).unwrap_or_else(Roots::broken);
+    let guard = Arc::new(Guard::new(reach.policy.clone()));
     let gate = Arc::new(Gate {
         outside,
         guard: Arc::clone(&guard),
     });
-    let client = Client::new(
-        guard,
-        Arc::clone(&gate) as _,
-        Roots::default(),
-        LIMITS,
-        None,
-    );
+    let client = Client::new(guard, Arc::clone(&gate) as _, roots, LIMITS, None);
     Proxy::new(client, gate)
 }
 
@@ -61,7 +59,16 @@ impl Authorize for Gate {
 
     fn authorize<'a>(&'a self, ask: Ask<'a>) -> BoxFuture<'a, Result<Permit, ToolError>> {
         Box::pin(async move {
-            let consent = self.outside.request(egress(ask.target, ask.method)).await?;
+            let headers = ask.headers.iter();
+            let headers: Vec<&[u8]> = headers
+                .flat_map(|(name, value)| [name.as_str().as_bytes(), value.as_bytes()])
+                .collect();
+            let egress = Egress {
+                headers: &headers,
+                body: ask.body,
+                ..egress(ask.target, ask.method)
+            };
+            let consent = self.outside.request(egress).await?;
             self.renew();
             Ok(match consent {
                 Consent::Listed => Permit::Listed,
@@ -71,12 +78,13 @@ impl Authorize for Gate {
     }
 }
 
-/// Headers are not looked at: a command has no placeholder of a secret.
+/// A request that was refused before its headers were looked at.
 fn egress<'a>(target: &'a Target, method: &'a Method) -> Egress<'a> {
     Egress {
         target,
         method: method.as_str(),
         headers: &[],
+        body: false,
     }
 }
 
@@ -96,7 +104,8 @@ impl Refused for Gate {
                     Ok(_) => error,
                 },
                 error => {
-                    self.outside.refused(egress, Code::PolicyDenied);
+                    self.outside
+                        .refused(egress, Code::PolicyDenied, &error.to_string());
                     error
                 }
             }

@@ -4,6 +4,7 @@
 
 pub(crate) mod guard;
 mod lines;
+mod notes;
 mod output;
 mod tail;
 
@@ -16,9 +17,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::sandbox::{Child, Exit, Fault, Sandbox, Spec, Stopped};
+use crate::sandbox::{Child, Exit, Fault, Sandbox, Spec, Stdin, Stopped};
 use guard::{Breach, Guard};
+#[cfg(unix)]
+pub(crate) use guard::{Hidden, HiddenKind};
 pub(crate) use lines::Lines;
+use notes::Notes;
 use output::Kept;
 pub(crate) use tail::Tail;
 
@@ -50,6 +54,8 @@ struct Outputs {
     stdout: Kept,
     stderr: Kept,
     combined: Kept,
+    /// True if the last line of both has ended.
+    at_line_start: bool,
 }
 
 impl Outputs {
@@ -58,6 +64,7 @@ impl Outputs {
             stdout: Kept::new(keep),
             stderr: Kept::new(keep),
             combined: Kept::new(keep),
+            at_line_start: true,
         }
     }
 
@@ -67,15 +74,19 @@ impl Outputs {
             Stream::Stderr => self.stderr.add(bytes),
         }
         self.combined.add(bytes);
+        if let Some(last) = bytes.last() {
+            self.at_line_start = *last == b'\n';
+        }
     }
 
-    fn finished(self, exit_code: i32, duration: Duration) -> Finished {
+    fn finished(self, exit_code: i32, duration: Duration, obeyed: Vec<String>) -> Finished {
         Finished {
             exit_code,
             stdout: self.stdout.captured(),
             stderr: self.stderr.captured(),
             combined: self.combined.captured(),
             duration,
+            obeyed,
         }
     }
 }
@@ -116,19 +127,30 @@ pub(crate) struct Running {
     stdin: Vec<u8>,
     /// How much memory it may use, for the sentence that says so.
     memory: u64,
+    notes: Notes,
+    /// Files that agents and tools obey and that it made or changed.
+    obeyed: Vec<String>,
 }
 
 impl Running {
     /// Starts a command.
     pub(crate) async fn begin(sandbox: &dyn Sandbox, spec: &Spec) -> Result<Self, Fault> {
         let begun = Instant::now();
-        let mut guard = match sandbox.shields() {
-            true => Guard::new(spec),
-            false => Guard::idle(),
-        };
+        let mut spec = spec.clone();
+        let mut guard = Guard::idle();
+        if sandbox.shields() {
+            #[cfg(unix)]
+            crate::git::show_repository(&mut spec);
+            guard = Guard::new(&spec);
+            #[cfg(unix)]
+            crate::git::prepare(&mut spec, guard.hidden(), guard.repositories());
+        }
+        let spec = &spec;
         let mut child = sandbox.start(spec).await?;
         guard.watch(std::mem::take(&mut child.covered));
         Ok(Self {
+            notes: Notes::new(spec, guard.hidden()),
+            obeyed: Vec::new(),
             child,
             outputs: Outputs::new(spec.keep),
             guard,
@@ -137,7 +159,10 @@ impl Running {
             until: spec.timeout.map(|timeout| begun + timeout),
             stopped: None,
             stop: Arc::default(),
-            stdin: spec.stdin.clone(),
+            stdin: match &spec.stdin {
+                Stdin::Bytes(bytes) => bytes.clone(),
+                Stdin::Null | Stdin::Pipe => Vec::new(),
+            },
             memory: spec.bounds.memory.value(),
         })
     }
@@ -151,6 +176,13 @@ impl Running {
     pub(crate) async fn end(mut self, watch: Watch<'_>) -> Result<Finished, Fault> {
         let stdin = std::mem::take(&mut self.stdin);
         let exit = self.finish(&stdin, watch).await?;
+        self.obeyed = self.guard.take_obeyed();
+        for note in self.notes.end(&self.obeyed) {
+            let end = if self.outputs.at_line_start { "" } else { "\n" };
+            let note = format!("{end}[{note}]\n");
+            self.outputs.add(Stream::Stderr, note.as_bytes());
+            watch(Stream::Stderr, note.as_bytes());
+        }
         self.verdict(exit)
     }
 
@@ -215,6 +247,7 @@ impl Running {
         // An output that cannot be read is one that has ended.
         let bytes = bytes.get(..read.unwrap_or(0)).unwrap_or_default();
         self.outputs.add(stream, bytes);
+        self.notes.read(stream, bytes);
         if !bytes.is_empty() {
             watch(stream, bytes);
         }
@@ -273,7 +306,7 @@ impl Running {
 
     fn verdict(self, exit: Exit) -> Result<Finished, Fault> {
         let after = self.begun.elapsed();
-        let finished = self.outputs.finished(exit.code, after);
+        let finished = self.outputs.finished(exit.code, after, self.obeyed);
         let stopped = |bound, finished| {
             Box::new(Stopped {
                 after,

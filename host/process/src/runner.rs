@@ -1,6 +1,6 @@
 //! The port to commands: what was permitted is run in a sandbox, in the foreground or in the background.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,23 +8,24 @@ use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::call::Observer;
 use mimir_core::command::{
-    Command, Finished, Job, JobId, Owner, Piece, Place, Program, Runner, Script,
+    Connection, Finished, Job, JobId, Owner, Piece, Place, Program, Runner, Script,
 };
 use mimir_core::config::{SandboxMode, SandboxSettings};
-use mimir_core::needs::Access;
 use mimir_core::pipeline::Permitted;
 
 use crate::absent;
 use crate::chooses::chooses;
 use crate::jobs::Jobs;
-use crate::outside;
 use crate::place;
 use crate::run::{Lines, run};
-use crate::sandbox::{Chosen, Fault, Network, Reach, Sandbox, Spec, choose};
+use crate::sandbox::{Fault, Spec};
+use crate::sessions::Sessions;
 use crate::shell::{self, Shell};
+use crate::trust::Trust;
 
-/// Bytes that are kept of each output of a command. A model is shown a tenth of that, and a person reads less.
-const KEEP_MOST: u64 = 1 << 20;
+mod ready;
+
+pub(crate) use ready::Ready;
 
 /// Runs commands in the sandbox that the settings name. It is chosen when the first of them runs: who runs none pays
 /// for none, and a sandbox that is not to be had refuses each command, and nothing else. Dropping it kills those that
@@ -37,6 +38,8 @@ pub struct Commands {
     /// By the place that commands have asked for.
     slots: Mutex<Vec<(Place, Arc<Slot>)>>,
     jobs: Jobs,
+    sessions: Sessions,
+    trust: Trust,
 }
 
 /// What is known of a place. Held by whoever chooses for it: two at once would make two sandboxes of one kind, each with
@@ -55,15 +58,6 @@ struct Known {
 const SLOW: Duration = Duration::from_secs(1);
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// What all commands have in common.
-pub(crate) struct Ready {
-    /// The folder that they work in, canonical.
-    workspace: PathBuf,
-    chosen: Chosen,
-    /// Whether texts are run by bash.
-    bash: OnceLock<bool>,
-}
-
 impl Commands {
     /// For commands in this folder. Nothing is looked at before one runs.
     pub fn new(workspace: impl Into<PathBuf>, settings: SandboxSettings) -> Self {
@@ -73,7 +67,25 @@ impl Commands {
             root: OnceLock::new(),
             slots: Mutex::default(),
             jobs: Jobs::default(),
+            sessions: Sessions::default(),
+            trust: Trust::default(),
         }
+    }
+
+    /// The spec of a command, with what it shares with others of its session.
+    fn spec(
+        &self,
+        ready: &Ready,
+        permitted: &Permitted,
+        timeout: Option<Duration>,
+    ) -> Result<Spec, Fault> {
+        let mut spec = ready.spec(permitted, timeout)?;
+        spec.session = Some(self.sessions.session(permitted.owner()));
+        let roots = &permitted.outside().reach().roots;
+        if let Some(bundle) = self.trust.bundle(&ready.workspace, roots)? {
+            bundle.show(&mut spec, ready.sandbox().shields());
+        }
+        Ok(spec)
     }
 
     /// One that is to be had is kept. What was in the way of another, as an image that was not there, may be gone by the
@@ -130,74 +142,6 @@ impl Commands {
     }
 }
 
-impl Ready {
-    /// What the settings name. A command is tried out, or engines are waited for: others go on meanwhile.
-    pub(crate) async fn choose(workspace: &Path, settings: SandboxSettings) -> Result<Self, Fault> {
-        let workspace = workspace.to_owned();
-        let choosing = move || Self::new(&workspace, choose(&settings)?);
-        let chosen = tokio::task::spawn_blocking(choosing).await;
-        chosen.map_err(|error| Fault::Io {
-            doing: "a sandbox could not be chosen",
-            error: error.into(),
-        })?
-    }
-
-    /// The workspace must be there.
-    pub(crate) fn new(workspace: &Path, chosen: Chosen) -> Result<Self, Fault> {
-        let missing = |_| Fault::NoDirectory(workspace.display().to_string());
-        let workspace = workspace.canonicalize().map_err(missing)?;
-        let bash = OnceLock::new();
-        Ok(Self {
-            workspace,
-            chosen,
-            bash,
-        })
-    }
-
-    pub(crate) fn sandbox(&self) -> &dyn Sandbox {
-        &*self.chosen.sandbox
-    }
-
-    /// What an image has is not known, and there texts are run by its `sh`.
-    fn runs_bash(&self) -> bool {
-        let has = || self.sandbox().has("bash", &self.workspace).is_ok();
-        self.sandbox().name() != "container" && *self.bash.get_or_init(has)
-    }
-
-    fn spec(&self, permitted: &Permitted, timeout: Option<Duration>) -> Result<Spec, Fault> {
-        let reach = permitted.files().iter().map(|need| Reach {
-            below: match need.path.as_str() {
-                "." => PathBuf::new(),
-                path => path.into(),
-            },
-            writable: need.access == Access::ReadWrite,
-        });
-        let keep = permitted.limits().output_bytes.min(KEEP_MOST);
-        Ok(Spec {
-            reach: reach.collect(),
-            shield: permitted.paths().clone(),
-            keep: usize::try_from(keep).unwrap_or(usize::MAX),
-            timeout,
-            proxy: (self.chosen.network == Network::Proxy).then(|| outside::proxy(permitted)),
-            ..self.of_command(permitted.command())?
-        })
-    }
-
-    pub(crate) fn of_command(&self, command: &Command) -> Result<Spec, Fault> {
-        let workspace = &self.workspace;
-        let mut spec = Spec::new(command.program.clone(), workspace.clone());
-        if let Some(directory) = &command.directory {
-            spec.directory = inside(workspace, directory)?;
-        }
-        spec.environment.clone_from(&command.environment);
-        spec.stdin.clone_from(&command.stdin);
-        spec.bounds = self.chosen.bounds;
-        spec.mounts.clone_from(&self.chosen.mounts);
-        spec.network = self.chosen.network;
-        Ok(spec)
-    }
-}
-
 /// Whether bash is in a folder of the `PATH` that is seen in every sandbox of this machine. One elsewhere may not be
 /// seen in the sandbox that comes to be chosen, and then `sh` runs what was read.
 fn every_sandbox_has_bash() -> bool {
@@ -207,22 +151,6 @@ fn every_sandbox_has_bash() -> bool {
         let seen = folder.starts_with("/usr") || folder.starts_with("/bin");
         seen && folder.join("bash").is_file()
     })
-}
-
-/// A folder of the workspace, wherever links in it lead.
-fn inside(workspace: &Path, directory: &str) -> Result<PathBuf, Fault> {
-    let missing = || Fault::NoDirectory(directory.to_owned());
-    let real = workspace
-        .join(directory)
-        .canonicalize()
-        .map_err(|_| missing())?;
-    if !real.starts_with(workspace) {
-        return Err(Fault::Outside(directory.to_owned()));
-    }
-    if !real.is_dir() {
-        return Err(Fault::NotDirectory(directory.to_owned()));
-    }
-    Ok(real)
 }
 
 impl Runner for Commands {
@@ -240,6 +168,11 @@ impl Runner for Commands {
             real.to_str().map(|root| root.replace('\\', "/"))
         };
         self.root.get_or_init(real).as_deref()
+    }
+
+    fn confines(&self) -> bool {
+        // Any other has a proxy or no network, or refuses to run the command.
+        self.settings.mode != Some(SandboxMode::None)
     }
 
     fn offers<'a>(
@@ -261,7 +194,7 @@ impl Runner for Commands {
     ) -> BoxFuture<'_, Result<Finished, ToolError>> {
         Box::pin(async move {
             let ready = self.ready(command.command().place).await?;
-            let spec = ready.spec(&command, Some(command.timeout()))?;
+            let spec = self.spec(&ready, &command, Some(command.timeout()))?;
             let mut lines = Lines::new(observer);
             let finished = run(ready.sandbox(), &spec, &mut |stream, bytes| {
                 lines.add(stream, bytes);
@@ -279,11 +212,17 @@ impl Runner for Commands {
             // keep.
             let spec = Spec {
                 keep: 0,
-                ..ready.spec(&command, command.command().timeout)?
+                ..self.spec(&ready, &command, command.command().timeout)?
             };
             let shown = command.command().program.text().into_owned();
             let (sandbox, owner) = (ready.sandbox(), command.owner());
-            Ok(self.jobs.start(sandbox, &spec, owner, shown).await?)
+            let ports = command.ports();
+            if !ports.is_empty() {
+                sandbox.shares_network()?;
+            }
+            let served = (!ports.is_empty()).then(|| self.sessions.serve(owner, ports));
+            let started = self.jobs.start(sandbox, &spec, owner, shown, served);
+            Ok(started.await?)
         })
     }
 
@@ -299,63 +238,33 @@ impl Runner for Commands {
         Box::pin(async move { Ok(self.jobs.stop(owner, job).await?) })
     }
 
+    fn served(&self, session: &str) -> Vec<u16> {
+        self.sessions.ports(session)
+    }
+
+    fn connect<'a>(
+        &'a self,
+        session: &'a str,
+        port: u16,
+    ) -> BoxFuture<'a, std::io::Result<Connection>> {
+        Box::pin(async move {
+            let stream = self.sessions.connect(session, port).await?;
+            Ok(Connection::new(stream.into_std()?))
+        })
+    }
+
     fn end_session(&self, session: &str) {
         self.jobs.end_session(session);
+        self.sessions.end(session);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use mimir_core::Code;
-
-    fn ready(workspace: &Path) -> Result<Ready, Fault> {
-        let settings = SandboxSettings {
-            mode: Some(SandboxMode::None),
-            ..SandboxSettings::default()
-        };
-        Ready::new(workspace, choose(&settings).unwrap())
-    }
-
-    fn command(directory: Option<&str>) -> Command {
-        Command {
-            program: Program::Vector(vec!["true".into()]),
-            directory: directory.map(str::to_owned),
-            environment: vec![("A".into(), "b".into())],
-            stdin: b"x".to_vec(),
-            timeout: None,
-            place: Place::Usual,
-        }
-    }
-
-    #[test]
-    fn a_command_starts_in_the_workspace_and_nowhere_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = folder.path().join("w");
-        std::fs::create_dir_all(workspace.join("sub")).unwrap();
-        std::fs::write(workspace.join("file"), "").unwrap();
-        let ready = ready(&workspace).unwrap();
-        let real = workspace.canonicalize().unwrap();
-        let at = |directory: Option<&str>| ready.of_command(&command(directory));
-        assert_eq!(at(None).unwrap().directory, real);
-        let spec = at(Some("./sub/../sub")).unwrap();
-        assert_eq!(spec.directory, real.join("sub"));
-        assert_eq!((spec.environment.len(), spec.stdin.len()), (1, 1));
-        for (directory, code) in [
-            ("..", Code::InvalidPath),
-            ("/", Code::InvalidPath),
-            ("sub/../..", Code::InvalidPath),
-            ("nowhere", Code::FileNotFound),
-            ("file", Code::FileNotFound),
-        ] {
-            assert_eq!(at(Some(directory)).unwrap_err().code(), code, "{directory}");
-        }
-        #[cfg(unix)]
-        {
-            std::os::unix::fs::symlink("/", workspace.join("link")).unwrap();
-            assert_eq!(at(Some("link")).unwrap_err().code(), Code::InvalidPath);
-        }
-    }
 
     #[test]
     fn where_a_container_may_run_a_text_its_shell_may_be_any() {
@@ -379,12 +288,6 @@ mod tests {
             assert_eq!(unread.is_empty(), alike, "{mode:?}: {unread:?}");
             assert!(read("[ -f g ] && ls >/dev/null 2>&1").unknown.is_empty());
         }
-    }
-
-    #[test]
-    fn a_workspace_that_is_not_there_is_refused() {
-        let error = ready(Path::new("/nowhere/at/all")).err().unwrap();
-        assert_eq!(error.code(), Code::FileNotFound);
     }
 
     /// An engine that takes connections, and closes each after a while without a word.
@@ -446,11 +349,8 @@ mod tests {
         let programs = crate::Programs::new(folder.path(), folder.path().join("empty"));
         let launch = Launch {
             words: vec!["true".into()],
-            directory: None,
-            workspace_code: false,
-            secrets: false,
-            environment: Vec::new(),
             sandbox: contained(&socket),
+            ..Launch::default()
         };
         let begun = Instant::now();
         tokio::select! {

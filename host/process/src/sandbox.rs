@@ -21,6 +21,7 @@ mod process;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
 mod seen;
+mod session;
 #[cfg(unix)]
 mod shield;
 #[cfg(unix)]
@@ -40,7 +41,7 @@ pub use choose::{Chosen, choose, survey};
 pub use container::ContainerSandbox;
 pub use error::{Fault, Stopped};
 pub(crate) use folders::{INNER, NOT_OURS, OBEYED, inner, named_by_rules};
-pub(crate) use ground::{Ground, beside};
+pub(crate) use ground::{Ground, beside, closed};
 pub use none::NoSandbox;
 #[cfg(target_os = "linux")]
 pub use process::ProcessSandbox;
@@ -49,19 +50,39 @@ pub use seatbelt::SeatbeltSandbox;
 pub use seen::Seen;
 #[cfg(target_os = "linux")]
 pub(crate) use seen::open_by_no_link;
-pub use spec::{Bound, Bounds, Mount, Network, Reach, Spec};
+pub use session::Session;
+pub use spec::{Bound, Bounds, Mount, Network, Reach, Spec, Stdin};
+
+/// The line about a sandbox in which each command is by itself.
+const APART: &str = "shared by the commands of one session: nothing; start a server and what asks it in one command";
 
 /// What runs commands.
 pub trait Sandbox: Send + Sync {
     /// The name that settings have for it.
     fn name(&self) -> &'static str;
 
-    /// What it gives on this machine, in lines for a person; or why it is not to be had.
-    fn available(&self) -> Result<Vec<String>, Fault>;
+    /// Describes what it provides on this machine, in lines for a person; the error says why it is not available.
+    fn available(&self) -> Result<Vec<String>, Fault> {
+        self.gives(&Bounds::default())
+    }
+
+    /// Describes what it provides for commands with these bounds.
+    fn gives(&self, bounds: &Bounds) -> Result<Vec<String>, Fault>;
 
     /// Whether it holds the rules about paths.
     fn shields(&self) -> bool {
         true
+    }
+
+    /// Succeeds if the commands of one session share a network, so that a server of one is reached by the next.
+    fn shares_network(&self) -> Result<(), Fault> {
+        Err(Fault::CannotHold {
+            sandbox: self.name(),
+            what: "named ports",
+            why: "each command has a network of its own; leave `ports` out, and start a server and what asks it in one \
+                  command"
+                .to_owned(),
+        })
     }
 
     /// Whether it has this program, as far as that is known before it starts. `directory` is where a command starts.
@@ -75,6 +96,16 @@ pub trait Sandbox: Send + Sync {
 
     /// Starts a command. When this is done, the program itself is running.
     fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>>;
+}
+
+/// The writer of a standard input. Discards everything where the command has the null device.
+pub(crate) fn input_writer<W: AsyncWrite + Send + Sync + Unpin + 'static>(
+    pipe: Option<W>,
+) -> Box<dyn AsyncWrite + Send + Sync + Unpin> {
+    match pipe {
+        Some(pipe) => Box::new(pipe),
+        None => Box::new(tokio::io::sink()),
+    }
 }
 
 /// A command that runs. Dropping it kills it with all that it started.

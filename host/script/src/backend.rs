@@ -54,7 +54,7 @@ impl ScriptBackend {
         let Some(Value::String(stack)) = details.remove(STACK) else {
             return error;
         };
-        let frames = trace::mapped(&self.place, compiled, &self.checked, &stack);
+        let frames = trace::in_script(&self.place, compiled, &self.checked, &stack);
         if let Some(first) = frames.first() {
             error.message = format!("{} (at {first})", error.message);
             details.insert(STACK.to_owned(), frames.into());

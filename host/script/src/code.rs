@@ -13,23 +13,11 @@ use mimir_core::code::{Engine, Language, Ran, Snippet};
 use mimir_core::command::{Captured, Finished};
 use mimir_core::{Approved, Code, ToolError, text};
 use mimir_wasm::program::{Done, Program, ProgramEngine, ProgramParts};
-use mimir_wasm::script::{EngineParts, STACK, ScriptEngine, ScriptState};
+use mimir_wasm::script::{EngineParts, Loaded, ScriptEngine, ScriptState};
 use mimir_wasm::{HostError, WasmHost};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::compile::{self, Compiled, Fault};
-use crate::trace;
-
-/// What stands before the code of a JavaScript program, and after it. What the program finds around it is in the prelude
-/// of the engine.
-const BEFORE: &str = "\
-export async function execute(given, context) {
-  const { console, process, require, module, hasLeft } = context.main;
-  try {
-    await (async (exports) => {
-";
-const AFTER: &str =
-    "\n    })(module.exports);\n  } catch (error) { if (!hasLeft(error)) throw error; }\n}\n";
 
 /// How messages call the code.
 const PLACE: &str = "main.js";
@@ -62,7 +50,7 @@ impl CodeEngines {
         Arc::new(Self {
             python,
             bash: shell,
-            javascript: ScriptEngine::new(host, engines.javascript),
+            javascript: ScriptEngine::new(host, engines.javascript, compile::late),
             state: ScriptState::default(),
         })
     }
@@ -131,13 +119,15 @@ impl CodeEngines {
             "args": snippet.arguments,
             "env": snippet.environment.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
             "stdin": String::from_utf8_lossy(&snippet.stdin),
-            "cwd": snippet.directory.as_deref().unwrap_or("/"),
+            "folder": snippet.directory.as_deref().unwrap_or_default(),
+            "main": PLACE,
         });
-        let shown = |error: ToolError| shown(&compiled, &error);
         let given = (&given, Some(snippet.timeout));
+        let Compiled { code, map, .. } = compiled;
+        let loaded = Loaded::first(PLACE, &code, map);
         let engine = &self.javascript;
         engine
-            .program(call, &compiled.code, given, &self.state, &shown)
+            .program(call, &code, given, &self.state, loaded)
             .await
     }
 }
@@ -150,13 +140,19 @@ impl Engine for CodeEngines {
     fn lacks(&self, language: Language) -> &'static str {
         match language {
             Language::Python => {
-                "no packages but the standard library (without bz2, lzma, ssl, ctypes and multiprocessing), no processes or sockets, threads run one after the other, errno has the numbers of WASI"
+                "no packages but the standard library (without curses, ensurepip, fcntl, grp, idlelib, lzma, mmap, \
+                 multiprocessing, pty, pwd, readline, resource, ssl, syslog, termios, tkinter, tty, turtle, turtledemo and \
+                 venv; bz2 and ctypes can be imported and fail when used), no processes or sockets, threads run one after \
+                 the other, sqlite3 without WAL and with a file locked for one connection at a time, errno has the numbers \
+                 of WASI"
             }
             Language::Bash => {
                 "only the commands that are built in (coreutils, grep, sed, awk, jq, find, tar, python3), no programs of the machine"
             }
             Language::Javascript => {
-                "no packages, no import, files only by await require(\"fs/promises\"), no processes or sockets"
+                "Node's assert, buffer, crypto (hashes, HMAC, random), events, fs, os, path, process, querystring, readline, \
+                 stream, string_decoder, timers, url, util and zlib, and the workspace's own files by import or require; \
+                 no npm packages, no http, net, child_process or worker_threads (fetch where a tool was granted hosts)"
             }
         }
     }
@@ -206,7 +202,10 @@ impl Engine for CodeEngines {
 /// Compiles a program in the time of its call, where it holds nobody else up.
 async fn compiled(call: &Approved, code: &str) -> Result<Result<Compiled, Fault>, ToolError> {
     let code = code.to_owned();
-    let work = std::pin::pin!(tokio::task::spawn_blocking(move || compile(&code)));
+    let work = std::pin::pin!(tokio::task::spawn_blocking(move || {
+        // The first fault is the one that the engine would stop at.
+        compile::program(&code).map_err(|mut faults| faults.swap_remove(0))
+    }));
     match call.deadline().bound(work).await {
         Ok(Ok(compiled)) => Ok(compiled),
         Ok(Err(error)) => {
@@ -219,18 +218,6 @@ async fn compiled(call: &Approved, code: &str) -> Result<Result<Compiled, Fault>
             Err(ToolError::new(Code::Timeout, message))
         }
     }
-}
-
-/// Compiles a program: the body of a function, so that it may wait and return anywhere.
-fn compile(code: &str) -> Result<Compiled, Fault> {
-    let before = BEFORE.matches('\n').count();
-    compile::compile(&format!("{BEFORE}{code}{AFTER}"), false).map_err(|mut faults| {
-        let mut fault = faults.swap_remove(0);
-        // A fault behind the end is one of the code all the same: something was left open.
-        let last = code.lines().count().max(1);
-        fault.line = fault.line.saturating_sub(before).clamp(1, last);
-        fault
-    })
 }
 
 /// What came of code that nothing can run: what an interpreter would make of it.
@@ -246,27 +233,9 @@ fn faulty(message: &str) -> Done {
             stderr: said.clone(),
             combined: said,
             duration: Duration::ZERO,
+            obeyed: Vec::new(),
         }),
         returned: None,
         usage: Usage::default(),
     }
-}
-
-/// What stands on stderr when a program has thrown something.
-fn shown(compiled: &Compiled, error: &ToolError) -> String {
-    let stack = error
-        .details
-        .as_ref()
-        .and_then(|details| details.get(STACK));
-    let stack = stack.and_then(Value::as_str).unwrap_or_default();
-    let before = BEFORE.matches('\n').count() as u32;
-    let place = |row: u32, column: u32| {
-        let row = row.checked_sub(before).filter(|row| *row > 0)?;
-        Some(format!("{PLACE}:{row}:{column}"))
-    };
-    let mut text = format!("Uncaught {}\n", error.message);
-    for frame in trace::frames(compiled, stack, &place) {
-        text += &format!("    at {frame}\n");
-    }
-    text
 }

@@ -17,12 +17,16 @@ use oxc::span::SourceType;
 use oxc::transformer::{HelperLoaderMode, TransformOptions, Transformer};
 
 use mimir_core::Code;
+use mimir_wasm::script::Late;
 
 mod brackets;
+mod context;
+mod evals;
 mod exports;
 mod growth;
 mod mentions;
 mod module;
+mod program;
 mod stack;
 
 pub(crate) use mentions::Mentions;
@@ -77,6 +81,43 @@ const FAULTS: usize = 10;
 /// Compiles code that exports `execute`.
 pub(crate) fn compile(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
     bounded(source, typed, || compile_here(source, typed))
+}
+
+/// Compiles a program, which the engine runs as Node would: JavaScript, or TypeScript where it is nothing else.
+pub(crate) fn program(source: &str) -> Result<Compiled, Vec<Fault>> {
+    either(source, None)
+}
+
+/// Compiles what a program comes by while it runs.
+pub(crate) fn late(source: &str, late: Late) -> Result<mimir_wasm::script::Compiled, String> {
+    let compiled = either(source, Some(late)).map_err(|faults| {
+        let told = faults.first().map(|fault| {
+            let Fault {
+                line,
+                column,
+                message,
+                ..
+            } = fault;
+            format!("{line}:{column}: {message}")
+        });
+        told.unwrap_or_default()
+    })?;
+    Ok((compiled.code, compiled.map))
+}
+
+/// Code whose language nothing says. What is wrong is told of the reading that comes further.
+fn either(source: &str, late: Option<Late>) -> Result<Compiled, Vec<Fault>> {
+    let compiled = |typed| bounded(source, typed, || program::compile(source, typed, late));
+    compiled(false).or_else(|plain| {
+        compiled(true).map_err(|typed| {
+            let far = |faults: &[Fault]| faults.first().map(|fault| (fault.line, fault.column));
+            if far(&typed) > far(&plain) {
+                typed
+            } else {
+                plain
+            }
+        })
+    })
 }
 
 /// Looks whether a module in JavaScript can be read.
@@ -145,9 +186,13 @@ fn compile_here(source: &str, typed: bool) -> Result<Compiled, Vec<Fault>> {
     good(source, parsed.diagnostics)?;
     small(source, &parsed.program)?;
     let mentions = Mentions::of(&parsed.program);
-    let plain = exports::remove(source, &parsed.program)
-        .map_err(|(offset, message)| vec![place(source, offset as usize, message)])?;
-    let written = transformed(&plain.source, typed)?;
+    let wrong_at = |(offset, message): exports::Wrong| place(source, offset as usize, message);
+    let plain = exports::remove(source, &parsed.program).map_err(|wrong| vec![wrong_at(wrong)])?;
+    let misspelt = context::misspelt(&parsed.program);
+    if !misspelt.is_empty() {
+        return Err(misspelt.into_iter().map(wrong_at).collect());
+    }
+    let written = transformed(&plain.source, kind(typed), LINES_BEFORE)?;
     let code = format!(
         "{BEFORE}{}\nreturn {{ execute: {} }};\n}})",
         written.code, plain.execute
@@ -197,9 +242,10 @@ struct Written {
 }
 
 /// Takes types and async functions out of code without exports, which stands where it stood in the file.
-fn transformed(source: &str, typed: bool) -> Result<Written, Vec<Fault>> {
+/// The code begins so many lines after the first of what the engine evaluates.
+fn transformed(source: &str, kind: SourceType, before: u32) -> Result<Written, Vec<Fault>> {
     let allocator = Allocator::default();
-    let parsed = Parser::new(&allocator, source, kind(typed)).parse();
+    let parsed = Parser::new(&allocator, source, kind).parse();
     good(source, parsed.diagnostics)?;
     let mut program = parsed.program;
     let semantic = SemanticBuilder::new()
@@ -220,6 +266,7 @@ fn transformed(source: &str, typed: bool) -> Result<Written, Vec<Fault>> {
             "the code needs an import after compiling (decorators, perhaps); scripts have none";
         return Err(vec![place(source, offset as usize, message.to_owned())]);
     }
+    evals::adapt(&allocator, source, &mut program);
     let options = CodegenOptions {
         source_map_path: Some("tool.ts".into()),
         // Each line would begin with as much as it has levels around it.
@@ -240,7 +287,7 @@ fn transformed(source: &str, typed: bool) -> Result<Written, Vec<Fault>> {
     let map = written.map.iter().flat_map(|map| map.get_tokens());
     let map = map.map(|token| {
         [
-            token.get_dst_line() + 1 + LINES_BEFORE,
+            token.get_dst_line() + 1 + before,
             token.get_dst_col() + 1,
             token.get_src_line() + 1,
             token.get_src_col() + 1,

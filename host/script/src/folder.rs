@@ -116,11 +116,13 @@ impl Scripts {
             false => Trust::Untrusted,
         };
         let origin = Origin {
+            prefix: String::new(),
             plugin: definition.name.to_string(),
             version: String::new(),
             location: place.to_owned(),
             digest: digest.to_string(),
             speaks: true,
+            listed: Vec::new(),
             proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
             imports,
         };

@@ -15,6 +15,7 @@ mod code;
 mod compile;
 mod definition;
 mod folder;
+mod misspelt;
 mod needs;
 mod plugin;
 mod run_code;

@@ -10,26 +10,26 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use mimir_core::{Code, Limits, ToolError, text};
-use mimir_wasm::script::{PluginParts, STACK, ScriptEngine};
+use mimir_wasm::script::{PluginParts, STACK, ScriptEngine, trace};
 use serde_json::{Value, json};
 
 use crate::compile::{self, Exported, Fault, Module};
-use crate::{needs, trace};
+use crate::needs;
 
 mod bundle;
 mod examined;
+mod places;
 mod wanted;
 
+use bundle::Bundled;
 use examined::{About, Examined};
+use places::Places;
 
 /// What finds the tools of a module: a function in JavaScript.
 const EXAMINE: &str = include_str!("plugin/examine.js");
 
 /// The longest bundle, in bytes: what a plugin of that size costs is felt at each of its calls.
 const LONGEST: usize = 8 << 20;
-
-/// Places of the code that a plugin carries with it, for the stacks of its failures. A bundle has none of its own.
-const PLACES: usize = 40_000;
 
 /// A module, and what the plugin says of itself.
 #[derive(Debug, Clone)]
@@ -71,13 +71,13 @@ pub async fn build(
     let mut module = compile::module(&source.text, source.typed)
         .map_err(|faults| faults.iter().map(at).collect::<Vec<_>>())?;
     let mut bundler = None;
-    let code = match (module.code.take(), &module.foreign) {
-        (Some(code), None) => code,
+    let (code, places) = match (module.code.take(), &module.foreign) {
+        (Some(code), None) => (code, Places::of_module(&source.place, &module.map)),
         (_, foreign) => {
             let bundled = bundle::bundle(&source.path, foreign.as_ref().map(at)).await;
-            let (code, by) = bundled.map_err(|error| vec![error])?;
+            let Bundled { code, places, by } = bundled.map_err(|error| vec![error])?;
             bundler = Some(by);
-            code
+            (code, places)
         }
     };
     if code.len() > LONGEST {
@@ -88,9 +88,9 @@ pub async fn build(
         );
         return Err(vec![ToolError::new(Code::LimitExceeded, message)]);
     }
-    let examined = examine(engine, source, &module, &code).await?;
+    let examined = examine(engine, source, &module, (&code, &places)).await?;
     let about = About::of(source, &module, examined)?;
-    let told = about.told(&places(&module), &source.place);
+    let told = about.told(&places);
     let host = engine.host();
     let component = mimir_wasm::script::make(host, parts, about.reach, &code, &told).await;
     let component = component.map_err(|error| vec![ToolError::from(error)])?;
@@ -106,7 +106,7 @@ async fn examine(
     engine: &ScriptEngine,
     source: &PluginSource,
     module: &Module,
-    code: &str,
+    (code, places): (&str, &Places),
 ) -> Result<Examined, Vec<ToolError>> {
     let docs: BTreeMap<&String, &String> = module
         .exports
@@ -119,7 +119,7 @@ async fn examine(
         json!(docs)
     );
     let told = engine.alone(&script, Limits::default()).await;
-    let told = told.map_err(|error| vec![placed(source, module, error)])?;
+    let told = told.map_err(|error| vec![placed(source, places, error)])?;
     serde_json::from_str(&told).map_err(|error| {
         let message = format!(
             "{}: the module has changed what it runs on: {error}",
@@ -130,32 +130,27 @@ async fn examine(
 }
 
 /// A failure of the module while it ran, with its place.
-fn placed(source: &PluginSource, module: &Module, mut error: ToolError) -> ToolError {
+fn placed(source: &PluginSource, places: &Places, mut error: ToolError) -> ToolError {
     let stack = error
         .details
         .as_ref()
         .and_then(|details| details.get(STACK));
     let stack = stack.and_then(Value::as_str).unwrap_or_default();
-    let place = |line: u32, column: u32| Some(format!("{line}:{column}"));
-    let frames = trace::in_map(&module.map, stack, &place);
-    let frame = frames.first().map(|frame| {
-        let inner = frame.rsplit('(').next().unwrap_or(frame);
-        format!(":{}", inner.trim_end_matches(')'))
+    let frames = trace::mapped(stack, &|row, column| places.place(row, column));
+    let own = source.place.rsplit('/').next().unwrap_or(&source.place);
+    let place = frames.first().map(|frame| {
+        let place = frame.rsplit('(').next().unwrap_or(frame);
+        place.trim_end_matches(')').to_owned()
     });
-    error.message = format!(
-        "{}{}: the module fails when it is loaded: {}",
-        source.place,
-        frame.unwrap_or_default(),
-        error.message
-    );
+    // The module itself is called as messages call it.
+    let place = match place.as_deref().and_then(|place| place.strip_prefix(own)) {
+        Some(numbers) => format!("{}{numbers}", source.place),
+        None => place.unwrap_or_else(|| source.place.clone()),
+    };
+    let message = error.message;
+    error.message = format!("{place}: the module fails when it is loaded: {message}");
     error.details = None;
     error
-}
-
-/// Places in the code, as the plugin carries them: four numbers each.
-fn places(module: &Module) -> Vec<u32> {
-    let all = module.map.iter().take(PLACES).flatten();
-    all.copied().collect()
 }
 
 fn faulty(place: &str, fault: &Fault) -> ToolError {

@@ -36,8 +36,11 @@ const LOCATION: &str = "built-in/run_code";
 const DESCRIPTION: &str = "Runs code in Python, bash or JavaScript, and returns what it wrote and its exit code. It \
     starts in the workspace, in a fresh process each time: nothing of one call is there in the next, unless `session` \
     names a session of Python. It runs in \
-    WebAssembly where an engine has the language, without network and without other programs; else by the interpreter \
-    of this machine or of a container, which a person may be asked about. `backend` in the result says which.";
+    WebAssembly where an engine has the language, without network and without other programs (JavaScript there has \
+    Node's fs, path, crypto and other usual modules, but no npm packages, and takes TypeScript); else by the interpreter \
+    of this machine or of a container, which a person may be asked about. `backend` in the result says which. \
+    In WebAssembly the code calls your other tools, under the same rules: `mimir TOOL '{...}'` in bash, \
+    `import mimir; mimir.call(\"TOOL\", {...})` in Python, `await context.tools.call(\"TOOL\", {...})` in JavaScript.";
 
 /// Runs code.
 struct RunCode {
@@ -62,11 +65,13 @@ pub(crate) fn run_code(engines: Vec<Arc<dyn Engine>>) -> Result<Tool, BadName> {
     );
     Ok(Tool {
         origin: Arc::new(Origin {
+            prefix: String::new(),
             plugin: NAME.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             location: LOCATION.to_owned(),
             digest: Hash::of(said.as_bytes()).to_string(),
             speaks: true,
+            listed: Vec::new(),
             proofs: proofs(&imports).iter().map(ToString::to_string).collect(),
             imports,
         }),

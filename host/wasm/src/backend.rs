@@ -15,7 +15,9 @@ use crate::call::{self, Callee};
 use crate::convert;
 use crate::describe::Kind;
 use crate::faults::fault;
-use crate::fs::{Account, GuardedFs, Keeper, Mount, Quota, Watch, content, real_path};
+use crate::fs::{
+    GuardedFs, Mount, Quota, UndoRecorder, UndoTarget, Watch, content, real_path, text,
+};
 use crate::guest::{Command, Start, Streams};
 use crate::host::WasmHost;
 use crate::http::Network;
@@ -68,9 +70,9 @@ impl WasmBackend {
         if let Some(callee) = self.0.loaded() {
             return Ok(callee);
         }
-        // Compiling is the host's work, not the tool's: its time does not count.
+        // Compiling is the host's work, not the tool's, and has bounds of its own. It ends with the call.
         let _paused = call.deadline().pause();
-        Ok(Box::pin(self.0.callee()).await?)
+        Ok(Box::pin(self.0.callee(call.limits().into())).await?)
     }
 
     /// All that a call may reach and use, and what catches the stdout of a command.
@@ -99,7 +101,8 @@ impl WasmBackend {
             commands: (!call.rights().commands.is_empty()).then(|| call.effects()),
             model: call.rights().model.then(|| call.effects()),
             storage: storage(call, &self.0.host),
-            variables: call.variables().to_vec(),
+            variables: variables(call),
+            config: config(call),
             command,
             asks: None,
         };
@@ -126,7 +129,7 @@ impl WasmBackend {
     }
 
     async fn judge(&self, call: &Checked) -> Result<Option<Assessment>, ToolError> {
-        let callee = self.0.callee().await?;
+        let callee = self.0.callee(call.limits().into()).await?;
         let tool = call.tool();
         let limits = Limits {
             wall: ASSESS_TIME.min(call.limits().wall),
@@ -142,7 +145,7 @@ impl WasmBackend {
         };
         let mut store = callee.store(Start::alone(fs, limits)).map_err(internal)?;
         let context = convert::context(call.context());
-        let name = tool.name().as_str();
+        let name = tool.own_name();
         let asked = call::assess(&mut store, callee, name, call.arguments(), context);
         match tokio::time::timeout(limits.wall, asked).await {
             Ok(Ok(assessment)) => Ok(assessment.map(convert::assessment)),
@@ -159,6 +162,21 @@ impl WasmBackend {
 fn imports(call: &Approved, interface: &str) -> bool {
     let mut imports = call.tool().origin.imports.iter();
     imports.any(|import| import.starts_with(interface))
+}
+
+/// The environment of a call: settings that tools may see, and what a person has set for this one.
+fn variables(call: &Approved) -> Vec<(String, String)> {
+    let named = call.rights().environment.iter();
+    let named = named.map(|(name, value)| (name.clone(), value.clone()));
+    call.variables().iter().cloned().chain(named).collect()
+}
+
+/// The values that a person has set for a call in `wasi:config/store`.
+fn config(call: &Approved) -> Vec<(String, String)> {
+    let config = call.rights().config.iter();
+    config
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 /// What it keeps between calls, for a tool that imports that.
@@ -180,6 +198,7 @@ pub(crate) fn files(
     if own.memory {
         open_memory(workspace, &mut mounts, rules)?;
     }
+    let mut backups = None;
     if own.backups && mounts.iter().any(|mount| mount.access == Access::ReadWrite) {
         let host = workspace.join(BACKUPS);
         make_backups(workspace, &host).map_err(|error| {
@@ -189,7 +208,8 @@ pub(crate) fn files(
             );
             ToolError::new(Code::PermissionDenied, message)
         })?;
-        mounts.push(Mount {
+        // Copies of what is replaced are no files that the call adds.
+        backups = Some(Mount {
             host,
             guest: format!("/{BACKUPS}"),
             prefix: BACKUPS.to_owned(),
@@ -197,7 +217,10 @@ pub(crate) fn files(
             rules: PathRules::none(),
         });
     }
-    GuardedFs::open(mounts, limits.open_files)
+    let watch = watch(limits, None);
+    let mounts = mounts.into_iter().map(|mount| (mount, watch.clone()));
+    let backups = backups.map(|mount| (mount, Watch::default()));
+    GuardedFs::watched(mounts.chain(backups).collect(), limits.open_files)
         .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
 }
 
@@ -259,12 +282,12 @@ pub(crate) fn program_files(
     limits: &Limits,
     at: &str,
     (own, own_at, quota): (&Path, &str, &Quota),
-    keeper: Option<&Keeper>,
+    watch: &Watch,
 ) -> Result<GuardedFs, ToolError> {
     let mut mounts = Vec::new();
     for mut mount in granted(host.workspace(), needs, Access::ReadWrite, rules) {
         mount.guest = format!("{at}{}", mount.guest.trim_end_matches('/'));
-        mounts.push((mount, kept(keeper)));
+        mounts.push((mount, watch.clone()));
     }
     let own = Mount {
         host: own.to_owned(),
@@ -273,21 +296,20 @@ pub(crate) fn program_files(
         access: Access::ReadWrite,
         rules: PathRules::none(),
     };
-    let quota = Some(quota.clone());
-    let watch = Watch {
-        quota,
-        keeper: None,
+    let own_watch = Watch {
+        quota: Some(quota.clone()),
+        undo: None,
     };
-    mounts.push((own, watch));
+    mounts.push((own, own_watch));
     GuardedFs::watched(mounts, limits.open_files)
         .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
 }
 
 /// The files of a script that is a program.
-pub(crate) fn kept_files(
+pub(crate) fn script_files(
     host: &WasmHost,
     call: &Approved,
-    keeper: &Keeper,
+    watch: &Watch,
 ) -> Result<GuardedFs, ToolError> {
     let all = granted(
         host.workspace(),
@@ -295,21 +317,30 @@ pub(crate) fn kept_files(
         Access::ReadWrite,
         call.paths(),
     );
-    let mounts = all.into_iter().map(|mount| (mount, kept(Some(keeper))));
+    let mounts = all.into_iter().map(|mount| (mount, watch.clone()));
     GuardedFs::watched(mounts.collect(), call.limits().open_files)
         .map_err(|error| ToolError::new(Code::PermissionDenied, error.to_string()))
 }
 
-fn kept(keeper: Option<&Keeper>) -> Watch {
+/// The quota and the undo record of a call in the workspace.
+pub(crate) fn watch(limits: &Limits, undo: Option<UndoRecorder>) -> Watch {
     Watch {
-        quota: None,
-        keeper: keeper.cloned(),
+        quota: Some(Quota::new(limits.new_file_bytes, limits.new_files)),
+        undo,
     }
 }
 
-/// Whose changes are kept, if those of a call are.
-pub(crate) fn account(host: &WasmHost, call: &Approved) -> Account {
-    Account {
+/// Says what a call may add to the workspace.
+pub(crate) fn too_many_files(bytes: u64, files: u64) -> String {
+    let bytes = mimir_core::text::bytes(bytes);
+    format!(
+        "one call may add {bytes} and {files} files to the workspace (limits.newFileBytes, limits.newFiles)"
+    )
+}
+
+/// The call whose changes are recorded.
+pub(crate) fn undo_target(host: &WasmHost, call: &Approved) -> UndoTarget {
+    UndoTarget {
         workspace: host.workspace().to_owned(),
         folder: host.workspace().join(BACKUPS),
         id: call.context().request_id.to_string(),
@@ -382,5 +413,9 @@ impl Backend for WasmBackend {
 
     fn content(&self, path: &str) -> Option<String> {
         content(self.0.host.workspace(), path)
+    }
+
+    fn text(&self, path: &str, rules: &PathRules) -> Option<String> {
+        text(self.0.host.workspace(), path, rules)
     }
 }

@@ -4,15 +4,17 @@ use std::pin::pin;
 
 use serde_json::Value;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Val};
-use wasmtime::{Engine, Store};
+use wasmtime::{Engine, Store, Trap};
 use wasmtime_wasi::I32Exit;
 use wasmtime_wasi::p2::bindings::CommandPre;
 
 use mimir_core::backend::{Raw, Usage};
 use mimir_core::clock::Elapsed;
 use mimir_core::outcome::{Content, Output};
-use mimir_core::{Approved, CallContext, Code, Limits, ToolError};
+use mimir_core::tool::Source;
+use mimir_core::{Approved, CallContext, Code, Limits, ToolError, grants};
 
+use crate::backend;
 use crate::bindings::{assessor, toolset, types};
 use crate::convert;
 use crate::describe::Kind;
@@ -147,7 +149,7 @@ pub(crate) async fn run(
     call: &Approved,
     capture: Option<Capture>,
 ) -> Raw {
-    let tool = call.tool().name().as_str();
+    let tool = call.tool().own_name();
     let ended = {
         let (arguments, context) = (call.arguments(), call.context());
         let work = pin!(invoke(
@@ -161,6 +163,17 @@ pub(crate) async fn run(
         call.deadline().bound(work).await
     };
     close(store, call, ended)
+}
+
+/// A hint for a built-in tool that can return the same result with less computing.
+fn cheaper(call: &Approved) -> Option<&'static str> {
+    let (tool, arguments) = (call.tool(), call.arguments());
+    let formats = &tool.definition.input_schema.to_value()["properties"]["format"]["enum"];
+    let mut formats = formats.as_array().into_iter().flatten();
+    let raw = formats.any(|format| format == "raw");
+    let is_ours = tool.source == Source::BuiltIn;
+    (raw && is_ours && arguments["format"] != "raw")
+        .then_some("`format: raw` hands it over as it was sent")
 }
 
 /// What a call that has ended, or run out of time, came to.
@@ -184,7 +197,13 @@ pub(crate) fn close(
         Ok(Ok((result, truncated))) => {
             (result.and_then(|output| bounded(output, limits)), truncated)
         }
-        Ok(Err(error)) => (Err(fault(&error, guest)), false),
+        Ok(Err(error)) => {
+            let mut told = fault(&error, guest);
+            if let (Some(Trap::OutOfFuel), Some(way)) = (error.downcast_ref(), cheaper(call)) {
+                told.message = format!("{}; {way}", told.message);
+            }
+            (Err(told), false)
+        }
         Err(_) => {
             let millis = limits.wall.as_millis();
             let message = format!("`{tool}` was stopped after {millis} ms (limits.timeMs)");
@@ -192,7 +211,9 @@ pub(crate) fn close(
         }
     };
     Raw {
-        result: result.map_err(|error| explain(error, guest)),
+        result: result
+            .map_err(|error| explain(error, guest, limits))
+            .map_err(|error| ungranted(error, call)),
         usage,
         truncated,
     }
@@ -311,7 +332,7 @@ fn program(guest: &Guest, stdout: Vec<u8>, code: i32) -> Result<Output, ToolErro
 
 /// Adds to a tool's own failure what the host knows of it: which rule stood behind a refusal, why a request or a
 /// command failed, that its time for an answer ran out, and that a write failed for lack of room.
-fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
+fn explain(mut error: ToolError, guest: &Guest, limits: &Limits) -> ToolError {
     if error.code == Code::PermissionDenied
         && let Some(refusal) = guest.fs.refusals().last()
     {
@@ -342,11 +363,44 @@ fn explain(mut error: ToolError, guest: &Guest) -> ToolError {
         error.code = Code::Timeout;
         error.details = details;
     }
-    if error.code == Code::ExecutionError
+    let may_be_full = matches!(
+        error.code,
+        Code::ExecutionError | Code::LimitExceeded | Code::PermissionDenied
+    );
+    if may_be_full && guest.fs.is_full() {
+        let why = backend::too_many_files(limits.new_file_bytes, limits.new_files);
+        error.code = Code::LimitExceeded;
+        error.message = format!("{} ({why})", error.message);
+    } else if error.code == Code::ExecutionError
         && let Some(exhausted) = guest.fs.exhausted()
     {
         error.code = Code::LimitExceeded;
         error.message = format!("{exhausted} ({})", error.message);
+    }
+    error
+}
+
+/// Adds to the failure of a tool that could not open a file that it was granted none, and how a person grants some.
+fn ungranted(mut error: ToolError, call: &Approved) -> ToolError {
+    if error.code != Code::ExecutionError || !grants::lacks_files(call.tool(), call.rights()) {
+        return error;
+    }
+    // The messages of several standard libraries about a file where no folder is preopened.
+    const WORDS: [&str; 8] = [
+        "os error 44",
+        "os error 76",
+        "no such file",
+        "enoent",
+        "capabilities insufficient",
+        "pre-opened",
+        "preopen",
+        "not-permitted",
+    ];
+    let details = error.details.as_ref().map(Value::to_string);
+    let said = format!("{} {}", error.message, details.unwrap_or_default()).to_lowercase();
+    if WORDS.iter().any(|words| said.contains(words)) {
+        let remedy = grants::files_remedy(call.tool());
+        error.message = format!("{}: {remedy}", error.message);
     }
     error
 }

@@ -1,24 +1,32 @@
 //! From a component's bytes to machine code, by way of the cache.
+//!
+//! Compiling is bounded in size before it begins ([`bounds`]), in time and memory while it lasts ([`Compiler`]), and
+//! goes through a queue ([`queue`]) that compiles each component once.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use mimir_core::Code;
+use mimir_core::{Code, Limits};
 
 use crate::cache::Cache;
 use crate::digest::Hash;
 use crate::error::HostError;
 
 mod bounds;
+mod child;
+mod compiler;
 mod images;
 mod load;
-mod works;
+mod queue;
+mod serve;
 
-pub(crate) use images::imaged;
-pub(crate) use works::Works;
+pub use child::ChildCompiler;
+pub use compiler::{CompileError, CompileJob, Compiler, InProcess};
+pub(crate) use queue::{CompileQueue, Lane, Request, blocking};
+pub use serve::run_if_child;
 
 /// What happens while a component is compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +38,7 @@ pub enum CompileEvent {
         /// Its size.
         bytes: u64,
     },
-    /// It is done.
+    /// The compilation has ended: done, refused, stopped at a limit or cancelled.
     Finished {
         /// The component.
         name: String,
@@ -39,8 +47,31 @@ pub enum CompileEvent {
     },
 }
 
-/// The name of the code of a component in the cache: what it was made from, by which compiler and
-/// with which settings.
+/// The bounds of compiling one component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompileLimits {
+    /// Wall clock, from the moment at which the compiler starts.
+    pub time: Duration,
+    /// Bytes of memory of the compiler.
+    pub memory: u64,
+}
+
+impl From<&Limits> for CompileLimits {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            time: limits.compile_time,
+            memory: limits.compile_memory,
+        }
+    }
+}
+
+impl Default for CompileLimits {
+    fn default() -> Self {
+        Self::from(&Limits::default())
+    }
+}
+
+/// The cache key of a component's code: its digest, and a hash of the compiler's version and settings.
 fn key(engine: &Engine, digest: &Hash) -> String {
     struct Hasher(Sha256);
     impl std::hash::Hasher for Hasher {
@@ -77,85 +108,34 @@ pub(crate) fn cached(engine: &Engine, cache: &Cache, digest: &Hash) -> Option<Co
     if found.is_none() {
         counts.missed();
     }
-    found.map(imaged)
+    found.map(images::imaged)
 }
 
-/// Compiles the component and keeps its code.
-pub(crate) fn compile(
+/// Loads code that was compiled a moment ago, and stores it in the cache.
+fn fresh(
     engine: &Engine,
     cache: &Cache,
     digest: &Hash,
     name: &str,
-    bytes: &[u8],
-    tell: &dyn Fn(CompileEvent),
+    code: &[u8],
 ) -> Result<Component, HostError> {
-    if let Some(reason) = bounds::too_much(bytes) {
-        return Err(HostError::Component(
-            format!("{name} would take too long to compile: {reason}"),
-            Code::LimitExceeded,
-        ));
-    }
-    let start = Instant::now();
-    tell(CompileEvent::Started {
-        name: name.to_owned(),
-        bytes: bytes.len() as u64,
-    });
-    let compiled = Component::new(engine, bytes);
-    let took = start.elapsed();
-    cache.counts().compiled(took);
-    tell(CompileEvent::Finished {
-        name: name.to_owned(),
-        took,
-    });
-    let component = compiled.map_err(|error| uncompiled(name, &error))?;
-    match component.serialize() {
-        Ok(code) => cache.keep_code(&key(engine, digest), &code),
-        Err(error) => tracing::warn!(%error, name, "compiled code cannot be kept"),
-    }
-    Ok(imaged(component))
+    let component = load::fresh(engine, code).map_err(|error| unloadable(name, &error))?;
+    cache.keep_code(&key(engine, digest), code);
+    Ok(images::imaged(component))
 }
 
-/// What the pool says of a component that wants more memories, tables or instances than a call may
-/// have. wasmtime exports no type for it.
+/// The pool's words for a component that has more memories, tables or instances than a call may have. wasmtime exports
+/// no type for it.
 const TOO_LARGE_FOR_POOL: &str = "pooling allocator";
 
-fn uncompiled(name: &str, error: &wasmtime::Error) -> HostError {
+fn unloadable(name: &str, error: &wasmtime::Error) -> HostError {
     let reason = format!("{error:#}");
     if reason.contains(TOO_LARGE_FOR_POOL) {
         let message =
             format!("{name} has more memories, tables or instances than a tool may have: {reason}");
         return HostError::Component(message, Code::LimitExceeded);
     }
-    HostError::Component(
-        format!("{name} cannot be compiled: {reason}"),
-        Code::InvalidInput,
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_looked_for_and_compiled_is_counted() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::new(Some(folder.path().join("cache")));
-        let engine = Engine::default();
-        let bytes = wat::parse_str("(component)").unwrap();
-        let digest = Hash::of(&bytes);
-        assert!(cached(&engine, &cache, &digest).is_none());
-        compile(&engine, &cache, &digest, "it", &bytes, &|_| {}).unwrap();
-        // Too new to be mapped, it is read.
-        assert!(cached(&engine, &cache, &digest).is_some());
-        let counts = cache.counts().now();
-        let found = (counts.missed, counts.compiled, counts.read + counts.mapped);
-        assert_eq!(found, (1, 1, 1), "{counts:?}");
-        assert!(
-            counts.bytes > 0 && !counts.compiling.is_zero(),
-            "{counts:?}"
-        );
-        // Bytes that are none were compiled, too, as far as that went.
-        assert!(compile(&engine, &cache, &digest, "no", b"no", &|_| {}).is_err());
-        assert_eq!(cache.counts().now().compiled, 2);
-    }
+    HostError::Engine(format!(
+        "the compiled code of {name} cannot be loaded: {reason}"
+    ))
 }

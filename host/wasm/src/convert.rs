@@ -232,6 +232,9 @@ pub(crate) fn needs(needs: types::Needs) -> Needs {
         reason: need.reason,
     });
     Needs {
+        // Those are named by a person, never asked for.
+        environment: std::collections::BTreeMap::new(),
+        config: std::collections::BTreeMap::new(),
         files: files.collect(),
         hosts: hosts.collect(),
         commands: commands.collect(),

@@ -1,5 +1,6 @@
 //! What a component says of itself, checked once and kept by its hash.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ pub(crate) type Described = Result<Description, (Code, String)>;
 /// were not there. What cannot be read is not used anyway; a new version is needed when old entries could be
 /// read and would be wrong: when something in [`Description`] means something else, when `definitions` checks
 /// more or less, when components are told apart or lifted in another way.
-pub(crate) const FORM: u32 = 5;
+pub(crate) const FORM: u32 = 6;
 
 /// Bounds of a description: enough for a plugin that builds its schemas at run time.
 const TIME: Duration = Duration::from_secs(5);
@@ -89,7 +90,7 @@ pub(crate) async fn ask_for_shipping(
     place: &str,
 ) -> Result<String, HostError> {
     let bytes = Bytes::Bundled(component);
-    let described = describe(host, &bytes, place, Hash::of(component), component).await?;
+    let described = describe(host, &bytes, place, Hash::of(component), component.into()).await?;
     let text = serde_json::to_string_pretty(&described);
     let text = text.map_err(|error| HostError::Engine(error.to_string()))?;
     Ok(text + "\n")
@@ -112,6 +113,8 @@ pub(crate) async fn look(
             lasts: true,
         })
     };
+    // What was described before is not read into memory: only its hash is needed.
+    let digest = digest.or_else(|| bytes.digest(place).ok());
     if let Some(look) = digest.and_then(cached) {
         return look;
     }
@@ -129,20 +132,21 @@ pub(crate) async fn look(
     if let Some(look) = cached(digest) {
         return look;
     }
-    if !again && let Some(reason) = rest::reason(host.cache(), &digest, rest::Kind::Describe) {
+    if !again && let Some((_, reason)) = rest::reason(host.cache(), &digest, rest::Kind::Describe) {
         return Look {
             digest,
             described: Err((Code::Timeout, reason)),
             lasts: false,
         };
     }
-    let described = describe(host, bytes, place, digest, &content).await;
+    let described = describe(host, bytes, place, digest, content).await;
     // A plugin that was too slow may have had a busy machine.
     let lasts = !matches!(
         described,
         Err(HostError::Engine(_)
             | HostError::Read { .. }
             | HostError::Changed(_)
+            | HostError::Compile(..)
             | HostError::Component(_, Code::Timeout | Code::Unavailable)
             | HostError::Manifest(_, Code::Timeout))
     );
@@ -152,8 +156,9 @@ pub(crate) async fn look(
     if let Err((Code::Timeout, reason)) = &mut described
         && was_asked
     {
-        rest::remember(host.cache(), &digest, rest::Kind::Describe, reason);
-        if let Some(until) = rest::reason(host.cache(), &digest, rest::Kind::Describe) {
+        let kind = rest::Kind::Describe;
+        rest::remember(host.cache(), &digest, kind, Code::Timeout, reason);
+        if let Some((_, until)) = rest::reason(host.cache(), &digest, rest::Kind::Describe) {
             *reason = until;
         }
     }
@@ -172,6 +177,17 @@ pub(crate) async fn look(
     }
 }
 
+/// The description of a component from the cache alone: nothing is compiled. `None` if it was never described.
+pub(crate) fn look_cached(host: &WasmHost, bytes: &Bytes, place: &str) -> Option<Look> {
+    let digest = bytes.digest(place).ok()?;
+    let described = kept(host, &digest)?;
+    Some(Look {
+        digest,
+        described,
+        lasts: true,
+    })
+}
+
 fn key(digest: &Hash) -> String {
     format!("{digest}-{FORM}")
 }
@@ -186,9 +202,12 @@ async fn describe(
     bytes: &Bytes,
     place: &str,
     digest: Hash,
-    content: &[u8],
+    content: Cow<'static, [u8]>,
 ) -> Result<Description, HostError> {
-    let detected = family::detect(content).map_err(|error| {
+    let detected = family::detect(&content);
+    // Several components may wait for a compiler or for their own end, and none of them in memory.
+    drop(content);
+    let detected = detected.map_err(|error| {
         let code = serde_json::from_value(error.code().into()).unwrap_or(Code::InvalidInput);
         HostError::Component(error.to_string(), code)
     })?;
@@ -288,7 +307,7 @@ async fn ask(
         digest,
         kind,
     ));
-    let callee = plugin.callee().await?;
+    let callee = plugin.callee(host.compile_limits()).await?;
     let limits = Limits {
         wall: TIME,
         fuel: FUEL,

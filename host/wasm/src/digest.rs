@@ -1,9 +1,13 @@
 //! sha256 of a component: its identity in caches, locks and records.
 
 use std::fmt;
+use std::io::{self, Read};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+/// Bytes that are read and hashed at a time.
+const PART: usize = 256 << 10;
 
 /// A sha256; shown and kept in lower-case hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -19,6 +23,22 @@ impl Hash {
     /// The hash of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// The hash of everything that a reader has, a part at a time, with its length.
+    pub(crate) fn of_reader(mut reader: impl Read) -> io::Result<(Self, u64)> {
+        let mut hash = Sha256::new();
+        let mut part = vec![0; PART];
+        let mut length = 0;
+        loop {
+            match reader.read(&mut part)? {
+                0 => return Ok((Self(hash.finalize().into()), length)),
+                count => {
+                    hash.update(&part[..count]);
+                    length += count as u64;
+                }
+            }
+        }
     }
 }
 
@@ -66,6 +86,15 @@ impl fmt::Debug for Hash {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reader_has_the_hash_of_its_bytes() {
+        for length in [0, 1, PART, 2 * PART + 1] {
+            let bytes: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            let hashed = Hash::of_reader(&*bytes).unwrap();
+            assert_eq!(hashed, (Hash::of(&bytes), length as u64));
+        }
+    }
 
     #[test]
     fn a_hash_is_kept_as_hex() {

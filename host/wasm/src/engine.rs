@@ -12,11 +12,16 @@ use crate::error::HostError;
 /// The version of wasmtime that runs the components.
 pub const WASMTIME_VERSION: &str = env!("MIMIR_WASMTIME_VERSION");
 
-/// The stack of a guest. Enough for deep but honest recursion, such as a parser's.
-const GUEST_STACK: usize = 1 << 20;
+/// The stack of a guest: addresses, of which a call takes memory for what it uses. Enough for deep but honest recursion,
+/// such as a parser's, and so much that an engine that counts its own depth (CPython by its stack in memory, see
+/// `bridge.wat`) ends a recursion itself, with an error that a program can catch.
+const GUEST_STACK: usize = 32 << 20;
 
 /// The stack of a call's fiber: the guest's, and room for the host functions that it calls.
 const FIBER_STACK: usize = GUEST_STACK + (1 << 20);
+
+/// Frames of a guest's backtrace that are kept.
+pub(crate) const BACKTRACE_FRAMES: usize = 20;
 
 /// Memory that an instance may begin with as pages shared by all, though most of it be zeros: as much as the snapshot of
 /// CPython has. Beyond it what an instance begins with is copied for each.
@@ -49,6 +54,50 @@ pub enum Allocation {
     },
 }
 
+/// The way in which compiled code addresses memory. Code of one kind does not run on an engine of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addressing {
+    /// Each memory has reserved all addresses that it can have, and accesses are not checked one by one.
+    Reserved,
+    /// Addresses are scarce: accesses are checked one by one.
+    Checked,
+}
+
+impl Addressing {
+    /// The spelling in the arguments of the compiler process.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Addressing::Reserved => "reserved",
+            Addressing::Checked => "checked",
+        }
+    }
+
+    /// Reads that spelling.
+    pub(crate) fn read(word: &str) -> Option<Self> {
+        let all = [Addressing::Reserved, Addressing::Checked];
+        all.into_iter().find(|one| one.as_str() == word)
+    }
+}
+
+impl Allocation {
+    /// The addressing of code that is compiled for it.
+    pub(crate) const fn addressing(&self) -> Addressing {
+        match self {
+            Allocation::Pooled => Addressing::Reserved,
+            Allocation::OnDemand { .. } => Addressing::Checked,
+        }
+    }
+}
+
+/// An engine that compiles for others and runs nothing, and so reserves no pool: the pool does not change the code.
+pub(crate) fn compiling(addressing: Addressing) -> Result<Engine, HostError> {
+    let mut config = config();
+    if addressing == Addressing::Checked {
+        scarce(&mut config);
+    }
+    Engine::new(&config).map_err(|error| HostError::Engine(format!("{error:#}")))
+}
+
 /// Makes the engine: with a pool if `pooling` and if the address space can be had, else without.
 pub(crate) fn engine(pooling: bool) -> Result<(Engine, Allocation), HostError> {
     let why = if pooling {
@@ -78,7 +127,7 @@ fn config() -> Config {
         .memory_init_cow(true)
         .memory_guaranteed_dense_image_size(DENSE_IMAGE)
         // Backtraces of a guest cost little and are what its author needs.
-        .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(20));
+        .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES));
     config
 }
 
@@ -146,6 +195,10 @@ mod tests {
             engine.precompile_compatibility_hash().hash(&mut hasher);
             hasher.finish()
         };
+        for (engine, allocation) in [(&pooled, &allocation), (&scarce, &without)] {
+            let compiling = compiling(allocation.addressing()).unwrap();
+            assert_eq!(key(engine), key(&compiling), "{allocation:?}");
+        }
         if allocation == Allocation::Pooled {
             assert_ne!(
                 key(&pooled),

@@ -21,6 +21,9 @@ pub enum HostError {
     /// The file is no component that mimir can use.
     #[error("{0}")]
     Component(String, Code),
+    /// The component was not compiled within its limits.
+    #[error("{0}")]
+    Compile(String, Code),
     /// The file is another one than the one that was described.
     #[error("{0} has changed since it was read; call it again")]
     Changed(String),
@@ -36,6 +39,7 @@ impl HostError {
             HostError::Engine(_) => Code::Unavailable,
             HostError::Read { code, .. }
             | HostError::Component(_, code)
+            | HostError::Compile(_, code)
             | HostError::Manifest(_, code) => *code,
             HostError::Changed(_) => Code::Unavailable,
         }

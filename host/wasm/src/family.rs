@@ -7,18 +7,20 @@
 //!
 //! Never here: engines, stores, instances.
 
+mod core_module;
 mod error;
 mod interface;
 mod nesting;
 mod proof;
 mod read;
 
+pub use core_module::CoreModule;
 pub use error::FamilyError;
 pub use interface::Version;
 pub use proof::{Proof, is_pure, proofs};
 pub use read::check_size;
 
-pub(crate) use interface::Interface;
+pub(crate) use interface::{CONFIG_STORES, Interface};
 pub(crate) use read::Surface;
 
 use serde::{Deserialize, Serialize};

@@ -1,13 +1,18 @@
 //! Why a guest stopped, in the caller's terms.
 
+use std::collections::HashSet;
 use std::str::Utf8Error;
 
-use wasmtime::{PoolConcurrencyLimitError, Trap};
+use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use mimir_core::{Code, ToolError};
 
+use crate::engine::BACKTRACE_FRAMES;
 use crate::guest::Guest;
+
+/// The message for a recursion without end.
+const TOO_DEEP: &str = "the tool calls itself too deep for its stack";
 
 /// What wasmtime says when a guest hands over more than it may. It exports no type for it.
 const TOO_MUCH_OUTPUT: &str = "fuel allocated for hostcalls has been exhausted";
@@ -47,11 +52,15 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => {
-            return exceeded("the tool computed for longer than limits.fuel allows".to_owned());
+            return exceeded(
+                "the tool computed for longer than limits.fuel allows; give it less to do at once, or raise limits.fuel \
+                 in the settings"
+                    .to_owned(),
+            );
         }
-        Some(Trap::StackOverflow) => {
-            return exceeded("the tool calls itself too deep for its stack".to_owned());
-        }
+        Some(Trap::StackOverflow) => return exceeded(TOO_DEEP.to_owned()),
+        // A stack that the guest has in its memory ends where the memory does.
+        Some(Trap::MemoryOutOfBounds) if recurses(error) => return exceeded(TOO_DEEP.to_owned()),
         _ => {}
     }
     if error
@@ -90,6 +99,17 @@ pub(crate) fn fault(error: &wasmtime::Error, guest: &Guest) -> ToolError {
     };
     let details = serde_json::json!({ "trap": what, "stderr": tail });
     ToolError::new(Code::ExecutionError, message).with_details(details)
+}
+
+/// Returns true if the backtrace consists of a few functions that call each other.
+fn recurses(error: &wasmtime::Error) -> bool {
+    error
+        .downcast_ref::<WasmBacktrace>()
+        .is_some_and(|backtrace| {
+            let frames = backtrace.frames();
+            let functions: HashSet<u32> = frames.iter().map(|frame| frame.func_index()).collect();
+            frames.len() >= BACKTRACE_FRAMES && functions.len() <= BACKTRACE_FRAMES / 4
+        })
 }
 
 fn exceeded(message: String) -> ToolError {

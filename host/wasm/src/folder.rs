@@ -62,6 +62,8 @@ pub(crate) struct Scan {
     pub(crate) unnamed: Vec<String>,
     /// The names of links that lead nowhere.
     pub(crate) dangling: Vec<String>,
+    /// The names of files of WebAssembly text, in their order.
+    pub(crate) texts: Vec<String>,
 }
 
 /// Looks for components in a folder. A folder that is not there is empty.
@@ -87,6 +89,7 @@ pub(crate) fn scan_known(cache: &Cache, folder: &Path) -> io::Result<(Scan, Inde
 struct Names {
     entries: Vec<(String, DirEntry)>,
     unnamed: Vec<String>,
+    texts: Vec<String>,
 }
 
 fn names(folder: &Path) -> io::Result<Names> {
@@ -100,6 +103,10 @@ fn names(folder: &Path) -> io::Result<Names> {
         let name = entry.file_name().into_string();
         let exact = name.is_ok();
         let name = name.unwrap_or_else(|odd| odd.to_string_lossy().into_owned());
+        if is_text(&name) && !name.starts_with('.') {
+            found.texts.push(name);
+            continue;
+        }
         if !(stem(&name).is_some() || is_script(&name)) || name.starts_with('.') {
             continue;
         }
@@ -116,6 +123,12 @@ fn names(folder: &Path) -> io::Result<Names> {
 pub(crate) fn stem(name: &str) -> Option<&str> {
     let (stem, ending) = name.rsplit_once('.')?;
     ending.eq_ignore_ascii_case("wasm").then_some(stem)
+}
+
+/// Returns true if a file of this name is WebAssembly text.
+fn is_text(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    ending.is_some_and(|ending| ending.eq_ignore_ascii_case("wat"))
 }
 
 /// Whether a file of this name is a script.
@@ -136,8 +149,10 @@ impl Names {
         let Self {
             entries,
             mut unnamed,
+            mut texts,
         } = self;
         unnamed.sort();
+        texts.sort();
         let stamps = in_parts(&entries, |(_, entry)| {
             // Follows a link: people link to where their build puts the file. What is none is looked at
             // from its folder, which is half the work.
@@ -153,6 +168,7 @@ impl Names {
         });
         let mut scan = Scan {
             unnamed,
+            texts,
             ..Scan::default()
         };
         for ((name, _), look) in entries.into_iter().zip(stamps) {

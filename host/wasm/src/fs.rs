@@ -18,12 +18,12 @@ mod descriptor;
 mod disk;
 mod emptying;
 mod front;
-mod keep;
 mod listing;
 mod look;
 mod moving;
 mod node;
 mod pace;
+mod path_arguments;
 mod quota;
 mod real;
 mod refusal;
@@ -32,13 +32,14 @@ mod stream;
 mod sys;
 #[cfg(test)]
 mod tests;
+mod undo;
 
 pub use disk::Exhausted;
-pub use keep::{Account, Keeper, Keeping};
 pub use quota::Quota;
 pub use refusal::{Cause, Refusal};
+pub use undo::{UndoRecorder, UndoScope, UndoTarget};
 
-pub use content::content;
+pub use content::{content, text};
 pub use real::real_path;
 
 use bytes::Bytes;
@@ -74,13 +75,13 @@ pub struct Mount {
     pub rules: PathRules,
 }
 
-/// What is seen to in a mount while it is used.
-#[derive(Debug, Default)]
+/// The quota and the undo record of a mount.
+#[derive(Debug, Clone, Default)]
 pub struct Watch {
-    /// How much it may hold.
+    /// The quota of what may be added to it.
     pub quota: Option<Quota>,
-    /// What keeps what is changed there.
-    pub keeper: Option<Keeper>,
+    /// Records what changes in it.
+    pub undo: Option<UndoRecorder>,
 }
 
 /// Why a mount could not be made.
@@ -146,7 +147,7 @@ impl GuardedFs {
                     source,
                 })?,
                 quota: watch.quota,
-                keeper: watch.keeper,
+                undo: watch.undo,
             };
             let node = Node::root(dir, Arc::new(shared), mount.prefix);
             roots.push((Entry::Real(node), mount.guest));
@@ -195,6 +196,17 @@ impl GuardedFs {
     /// Whether the guest was ever refused for having too many files open.
     pub fn limit_hit(&self) -> bool {
         self.limit_hit
+    }
+
+    /// Returns true if the guest was ever refused for having added too much to a mount.
+    pub fn is_full(&self) -> bool {
+        self.roots.iter().any(|(entry, _)| match entry {
+            Entry::Real(node) => {
+                let quota = node.shared().quota.as_ref();
+                quota.is_some_and(Quota::was_full)
+            }
+            Entry::Front(_) => false,
+        })
     }
 
     /// Why the guest's last write found no room, if that is why it failed.
@@ -287,7 +299,8 @@ impl HasData for HasFs {
 /// Links `wasi:filesystem` (types and preopens).
 pub fn add_to_linker<T: FsView + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     types::add_to_linker::<T, HasFs>(linker, T::fs)?;
-    preopens::add_to_linker::<T, HasFs>(linker, T::fs)
+    preopens::add_to_linker::<T, HasFs>(linker, T::fs)?;
+    path_arguments::add_to_linker(linker)
 }
 
 impl preopens::Host for FsCtxView<'_> {

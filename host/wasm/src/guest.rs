@@ -10,6 +10,7 @@ use wasmtime_wasi_io::IoView;
 
 use mimir_core::call::{Observer, Unobserved};
 use mimir_core::command::Stream;
+use mimir_core::needs::SECRET_VALUE;
 use mimir_core::pipeline::{Effects, Nested, Storage};
 use mimir_core::{Limits, ToolError};
 
@@ -22,6 +23,7 @@ use crate::limiter::Limiter;
 use crate::logs::Logs;
 use crate::pipes::{Capture, Lines, Pipe};
 use crate::program::{Asks, Sink};
+use crate::script::{Compiler, Loaded};
 
 /// Handles of all kinds that one call may hold: files, streams, pollables. Far more than an honest
 /// guest has, far less than would hurt the host.
@@ -46,6 +48,8 @@ pub(crate) struct Guest {
     pub(crate) model: Option<Effects>,
     /// What its plugin keeps between calls.
     pub(crate) storage: Option<Storage>,
+    /// The values of `wasi:config/store`.
+    pub(crate) config: Vec<(String, String)>,
     /// The last failure of a command or of another tool that it was told.
     told: Option<ToolError>,
     pub(crate) reports: u32,
@@ -61,6 +65,12 @@ pub(crate) struct Guest {
     pub(crate) asks: Option<Asks>,
     /// Where the console of a script goes that is a program; that of a tool goes to the log.
     pub(crate) console: Option<Sink>,
+    /// What compiles code that a program in JavaScript comes by while it runs.
+    pub(crate) compiler: Option<Compiler>,
+    /// The code that such a program has loaded.
+    pub(crate) loaded: Vec<Loaded>,
+    /// A hash that is under way.
+    pub(crate) hash: Option<ring::digest::Context>,
 }
 
 /// How a guest is started.
@@ -83,6 +93,8 @@ pub(crate) struct Start {
     pub storage: Option<Storage>,
     /// Settings that it may see.
     pub variables: Vec<(String, String)>,
+    /// The values of `wasi:config/store`.
+    pub config: Vec<(String, String)>,
     /// argv and streams of a command; a toolset has none.
     pub command: Option<Command>,
     /// What a program may ask.
@@ -102,6 +114,7 @@ impl Start {
             model: None,
             storage: None,
             variables: Vec::new(),
+            config: Vec::new(),
             command: None,
             asks: None,
         }
@@ -157,6 +170,15 @@ impl Guest {
         for (name, placeholder) in start.network.placeholders() {
             wasi.env(name, placeholder);
         }
+        let mut config = start.config;
+        for (_, value) in &mut config {
+            // It is sent in place of the placeholder, and only where a person has said.
+            if let Some(secret) = value.strip_prefix(SECRET_VALUE) {
+                let mut all = start.network.placeholders();
+                let found = all.find(|(name, _)| *name == secret);
+                *value = found.map_or_else(String::new, |(_, placeholder)| placeholder.to_owned());
+            }
+        }
         let mut table = ResourceTable::new();
         table.set_max_capacity(MOST_HANDLES);
         Self {
@@ -172,6 +194,7 @@ impl Guest {
             commands: start.commands,
             model: start.model,
             storage: start.storage,
+            config,
             told: None,
             reports: MOST_REPORTS,
             handed_over: OUTPUT_LIMIT,
@@ -181,6 +204,9 @@ impl Guest {
             stderr,
             asks: start.asks,
             console: None,
+            compiler: None,
+            loaded: Vec::new(),
+            hash: None,
         }
     }
 
@@ -209,6 +235,7 @@ impl Guest {
 
     /// Tells another one from now on.
     pub(crate) fn watch(&mut self, observer: Arc<dyn Observer>) {
+        self.logs.watch(Arc::clone(&observer));
         self.observer = observer;
         self.reports = MOST_REPORTS;
     }

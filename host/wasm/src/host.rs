@@ -8,7 +8,7 @@ use wasmtime::Engine;
 use wasmtime::component::Linker;
 
 use crate::cache::{Cache, CacheState, CodeCounts};
-use crate::compile::{CompileEvent, Works};
+use crate::compile::{CompileEvent, CompileLimits, CompileQueue, Compiler, InProcess};
 use crate::engine::{self, Allocation};
 use crate::error::HostError;
 use crate::guest::Guest;
@@ -28,6 +28,11 @@ pub struct HostOptions {
     pub pooling: bool,
     /// Hears what is compiled.
     pub on_compile: Option<OnCompile>,
+    /// Compiles components; `None` is [`InProcess`], which bounds no memory.
+    pub compiler: Option<Arc<dyn Compiler>>,
+    /// The bounds of compiling language engines, and components that describe themselves. A call has its own, in its
+    /// [`Limits`](mimir_core::Limits).
+    pub compile_limits: CompileLimits,
     /// Answers which addresses a name has that a tool sends a request to; `None` is the system.
     pub resolver: Option<Arc<dyn Resolver>>,
 }
@@ -40,6 +45,8 @@ impl HostOptions {
             cache_dir: None,
             pooling: true,
             on_compile: None,
+            compiler: None,
+            compile_limits: CompileLimits::default(),
             resolver: None,
         }
     }
@@ -71,7 +78,7 @@ fn outside(options: &HostOptions) -> Option<PathBuf> {
 pub struct WasmHost {
     options: HostOptions,
     cache: Cache,
-    works: Works,
+    compiles: CompileQueue,
     running: OnceLock<Result<Running, HostError>>,
 }
 
@@ -80,6 +87,13 @@ pub(crate) struct Running {
     pub(crate) engine: Engine,
     pub(crate) linker: Linker<Guest>,
     allocation: Allocation,
+}
+
+impl Running {
+    /// The strategy of memory allocation.
+    pub(crate) fn allocation(&self) -> &Allocation {
+        &self.allocation
+    }
 }
 
 /// What `doctor` says about the engine.
@@ -96,10 +110,12 @@ pub struct EngineFacts {
 impl WasmHost {
     /// A host that has done nothing yet.
     pub fn new(options: HostOptions) -> Arc<Self> {
+        let compiler = options.compiler.clone();
+        let compiler = compiler.unwrap_or_else(|| Arc::new(InProcess::default()));
         Arc::new(Self {
             cache: Cache::new(outside(&options)),
             options,
-            works: Works::default(),
+            compiles: CompileQueue::new(compiler),
             running: OnceLock::new(),
         })
     }
@@ -148,9 +164,14 @@ impl WasmHost {
         &self.cache
     }
 
-    /// Where components are compiled.
-    pub(crate) fn works(&self) -> &Works {
-        &self.works
+    /// The compilations under way.
+    pub(crate) fn compile_queue(&self) -> &CompileQueue {
+        &self.compiles
+    }
+
+    /// The bounds of compiling what is not compiled for a call.
+    pub(crate) fn compile_limits(&self) -> CompileLimits {
+        self.options.compile_limits
     }
 
     /// The engine and the linker, made at the first use.

@@ -4,15 +4,11 @@
 //! [`Effects`](mimir_core::pipeline::Effects), and nothing here adds to it.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use http_body::{Body as HttpBody, Frame, SizeHint};
-use http_body_util::BodyExt;
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::Target;
@@ -20,6 +16,7 @@ use mimir_core::pipeline::{Approved, Consent, Effects, Egress};
 use mimir_net::{Ask, Authorize, Error, Fetched, Permit};
 use wasmtime_wasi_http::{Error as Code, RequestOptions, WasiBody, WasiHttpHooks};
 
+mod answer;
 mod clients;
 mod codes;
 mod secrets;
@@ -190,26 +187,27 @@ impl Way {
         request: http::Request<WasiBody>,
         options: Option<RequestOptions>,
     ) -> Result<http::Response<WasiBody>, Error> {
-        let (client, link) = self.client(request.headers());
+        let (client, link) = self.client(request.uri(), request.headers());
         let client = client.within(clients::within(self.limits, options));
-        let request = request.map(|body| Upload::new(body, &self.effects, &link));
+        let method = request.method().clone();
+        let to = (method.clone(), request.uri().to_string());
+        let request = request.map(|body| Upload::new(body, &self.effects, &link, to));
         let answer = client.send(request).await?;
-        Ok(answer.map(|body| {
-            let answer = Answer {
-                body,
-                effects: self.effects,
-                link,
-                failure: self.failure,
-                time: self.limits.whole,
-            };
-            answer.boxed_unsync()
-        }))
+        let limits = mimir_net::Limits {
+            ratio: RATIO,
+            ..client.limits()
+        };
+        answer::of(&self, limits, link, &method, answer).await
     }
 
     /// A client that asks the gate of the call about each request.
-    fn client(&self, headers: &http::HeaderMap) -> (mimir_net::Client, Link) {
+    fn client(&self, uri: &http::Uri, headers: &http::HeaderMap) -> (mimir_net::Client, Link) {
         let reach = self.effects.reach();
-        let link = self.clients.link(&self.tool, &reach, &self.host);
+        let target = Target::parse(&uri.to_string());
+        let link = match target.is_ok_and(|target| reach.policy.serves(&target)) {
+            true => clients::to_session(&self.effects, &reach, &self.host),
+            false => self.clients.link(&self.tool, &reach, &self.host),
+        };
         let secrets = Secrets::held(&self.effects, headers).map(Arc::new);
         let gate = Gate {
             effects: self.effects.clone(),
@@ -225,16 +223,24 @@ impl Way {
 
     /// A whole exchange, with its redirects, each judged like the first.
     async fn fetch(&self, request: http::Request<Bytes>) -> Result<Fetched, Error> {
-        if let Some(mut secrets) = self.effects.upload() {
-            secrets.look(request.body()).map_err(Error::Denied)?;
+        let (method, url) = (request.method().clone(), request.uri().to_string());
+        let mut secrets = self.effects.upload();
+        while let Some(rule) = secrets.look(request.body()).map_err(Error::Denied)? {
+            let consent = upload::consent(&self.effects, &method, &url, &rule).await;
+            consent.map_err(Error::Denied)?;
+            secrets.let_through(&rule);
         }
-        let (client, _) = self.client(request.headers());
+        let (client, _) = self.client(request.uri(), request.headers());
         let client = client.within(mimir_net::Limits {
             redirects: REDIRECTS,
             ratio: RATIO,
             ..self.limits
         });
-        client.fetch(request).await
+        let mut fetched = client.fetch(request).await?;
+        if let Some(known) = self.effects.answers() {
+            answer::mask_fetched(known, &mut fetched);
+        }
+        Ok(fetched)
     }
 }
 
@@ -260,6 +266,7 @@ impl Authorize for Gate {
                 target: ask.target,
                 method: ask.method.as_str(),
                 headers: &headers,
+                body: ask.body,
             };
             let consent = self.effects.request(egress).await?;
             if let Some(secrets) = &self.secrets {
@@ -285,6 +292,7 @@ impl Authorize for Gate {
             target,
             method: method.as_str(),
             headers: &[],
+            body: false,
         };
         Box::pin(async move {
             match error {
@@ -298,50 +306,5 @@ impl Authorize for Gate {
                 }
             }
         })
-    }
-}
-
-/// The body of an answer. It ends when what the call may reach changes to something that would not have let it.
-struct Answer {
-    body: mimir_net::Body,
-    effects: Effects,
-    link: Link,
-    failure: Failure,
-    /// How much of it the settings give a request.
-    time: Duration,
-}
-
-/// Why an answer ends that was let when it was asked for.
-fn cut_off() -> ToolError {
-    let message = "the answer was cut off: what the tool may reach has changed while it came in";
-    ToolError::new(mimir_core::Code::PolicyDenied, message)
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = Code;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Code>>> {
-        let this = self.get_mut();
-        this.link.renew(&this.effects);
-        let frame = Pin::new(&mut this.body).poll_frame(cx);
-        frame.map_err(|error| {
-            let error = match error {
-                Error::Blocked(_) => Error::Denied(cut_off()),
-                error => error,
-            };
-            this.failure.note(error, this.time)
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -42,9 +42,12 @@ mod toolbox;
 
 pub use cache::{CacheState, CodeCounts};
 pub use clock::SystemClock;
-pub use compile::CompileEvent;
+pub use compile::{
+    ChildCompiler, CompileError, CompileEvent, CompileJob, CompileLimits, Compiler, InProcess,
+    run_if_child,
+};
 pub use digest::Hash;
-pub use engine::{Allocation, WASMTIME_VERSION};
+pub use engine::{Addressing, Allocation, WASMTIME_VERSION};
 pub use error::HostError;
 pub use host::{EngineFacts, HostOptions, OnCompile, WasmHost};
 pub use toolbox::{Bundled, Loaded, Toolbox};

@@ -12,6 +12,7 @@ use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 use crate::bindings::{commands, log, model, progress, storage, tools, types};
 use crate::guest::Guest;
 use crate::http;
+use crate::imports::config;
 
 /// The linker that all components share.
 pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
@@ -54,6 +55,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
         .func_wrap("http-error-code", http::error_code)?;
     l.allow_shadowing(false);
 
+    config::add_to_linker(l)?;
     types::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
     log::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;
     progress::add_to_linker::<_, HasSelf<_>>(l, |guest| guest)?;

@@ -16,6 +16,7 @@ pub(crate) struct Logs(Arc<Mutex<Lines>>);
 struct Lines {
     observer: Arc<dyn Observer>,
     left: usize,
+    most: usize,
     line_bytes: usize,
     dropped: u64,
     tail: VecDeque<u8>,
@@ -26,10 +27,18 @@ impl Logs {
         Self(Arc::new(Mutex::new(Lines {
             observer,
             left: limits.log_lines,
+            most: limits.log_lines,
             line_bytes: limits.log_line_bytes,
             dropped: 0,
             tail: VecDeque::new(),
         })))
+    }
+
+    /// Tells another one from now on, as many lines as of a new call.
+    pub(crate) fn watch(&self, observer: Arc<dyn Observer>) {
+        let mut lines = self.lock();
+        lines.observer = observer;
+        lines.left = lines.most;
     }
 
     fn lock(&self) -> MutexGuard<'_, Lines> {

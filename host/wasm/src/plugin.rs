@@ -1,6 +1,6 @@
 //! One component: where its bytes are, what it is, and its code once something calls it.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use wasmtime::component::{Component, InstancePre};
 
 use crate::backend::OwnFolders;
 use crate::call::Callee;
-use crate::compile;
+use crate::compile::{CompileLimits, Lane, Request};
 use crate::describe::Kind;
 use crate::digest::Hash;
 use crate::error::HostError;
@@ -53,23 +53,40 @@ impl Bytes {
             Bytes::Bundled(bytes) => Ok((*bytes).into()),
             Bytes::File(path) => {
                 let bytes = files::read(path, Links::Followed, FILE_MAX);
-                let bytes = bytes.map_err(|error| match error.kind() {
-                    ErrorKind::FileTooLarge => {
-                        let most = mimir_core::text::bytes(FILE_MAX);
-                        let message = format!(
-                            "{place} is larger than {most}, the most that a component may have"
-                        );
-                        HostError::Component(message, Code::LimitExceeded)
-                    }
-                    ErrorKind::InvalidInput => {
-                        let message = format!("{place} is not a regular file");
-                        HostError::Component(message, Code::InvalidInput)
-                    }
-                    _ => HostError::read(place, &error),
-                })?;
-                Ok(bytes.into())
+                Ok(bytes.map_err(|error| unread(place, &error))?.into())
             }
         }
+    }
+
+    /// Hashes the component without holding a file in memory.
+    pub(crate) fn digest(&self, place: &str) -> Result<Hash, HostError> {
+        let path = match self {
+            Bytes::Bundled(bytes) => return Ok(Hash::of(bytes)),
+            Bytes::File(path) => path,
+        };
+        let file = files::open(path, Links::Followed);
+        let hashed = file.and_then(|file| Hash::of_reader(file.take(FILE_MAX + 1)));
+        match hashed.map_err(|error| unread(place, &error))? {
+            (_, length) if length > FILE_MAX => Err(unread(place, &ErrorKind::FileTooLarge.into())),
+            (digest, _) => Ok(digest),
+        }
+    }
+}
+
+/// The error for a file that cannot be read as a component.
+fn unread(place: &str, error: &io::Error) -> HostError {
+    match error.kind() {
+        ErrorKind::FileTooLarge => {
+            let most = mimir_core::text::bytes(FILE_MAX);
+            let message =
+                format!("{place} is larger than {most}, the most that a component may have");
+            HostError::Component(message, Code::LimitExceeded)
+        }
+        ErrorKind::InvalidInput => {
+            let message = format!("{place} is not a regular file");
+            HostError::Component(message, Code::InvalidInput)
+        }
+        _ => HostError::read(place, error),
     }
 }
 
@@ -98,58 +115,51 @@ impl Plugin {
         self.code.get()
     }
 
-    /// The code, ready to be instantiated.
-    pub(crate) async fn callee(self: &Arc<Self>) -> Result<&Arc<Callee>, HostError> {
-        let load = || async {
-            let pre = match self.cached()? {
-                Some(pre) => pre,
-                None => {
-                    let plugin = Arc::clone(self);
-                    let work = move || plugin.compile();
-                    let (host, digest) = (&self.host, self.digest);
-                    let compiled = host
-                        .works()
-                        .component(host.cache(), digest, &self.place, work);
-                    self.link(&compiled.await?)?
-                }
-            };
+    /// The code, ready to be instantiated: compiled within these bounds if it is not in the cache.
+    pub(crate) async fn callee(
+        self: &Arc<Self>,
+        limits: CompileLimits,
+    ) -> Result<&Arc<Callee>, HostError> {
+        if let Some(callee) = self.code.get() {
+            return Ok(callee);
+        }
+        // The file is hashed even if its code is in the cache: what was granted is what runs.
+        self.check_digest()?;
+        let request = Request {
+            digest: self.digest,
+            name: self.place.clone(),
+            lane: match self.bytes {
+                Bytes::Bundled(_) => Lane::BuiltIn,
+                Bytes::File(_) => Lane::Custom,
+            },
+            limits,
+        };
+        let plugin = Arc::clone(self);
+        let component = self.host.component(request, move || plugin.check()).await?;
+        let link = || async {
+            let pre = self.link(&component)?;
             Ok(Arc::new(Callee::new(pre, &self.kind, &self.place)?))
         };
-        self.code.get_or_try_init(load).await
+        self.code.get_or_try_init(link).await
     }
 
-    /// The code from the cache. The file is hashed all the same: what was granted is what runs.
-    fn cached(&self) -> Result<Option<InstancePre<Guest>>, HostError> {
-        self.check()?;
-        let running = self.host.running()?;
-        match compile::cached(&running.engine, self.host.cache(), &self.digest) {
-            Some(component) => self.link(&component).map(Some),
-            None => Ok(None),
+    /// Checks that the file is what was described. Bundled bytes were hashed when mimir was built and cannot change.
+    fn check_digest(&self) -> Result<(), HostError> {
+        match &self.bytes {
+            Bytes::File(_) if self.bytes.digest(&self.place)? != self.digest => {
+                Err(HostError::Changed(self.place.clone()))
+            }
+            _ => Ok(()),
         }
     }
 
+    /// Reads the component, which must be what was described.
     fn check(&self) -> Result<std::borrow::Cow<'static, [u8]>, HostError> {
         let bytes = self.bytes.read(&self.place)?;
-        // Bundled bytes were hashed when mimir was built and cannot change.
         if matches!(self.bytes, Bytes::File(_)) && Hash::of(&bytes) != self.digest {
             return Err(HostError::Changed(self.place.clone()));
         }
         Ok(bytes)
-    }
-
-    fn compile(&self) -> Result<Component, HostError> {
-        let bytes = self.check()?;
-        let running = self.host.running()?;
-        let tell = |event| self.host.tell(event);
-        let cache = self.host.cache();
-        compile::compile(
-            &running.engine,
-            cache,
-            &self.digest,
-            &self.place,
-            &bytes,
-            &tell,
-        )
     }
 
     fn link(&self, component: &Component) -> Result<InstancePre<Guest>, HostError> {

@@ -18,16 +18,16 @@ use mimir_core::{Approved, Code, ToolError, text};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use wasmtime::Store;
-use wasmtime::component::{ComponentExportIndex, InstancePre, Linker};
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 use wasmtime_wasi::I32Exit;
 
 use crate::backend;
 use crate::call;
-use crate::compile;
+use crate::compile::{Lane, Request, blocking};
 use crate::digest::Hash;
 use crate::error::HostError;
 use crate::faults::fault;
-use crate::fs::{GuardedFs, Keeper, Quota};
+use crate::fs::{GuardedFs, Quota, UndoRecorder, Watch};
 use crate::guest::{Command, Guest, Start, Streams};
 use crate::host::WasmHost;
 use crate::pipes::Take as _;
@@ -164,23 +164,38 @@ impl ProgramEngine {
         self.ready().await.map(|_| ())
     }
 
+    /// Returns true if it is ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.get().is_some()
+    }
+
     /// The host that it runs in.
     pub fn host(&self) -> &Arc<WasmHost> {
         &self.host
     }
 
     async fn ready(&self) -> Result<&Ready, HostError> {
-        self.ready
-            .get_or_try_init(|| async {
-                let (host, parts) = (Arc::clone(&self.host), self.parts);
-                let work = move || {
-                    temporary::sweep();
-                    make(&host, &parts)
-                };
-                let made = tokio::task::spawn_blocking(work).await;
-                made.map_err(|error| HostError::Engine(error.to_string()))?
+        if let Some(ready) = self.ready.get() {
+            return Ok(ready);
+        }
+        let (parts, digest) = (self.parts, self.parts.digest());
+        let request = Request {
+            digest,
+            name: parts.name.to_owned(),
+            lane: Lane::BuiltIn,
+            limits: self.host.compile_limits(),
+        };
+        let unpack = move || parts.component.unpack();
+        let component = self.host.component(request, unpack).await?;
+        let make = || async {
+            let host = Arc::clone(&self.host);
+            blocking(move || {
+                temporary::sweep();
+                make(&host, &parts, &component)
             })
             .await
+        };
+        self.ready.get_or_try_init(make).await
     }
 
     /// Runs a program to its end or to its bounds.
@@ -200,11 +215,12 @@ impl ProgramEngine {
             Ok(tmp) => tmp,
             Err(error) => return error.into(),
         };
-        let keeper = program.keeps.then(Keeper::default);
-        let account = || backend::account(&self.host, call);
-        // It goes after the store, in which the program can change something.
-        let _keeping = keeper.as_ref().map(|keeper| keeper.begin(account()));
-        let fs = match self.files(call, &tmp, keeper.as_ref()) {
+        let undo = program.keeps.then(UndoRecorder::default);
+        let watch = backend::watch(&limits, undo);
+        // It is dropped after the store, in which the program can change something.
+        let scope = watch.undo.as_ref();
+        let scope = scope.map(|undo| undo.begin(backend::undo_target(&self.host, call)));
+        let fs = match self.files(call, &tmp, &watch) {
             Ok(fs) => fs,
             Err(error) => return error.into(),
         };
@@ -217,7 +233,7 @@ impl ProgramEngine {
             tmp: (tmp.path().to_owned(), tmp.quota().clone()),
             limits,
             imports: program.imports,
-            keeper,
+            watch: watch.clone(),
         });
         let guest = self.start(fs, limits, program, sink.clone(), asks, call);
         let ready = match self.ready().await {
@@ -242,8 +258,13 @@ impl ProgramEngine {
         if tmp.quota().was_full() {
             temporary::tell(&sink);
         }
+        tell_full(&watch, &sink);
         tell_unkept(store.data_mut(), &sink);
         sink.end();
+        if let Some(scope) = scope {
+            let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
+            scope.finish(call.deadline(), left).await;
+        }
         let returned = store.data_mut().asks.as_mut().and_then(Asks::returned);
         let result = match ended {
             Ok(Some(Ok(code))) => Ok(sink.finish(code, start.elapsed())),
@@ -262,7 +283,7 @@ impl ProgramEngine {
         &self,
         call: &Approved,
         tmp: &Temporary,
-        keeper: Option<&Keeper>,
+        watch: &Watch,
     ) -> Result<GuardedFs, ToolError> {
         let (rights, paths) = (call.rights(), call.paths());
         files(
@@ -271,7 +292,7 @@ impl ProgramEngine {
             paths,
             call.limits(),
             (tmp.path(), tmp.quota()),
-            keeper,
+            watch,
         )
     }
 
@@ -336,6 +357,19 @@ impl ProgramEngine {
     }
 }
 
+/// Says on stderr why writing to the workspace has failed.
+pub(crate) fn tell_full(watch: &Watch, sink: &Sink) {
+    let Some(quota) = watch.quota.as_ref().filter(|quota| quota.was_full()) else {
+        return;
+    };
+    let (bytes, files) = quota.bounds();
+    let message = format!(
+        "mimir: {}; write less, or have the settings raised\n",
+        backend::too_many_files(bytes, files)
+    );
+    sink.half(Stream::Stderr).take(message.as_bytes());
+}
+
 /// Says on stderr why something was not changed.
 fn tell_unkept(guest: &mut Guest, sink: &Sink) {
     if let Some(why) = guest.fs.take_unkept() {
@@ -351,7 +385,7 @@ fn files(
     paths: &mimir_core::paths::PathRules,
     limits: &mimir_core::Limits,
     (tmp, quota): (&Path, &Quota),
-    keeper: Option<&Keeper>,
+    watch: &Watch,
 ) -> Result<GuardedFs, ToolError> {
     backend::program_files(
         host,
@@ -360,7 +394,7 @@ fn files(
         limits,
         WORKSPACE,
         (tmp, TEMPORARY, quota),
-        keeper,
+        watch,
     )
 }
 
@@ -404,29 +438,20 @@ pub(crate) fn said(error: ToolError, sink: &Sink) -> ToolError {
     error.with_details(details)
 }
 
-/// The engine, from the cache or made now. Takes seconds in the latter case.
-fn make(host: &WasmHost, parts: &ProgramParts) -> Result<Ready, HostError> {
+impl ProgramParts {
+    /// The name of the engine's code in the cache.
+    fn digest(&self) -> Hash {
+        Hash::of(format!("program {}", Hash(self.sha256)).as_bytes())
+    }
+}
+
+/// The engine, linked.
+fn make(host: &WasmHost, parts: &ProgramParts, component: &Component) -> Result<Ready, HostError> {
     let running = host.running()?;
-    let digest = Hash::of(format!("program {}", Hash(parts.sha256)).as_bytes());
-    let component = match compile::cached(&running.engine, host.cache(), &digest) {
-        Some(component) => component,
-        None => {
-            let bytes = parts.component.unpack()?;
-            let tell = |event| host.tell(event);
-            compile::compile(
-                &running.engine,
-                host.cache(),
-                &digest,
-                parts.name,
-                &bytes,
-                &tell,
-            )?
-        }
-    };
     let broken =
         |error: wasmtime::Error| HostError::Engine(format!("{} is broken: {error:#}", parts.name));
     let linker = linker(&running.linker).map_err(broken)?;
-    let pre = linker.instantiate_pre(&component).map_err(broken)?;
+    let pre = linker.instantiate_pre(component).map_err(broken)?;
     let run = component
         .get_export_index(None, "run")
         .ok_or_else(|| HostError::Engine(format!("{} runs nothing", parts.name)))?;

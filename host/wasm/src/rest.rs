@@ -1,11 +1,13 @@
-//! Plugins that took too long to be compiled, or to say what they are: remembered for a while, so that not every call
-//! and listing waits for them again.
+//! Plugins that took too long or too much memory to be compiled, or too long to say what they are: remembered for a
+//! while, so that not every call and listing waits for them again.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use mimir_core::Code;
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{self, Cache};
+use crate::compile::CompileLimits;
 use crate::digest::Hash;
 
 /// How long a plugin is left alone: many listings, and still short enough that what was only a busy
@@ -15,8 +17,8 @@ const REST: Duration = Duration::from_secs(10 * 60);
 /// What took too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Compiling it.
-    Compile,
+    /// Compiling it within these bounds. With others it is tried at once.
+    Compile(CompileLimits),
     /// Its own description.
     Describe,
 }
@@ -27,13 +29,20 @@ struct Note {
     /// When it is asked again, in seconds of the Unix epoch.
     until: u64,
     reason: String,
+    #[serde(default = "timeout")]
+    code: Code,
+}
+
+fn timeout() -> Code {
+    Code::Timeout
 }
 
 /// Remembers that it was too slow just now.
-pub(crate) fn remember(cache: &Cache, digest: &Hash, kind: Kind, reason: &str) {
+pub(crate) fn remember(cache: &Cache, digest: &Hash, kind: Kind, code: Code, reason: &str) {
     let note = Note {
         until: now().saturating_add(REST.as_secs()),
         reason: reason.to_owned(),
+        code,
     };
     if let Ok(content) = serde_json::to_vec(&note) {
         cache.put(cache::Kind::Description, &key(digest, kind), &content);
@@ -41,9 +50,10 @@ pub(crate) fn remember(cache: &Cache, digest: &Hash, kind: Kind, reason: &str) {
 }
 
 /// Why it is not asked now, and when it will be; nothing if it may be asked.
-pub(crate) fn reason(cache: &Cache, digest: &Hash, kind: Kind) -> Option<String> {
+pub(crate) fn reason(cache: &Cache, digest: &Hash, kind: Kind) -> Option<(Code, String)> {
     let content = cache.get(cache::Kind::Description, &key(digest, kind))?;
-    shown(serde_json::from_slice(&content).ok()?, kind, now())
+    let note: Note = serde_json::from_slice(&content).ok()?;
+    Some((note.code, shown(note, kind, now())?))
 }
 
 fn shown(note: Note, kind: Kind, now: u64) -> Option<String> {
@@ -54,7 +64,9 @@ fn shown(note: Note, kind: Kind, now: u64) -> Option<String> {
     }
     let minutes = left.div_ceil(60);
     let again = match kind {
-        Kind::Compile => format!("it is tried again in {minutes} min"),
+        Kind::Compile(_) => {
+            format!("it is tried again in {minutes} min, or at once with another limit")
+        }
         Kind::Describe => {
             format!("it is asked again in {minutes} min, or at once by `mimir doctor`")
         }
@@ -69,8 +81,11 @@ fn now() -> u64 {
 
 fn key(digest: &Hash, kind: Kind) -> String {
     let what = match kind {
-        Kind::Compile => "uncompiled",
-        Kind::Describe => "slow",
+        Kind::Compile(limits) => {
+            let (time, memory) = (limits.time.as_millis(), limits.memory);
+            format!("uncompiled-{time}-{memory}")
+        }
+        Kind::Describe => "slow".to_owned(),
     };
     format!("{digest}-{}-{what}", crate::describe::FORM)
 }
@@ -84,6 +99,7 @@ mod tests {
         let note = || Note {
             until: 10_000,
             reason: "too slow".to_owned(),
+            code: timeout(),
         };
         let shown = |now| shown(note(), Kind::Describe, now);
         let said = shown(10_000 - 61).unwrap();

@@ -27,7 +27,7 @@ use wasmtime::Store;
 use crate::backend;
 use crate::call::{self, Ended};
 use crate::error::HostError;
-use crate::fs::Keeper;
+use crate::fs::{UndoRecorder, Watch};
 use crate::guest::{Guest, Start};
 use crate::host::WasmHost;
 use crate::http::Clients;
@@ -38,12 +38,16 @@ mod alone;
 mod files;
 mod link;
 pub(crate) mod outside;
+mod perform;
 mod plugin;
 mod timers;
+pub mod trace;
 pub(crate) mod turn;
 mod warm;
 
+pub use perform::{Compiled, Compiler, Late};
 pub use plugin::{PluginParts, Reach, make};
+pub use trace::Loaded;
 
 use outside::Outside;
 use timers::Timers;
@@ -65,6 +69,7 @@ pub struct EngineParts {
 pub struct ScriptEngine {
     host: Arc<WasmHost>,
     parts: EngineParts,
+    compiler: Compiler,
     ready: OnceCell<Arc<Ready>>,
 }
 
@@ -82,11 +87,12 @@ const AT_ONCE: usize = 8;
 const FAILURES: usize = 64;
 
 impl ScriptEngine {
-    /// An engine that has done nothing yet.
-    pub fn new(host: Arc<WasmHost>, parts: EngineParts) -> Arc<Self> {
+    /// An engine that has done nothing yet. `compiler` takes what programs load, and what scripts evaluate.
+    pub fn new(host: Arc<WasmHost>, parts: EngineParts, compiler: Compiler) -> Arc<Self> {
         Arc::new(Self {
             host,
             parts,
+            compiler,
             ready: OnceCell::new(),
         })
     }
@@ -134,6 +140,7 @@ impl ScriptEngine {
             }
         };
         let (mut store, outside) = open(&self.host, ready, call, state, (None, None))?;
+        store.data_mut().compiler = Some(self.compiler);
         let ended = {
             let input = input(call, call.arguments(), false).to_string();
             let work = pin!(talk(&mut store, ready, call, script, &input, &outside));
@@ -143,16 +150,16 @@ impl ScriptEngine {
     }
 
     /// Runs a script that is a whole program: its console is its stdout and stderr, and the number that `execute` returns
-    /// its exit code. `shown` says on stderr what it threw.
+    /// its exit code. What it threw is on stderr, with its frames in `loaded` and in what it has loaded since.
     pub async fn program(
         &self,
         call: &Approved,
         script: &str,
         (arguments, timeout): (&Value, Option<Duration>),
         state: &ScriptState,
-        shown: &(dyn Fn(ToolError) -> String + Sync),
+        loaded: Loaded,
     ) -> Done {
-        let done = self.attempt_program(call, script, (arguments, timeout), state, shown);
+        let done = self.attempt_program(call, script, (arguments, timeout), state, loaded);
         done.await.unwrap_or_else(Done::from)
     }
 
@@ -162,7 +169,7 @@ impl ScriptEngine {
         script: &str,
         (arguments, timeout): (&Value, Option<Duration>),
         state: &ScriptState,
-        shown: &(dyn Fn(ToolError) -> String + Sync),
+        loaded: Loaded,
     ) -> Result<Done, ToolError> {
         let ready = match self.ready.get() {
             Some(ready) => ready,
@@ -173,12 +180,18 @@ impl ScriptEngine {
         };
         let start = Instant::now();
         let sink = Sink::new(Arc::clone(call.observer()), call.limits());
-        let keeper = Keeper::default();
-        let _keeping = keeper.begin(backend::account(&self.host, call));
-        let watched = (Some(sink.clone()), Some(&keeper));
+        let undo = UndoRecorder::default();
+        let scope = undo.begin(backend::undo_target(&self.host, call));
+        let watch = backend::watch(call.limits(), Some(undo));
+        let watched = (Some(sink.clone()), Some(&watch));
         let (mut store, outside) = open(&self.host, ready, call, state, watched)?;
+        store.data_mut().compiler = Some(self.compiler);
+        let base = loaded.base;
+        store.data_mut().loaded.push(loaded);
         let ended = {
-            let input = input(call, arguments, true).to_string();
+            let mut input = input(call, arguments, true);
+            input["base"] = base.into();
+            let input = input.to_string();
             let work = talk(&mut store, ready, call, script, &input, &outside);
             let work = pin!(program::bounded(timeout, work));
             call.deadline().bound(work).await
@@ -187,14 +200,19 @@ impl ScriptEngine {
             Ok(Some(ended)) => Ok(ended),
             Ok(None) | Err(_) => Err(Elapsed),
         };
+        let loaded = std::mem::take(&mut store.data_mut().loaded);
         let raw = call::close(store, call, ended);
+        program::tell_full(&watch, &sink);
+        let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
+        scope.finish(call.deadline(), left).await;
         let code = match raw.result {
             Ok(output) => output.content.iter().find_map(|part| match part {
                 Content::Text { text } => text.parse().ok(),
                 _ => None,
             }),
             Err(error) if error.code == Code::ExecutionError => {
-                sink.half(Stream::Stderr).take(shown(error).as_bytes());
+                let shown = trace::uncaught(&loaded, &error);
+                sink.half(Stream::Stderr).take(shown.as_bytes());
                 Some(1)
             }
             Err(error) => {
@@ -225,12 +243,12 @@ fn open(
     ready: &Ready,
     call: &Approved,
     state: &ScriptState,
-    (sink, keeper): (Option<Sink>, Option<&Keeper>),
+    (sink, watch): (Option<Sink>, Option<&Watch>),
 ) -> Result<(Store<Guest>, Outside), ToolError> {
     let rights = call.rights();
     let limits = *call.limits();
-    let fs = match keeper {
-        Some(keeper) => backend::kept_files(host, call, keeper)?,
+    let fs = match watch {
+        Some(watch) => backend::script_files(host, call, watch)?,
         None => backend::files(
             host,
             backend::OwnFolders::default(),

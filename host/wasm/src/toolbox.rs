@@ -48,6 +48,7 @@ pub struct Toolbox {
     folder: Option<PathBuf>,
     again: bool,
     known_only: bool,
+    described_only: bool,
     plugins: Mutex<HashMap<(Hash, String), Arc<Plugin>>>,
 }
 
@@ -79,6 +80,7 @@ impl Toolbox {
             folder,
             again: false,
             known_only: false,
+            described_only: false,
             plugins: Mutex::default(),
         }
     }
@@ -96,6 +98,14 @@ impl Toolbox {
     #[must_use]
     pub fn known_only(mut self) -> Self {
         self.known_only = true;
+        self
+    }
+
+    /// A toolbox that lists the components whose description is cached, also under another name or in another folder,
+    /// and leaves the others [out](Loaded::unseen). It compiles nothing.
+    #[must_use]
+    pub fn described_only(mut self) -> Self {
+        self.described_only = true;
         self
     }
 
@@ -172,6 +182,7 @@ impl Toolbox {
             scripts,
             unnamed,
             dangling,
+            texts,
         } = scan;
         loaded.scripts = scripts.into_keys().collect();
         for name in dangling {
@@ -180,6 +191,17 @@ impl Toolbox {
                 code: mimir_core::Code::FileNotFound,
                 reason: "it is a link that leads to no file; point it to one, or remove it"
                     .to_owned(),
+            });
+        }
+        for name in texts {
+            let binary = std::path::Path::new(&name).with_extension("wasm");
+            loaded.quarantined.push(Quarantined {
+                reason: format!(
+                    "it is WebAssembly text; `wasm-tools parse {name} -o {}` makes a binary of it",
+                    binary.display()
+                ),
+                location: self.shown(path, &name),
+                code: mimir_core::Code::InvalidInput,
             });
         }
         for name in unnamed {
@@ -200,7 +222,7 @@ impl Toolbox {
             .zip(&known)
             .filter(|(_, known)| known.is_none());
         let unknown = unknown.filter(|_| !self.known_only);
-        let looks: Vec<BoxFuture<'_, Look>> = unknown
+        let looks: Vec<BoxFuture<'_, Option<Look>>> = unknown
             .map(|((name, _), _)| self.look(path, name))
             .collect();
         let looks = futures::stream::iter(looks).buffered(AT_ONCE);
@@ -211,7 +233,7 @@ impl Toolbox {
             let (digest, described) = match known {
                 Some(known) => known,
                 None => {
-                    let Some(look) = looks.next() else {
+                    let Some(look) = looks.next().flatten() else {
                         loaded.unseen += 1;
                         continue;
                     };
@@ -234,11 +256,18 @@ impl Toolbox {
         index.write(self.host.cache(), path);
     }
 
-    /// Asks a component what it is.
-    fn look<'a>(&'a self, folder: &'a std::path::Path, name: &'a str) -> BoxFuture<'a, Look> {
+    /// Asks a component what it is, or the cache alone.
+    fn look<'a>(
+        &'a self,
+        folder: &'a std::path::Path,
+        name: &'a str,
+    ) -> BoxFuture<'a, Option<Look>> {
         Box::pin(async move {
             let (place, bytes) = (self.shown(folder, name), Bytes::File(folder.join(name)));
-            describe::look(&self.host, &bytes, &place, None, self.again).await
+            if self.described_only {
+                return describe::look_cached(&self.host, &bytes, &place);
+            }
+            Some(describe::look(&self.host, &bytes, &place, None, self.again).await)
         })
     }
 
@@ -288,9 +317,11 @@ impl Toolbox {
         let origin = Arc::new(Origin {
             plugin: description.name.unwrap_or_else(|| found.stem.to_owned()),
             speaks,
+            prefix: String::new(),
             version: description.version,
             location: found.place.clone(),
             digest: found.digest.to_string(),
+            listed: Vec::new(),
             proofs: proofs(&description.imports)
                 .iter()
                 .map(ToString::to_string)
@@ -380,7 +411,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Its tools. A program is one tool, named by its file.
+    /// Its tools, by their own names. A program is one tool, named by its file.
     fn tools(&self, description: &mut Description) -> Option<Vec<mimir_core::Definition>> {
         match &description.kind {
             Kind::Toolset { .. } => Some(std::mem::take(&mut description.tools)),

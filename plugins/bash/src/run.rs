@@ -21,8 +21,11 @@ const SCRIPT: &str = "/main.sh";
 /// What bash says of a script that it cannot read.
 const UNREADABLE: i32 = 2;
 
-/// Functions in functions: what the stack of a guest holds.
-const DEPTH: usize = 16;
+/// Functions in functions: what the stack of this guest holds (`../build.rs`).
+const FUNCTIONS: usize = 250;
+
+/// Command substitutions, or subshells, in each other. Each copies what the shell knows.
+const SHELLS: usize = 60;
 
 /// Parser work for one script. The host bounds the time; this only keeps the parser from being in the way.
 const PARSER: usize = 10_000_000;
@@ -121,7 +124,9 @@ fn limits() -> ExecutionLimits {
         .max_work_units(u64::MAX)
         .max_aggregate_input_bytes(u64::MAX)
         .max_live_intermediate_bytes(MEMORY as u64)
-        .max_function_depth(DEPTH)
+        .max_function_depth(FUNCTIONS)
+        .max_subst_depth(SHELLS)
+        .max_subshell_depth(SHELLS)
         .max_parser_operations(PARSER)
         .parser_timeout(Duration::from_secs(3600))
         .max_input_bytes(most);

@@ -32,6 +32,11 @@ pub struct Exec {
     /// `exec_stop`. For servers and watchers.
     #[serde(default)]
     pub background: bool,
+    /// Ports at which a server in the background is reached by `web_fetch`, as `http://localhost:PORT/`. Commands of this
+    /// session reach every port of it anyway.
+    #[serde(default)]
+    #[schemars(length(max = 16), inner(range(min = 1)))]
+    pub ports: Vec<u16>,
 }
 
 /// What a command left.
@@ -96,6 +101,11 @@ impl Tool for Exec {
             ));
         }
         let background = self.background;
+        if !background && !self.ports.is_empty() {
+            return Err(Error::invalid_input(
+                "`ports` are for a server in the background; add `background: true`, or leave them out",
+            ));
+        }
         let timeout = self
             .timeout
             .map(|seconds| Duration::from_secs(seconds.into()));
@@ -110,16 +120,21 @@ impl Tool for Exec {
             if let Some(timeout) = timeout {
                 command = command.timeout(timeout);
             }
-            return Ok(Reported(started(command.start()?)));
+            return Ok(Reported(started(command.start()?, &self.ports)));
         }
         let finished = command.timeout(timeout.unwrap_or(TIMEOUT)).run()?;
         Ok(Reported(ran(&finished)))
     }
 }
 
-fn started(job: u32) -> Worded<Ran> {
-    let text =
+fn started(job: u32, ports: &[u16]) -> Worded<Ran> {
+    let mut text =
         format!("started as job {job}; `exec_output` shows what it writes, `exec_stop` ends it");
+    for port in ports {
+        text.push_str(&format!(
+            "\n`web_fetch` reaches what listens on port {port} at http://localhost:{port}/"
+        ));
+    }
     Json(Ran {
         exit_code: None,
         stdout: String::new(),
@@ -221,6 +236,21 @@ mod tests {
     }
 
     #[test]
+    fn ports_are_for_the_background() {
+        let exec = Exec {
+            command: "true".into(),
+            args: None,
+            workdir: None,
+            timeout: None,
+            background: false,
+            ports: vec![8123],
+        };
+        let error = exec.run(&Context::at("/")).unwrap_err();
+        assert!(error.message().contains("background: true"), "{error}");
+        assert!(started(1, &[8123]).text.contains("http://localhost:8123/"));
+    }
+
+    #[test]
     fn an_empty_command_is_refused() {
         for command in ["", " \n"] {
             let exec = Exec {
@@ -229,6 +259,7 @@ mod tests {
                 workdir: None,
                 timeout: None,
                 background: false,
+                ports: Vec::new(),
             };
             let error = exec.run(&Context::at("/")).unwrap_err();
             assert!(error.message().contains("empty"), "{error}");

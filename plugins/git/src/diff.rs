@@ -4,7 +4,7 @@ use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
 use crate::moved::{self, Attributes};
-use crate::repository::{Repository, left_out};
+use crate::repository::{Repository, left_out, not_entered};
 use crate::tool::Report;
 use crate::words::Words;
 
@@ -72,7 +72,7 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
         all.extend(more);
         repository.compare(&all, &words.paths)
     };
-    let (numbers, hidden) = run(&["--numstat", "-z"])?;
+    let (numbers, mut hidden) = run(&["--numstat", "-z"])?;
     let changes = parse(&numbers);
     let said = String::from_utf8_lossy(&run(&[])?.0).into_owned();
     let text = match said.is_empty() {
@@ -91,6 +91,11 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
         }
         false => String::new(),
     };
+    let mut text = text;
+    if !of_commits {
+        hidden.extend(repository.unread(&words.paths));
+        text += &not_entered(&repository.submodules());
+    }
     let text = text + &left_out(&hidden) + &unfiltered;
     Ok(Json(Report {
         changes: Some(changes),

@@ -72,7 +72,12 @@ pub struct Repository {
     settings: Vec<String>,
     /// Whether it is a partial clone.
     partial: bool,
+    /// Tracked files that no tool may read. The sandbox shows git something that looks unchanged in their place.
+    hidden: Vec<String>,
 }
+
+/// Names these files, once each.
+const HIDDEN: &str = "mimir.hidden";
 
 /// Enough for a large repository on a slow disk.
 const TIMEOUT: Duration = Duration::from_secs(50);
@@ -86,11 +91,56 @@ impl Repository {
         let mut all = Self {
             settings: QUIET.map(str::to_owned).into(),
             partial: false,
+            hidden: Vec::new(),
         };
         let names = all.run(&["config", "--list", "--name-only", "-z"], &[])?;
         all.settings.extend(switched_off(&names)?);
         all.partial = is_partial(&names);
+        let has = |wanted: &str| {
+            let mut names = names.split(|byte| *byte == 0);
+            names.any(|name| name == wanted.as_bytes())
+        };
+        if has(HIDDEN) {
+            let said = all.run(&["config", "-z", "--get-all", HIDDEN], &[])?;
+            all.hidden = texts(&said);
+        }
+        if has("core.worktree") {
+            all.works_here()?;
+        }
         Ok(all)
+    }
+
+    /// Refuses a repository whose settings have git work in another folder.
+    fn works_here(&self) -> Result<()> {
+        let words = ["rev-parse", "--is-inside-work-tree", "--show-prefix"];
+        let said = self.run(&words, &[])?;
+        let said = String::from_utf8_lossy(&said);
+        match said.trim() == "true" {
+            true => Ok(()),
+            false => Err(Error::new(
+                Code::PermissionDenied,
+                "the setting core.worktree of the repository has git work in another folder than the workspace; \
+                 remove it by hand: `git config --unset core.worktree`",
+            )),
+        }
+    }
+
+    /// The submodules, by their paths. Git is never let into one, so what has changed in it is not known here.
+    pub fn submodules(&self) -> Vec<String> {
+        let words = [
+            "config",
+            "--file",
+            ".gitmodules",
+            "-z",
+            "--get-regexp",
+            "\\.path$",
+        ];
+        // Git fails where there is no such file.
+        let said = self.run(&words, &[]).unwrap_or_default();
+        let paths = texts(&said).into_iter();
+        paths
+            .filter_map(|pair| Some(pair.split_once('\n')?.1.to_owned()))
+            .collect()
     }
 
     /// Runs a subcommand that must succeed, and gives what it wrote to stdout. What follows `paths` is taken for
@@ -162,6 +212,20 @@ impl Repository {
         }
     }
 
+    /// The tracked files among these paths that no tool may read. Without paths, all of them.
+    pub fn unread(&self, paths: &[String]) -> Vec<String> {
+        let is_in = |file: &&String| {
+            let mut paths = paths.iter().map(|path| path.trim_end_matches('/'));
+            paths.any(|path| {
+                let rest = file.strip_prefix(path);
+                path == "." || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+        };
+        let files = self.hidden.iter();
+        let files = files.filter(|file| paths.is_empty() || is_in(file));
+        files.cloned().collect()
+    }
+
     /// The files of the working tree that git cannot compare, since no tool may read them.
     pub fn hidden(&self, paths: &[String]) -> Result<Vec<String>> {
         // Names alone are told without a look into the files.
@@ -176,6 +240,26 @@ fn unread(said: &str) -> Option<String> {
     let mut lines = said.lines();
     let path = lines.find_map(|line| line.strip_prefix("fatal: cannot hash "))?;
     refused.then(|| path.trim_matches('"').to_owned())
+}
+
+/// Splits output of git at zero bytes.
+fn texts(said: &[u8]) -> Vec<String> {
+    let all = said.split(|byte| *byte == 0).filter(|one| !one.is_empty());
+    all.map(|one| String::from_utf8_lossy(one).into_owned())
+        .collect()
+}
+
+/// The note on submodules, whose files were not compared.
+pub fn not_entered(submodules: &[String]) -> String {
+    let Some(first) = submodules.first() else {
+        return String::new();
+    };
+    let names: Vec<_> = submodules.iter().map(|path| text::name(path)).collect();
+    format!(
+        "\nchanged files in submodules are not shown ({}): `git -C {} status` with `exec` shows them",
+        names.join(", "),
+        text::name(first),
+    )
 }
 
 /// The note on what a comparison leaves out.

@@ -6,7 +6,7 @@ use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
 use crate::moved::{self, Attributes};
-use crate::repository::{Repository, left_out};
+use crate::repository::{Repository, left_out, not_entered};
 use crate::tool::Report;
 use crate::words::Words;
 
@@ -59,12 +59,16 @@ pub fn report(repository: &Repository, words: &Words) -> Result<Worded<Report>> 
     let mut paths = words.names.clone();
     paths.extend(words.paths.iter().cloned());
     let mut status = read(repository, &paths)?;
-    let hidden = match status.files.iter().any(is_modified) {
+    let mut hidden = match status.files.iter().any(is_modified) {
         true => repository.hidden(&paths)?,
         false => Vec::new(),
     };
     status.leave_out(&hidden);
-    let text = status.text() + &left_out(&hidden) + &unfiltered(repository, &status)?;
+    hidden.extend(repository.unread(&paths));
+    let text = status.text()
+        + &left_out(&hidden)
+        + &not_entered(&repository.submodules())
+        + &unfiltered(repository, &status)?;
     Ok(Json(Report {
         status: Some(status),
         ..Report::default()
@@ -92,13 +96,13 @@ fn is_modified(entry: &Entry) -> bool {
 
 /// The state of the working tree, or of some paths.
 pub fn read(repository: &Repository, paths: &[String]) -> Result<Status> {
-    // What is in a submodule has settings of its own, and is not looked at.
+    // What is in a submodule has settings of its own, and is not looked at: its commit alone is compared.
     let words = [
         "status",
         "--porcelain=v2",
         "--branch",
         "-z",
-        "--ignore-submodules=all",
+        "--ignore-submodules=dirty",
     ];
     Ok(parse(&repository.run(&words, paths)?))
 }

@@ -134,7 +134,8 @@ impl Assess for Git {
             Operation::Branch => {
                 Assessment::ask(format!("changes branches: {said}")).risk(Risk::Low)
             }
-            Operation::Add => Assessment::ask(format!("stages: {said}")).risk(Risk::Low),
+            // A commit takes it from there, and that is asked about.
+            Operation::Add => Assessment::allow(format!("stages: {said}")),
             Operation::Commit if words.has(&["--amend"]) => {
                 Assessment::ask(format!("replaces the last commit: {said}"))
                     .because("who has the old one will not find it in the history")
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading_is_allowed_and_changing_asks() {
+    fn reading_and_staging_are_allowed_and_changing_asks() {
         let asks = |operation, args: &[&str]| {
             let args = args.iter().map(|&arg| arg.to_owned()).collect();
             let assessed = Git { operation, args }.assess(&Context::at("/"));
@@ -168,6 +169,7 @@ mod tests {
             (Operation::Branch, &["-a"]),
             (Operation::Branch, &["--show-current"]),
             (Operation::Branch, &["--merged", "main"]),
+            (Operation::Add, &["-A"]),
         ] {
             assert!(!asks(operation, args), "{operation:?} {args:?}");
         }
@@ -178,7 +180,6 @@ mod tests {
             (Operation::Branch, &["-m", "old", "new"]),
             (Operation::Checkout, &["main"]),
             (Operation::Checkout, &["--", "file"]),
-            (Operation::Add, &["-A"]),
         ] {
             assert!(asks(operation, args), "{operation:?} {args:?}");
         }

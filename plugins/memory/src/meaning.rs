@@ -1,6 +1,8 @@
 //! Ranking by meaning: an endpoint makes vectors of passages, and those near to the vector of the query mean something
 //! similar. `send` asks the endpoint, `vectors` keeps what it said until a memory changes.
 
+use std::collections::VecDeque;
+
 use mimir_sdk::{Result, text};
 
 use crate::search::{Memory, Passage};
@@ -16,12 +18,12 @@ pub(crate) use send::{Network, Transport};
 pub(crate) use settings::{Settings, VARIABLE};
 use vectors::Vectors;
 
-/// Passages that are sent at once; providers take some hundred.
-const AT_ONCE: usize = 64;
+/// Passages in one request, of all memories together. Providers take some hundred; their vectors are some megabytes.
+const AT_ONCE: usize = 128;
 
 /// Passages that one search has made vectors of. More are left to the next one, so that a search after many changes
 /// still ends in time.
-const NEW_MOST: usize = 512;
+const NEW_MOST: usize = 1_024;
 
 /// Bytes of a value of storage, with what stands before the vectors in it.
 const VALUE_MOST: usize = (1 << 20) - 64;
@@ -71,32 +73,37 @@ pub(crate) fn ask(
         }
     }
     let (mut made, mut left) = (0, 0);
-    for (memory, own) in missing {
-        if made > 0 && made + own.len() > NEW_MOST {
+    missing.retain(|(_, own)| {
+        let fits = made == 0 || made + own.len() <= NEW_MOST;
+        if fits {
+            made += own.len();
+        } else {
             left += 1;
-            continue;
         }
-        made += own.len();
-        let mut vectors = Vec::with_capacity(own.len());
-        for some in own.chunks(AT_ONCE) {
-            let texts: Vec<&str> = some.iter().map(|at| passages[*at].told.as_str()).collect();
-            vectors.extend(send::embed(settings, transport, &texts)?);
+        fits
+    });
+    let mut texts = missing
+        .iter()
+        .flat_map(|(_, own)| own)
+        .map(|at| passages[*at].told.as_str());
+    let mut made: VecDeque<Vec<i8>> = VecDeque::new();
+    for (memory, own) in &missing {
+        // Each memory is stored as soon as it is whole: a later request that fails costs nothing of it.
+        while made.len() < own.len() {
+            let batch: Vec<&str> = texts.by_ref().take(AT_ONCE).collect();
+            let vectors = send::embed(settings, transport, &batch)?;
+            made.extend(vectors.iter().map(|vector| vectors::small(vector)));
         }
-        let vectors = Vectors(
-            vectors
-                .iter()
-                .map(|vector| vectors::small(vector))
-                .collect(),
-        );
-        if let Err(error) = vectors.write(store, settings, &memories[memory]) {
+        let vectors = Vectors(made.drain(..own.len()).collect());
+        if let Err(error) = vectors.write(store, settings, &memories[*memory]) {
             // They serve this search all the same.
             note = Some(format!(
-                "vectors are not kept: {}",
+                "vectors are not stored: {}",
                 text::brief(error.message())
             ));
         }
-        for (at, vector) in own.into_iter().zip(vectors.0) {
-            known[at] = Some(vector);
+        for (at, vector) in own.iter().zip(vectors.0) {
+            known[*at] = Some(vector);
         }
     }
     if cut > 0 && note.is_none() {

@@ -330,7 +330,8 @@ fn meanings_are_found_where_no_word_is_the_same() {
         names(&search(&workspace, "vehicle", None)),
         Vec::<&str>::new()
     );
-    assert_eq!(endpoint.asked.take().len(), 4, "the query, and each memory");
+    let asked: Vec<usize> = endpoint.asked.take().iter().map(Vec::len).collect();
+    assert_eq!(asked, [1, 3], "the query, and all memories in one request");
     // The vectors are kept, until a memory changes.
     let found = search(&workspace, "meal", Some(&endpoint));
     assert_eq!(names(&found)[0], "kitchen");
@@ -436,6 +437,21 @@ fn many_who_wait_for_one_that_was_stopped_go_in_turn() {
 }
 
 #[test]
+fn embeddings_of_many_memories_share_requests() {
+    let workspace = Workspace::new();
+    for number in 0..300 {
+        workspace.put(&format!("note-{number}.md"), "A short note.\n");
+    }
+    let endpoint = Endpoint::default();
+    let found = search(&workspace, "vehicle", Some(&endpoint));
+    assert!(found.note.is_none(), "{:?}", found.note);
+    let asked: Vec<usize> = endpoint.asked.take().iter().map(Vec::len).collect();
+    assert_eq!(asked, [1, 128, 128, 44]);
+    search(&workspace, "meal", Some(&endpoint));
+    assert_eq!(endpoint.asked.take(), [["meal"]]);
+}
+
+#[test]
 fn a_memory_of_many_passages_is_asked_about_once() {
     let workspace = Workspace::new();
     let many = "# One\nshort\n\n".repeat(2_000);
@@ -446,7 +462,7 @@ fn a_memory_of_many_passages_is_asked_about_once() {
         search(&workspace, "vehicle", Some(&endpoint));
     }
     let asked: usize = endpoint.asked.take().iter().map(Vec::len).sum();
-    assert!(asked <= 3 + 1 + 512, "{asked}");
+    assert!(asked <= 3 + 1 + 1_024, "{asked}");
     assert_eq!(
         names(&search(&workspace, "vehicle", Some(&endpoint)))[0],
         "garage"

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use grep_matcher::Matcher;
+use grep_matcher::{LineTerminator, Matcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
@@ -27,6 +27,7 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
     let matcher = matcher(search)?;
     let context = usize::from(search.context_lines);
     let mut searcher = SearcherBuilder::new()
+        .line_terminator(LineTerminator::crlf())
         .binary_detection(BinaryDetection::quit(0))
         .before_context(context)
         .after_context(context)
@@ -58,8 +59,10 @@ pub fn search(search: &FileSearch, root: &Folder, start: &Start) -> Result<Found
 
 fn matcher(search: &FileSearch) -> Result<RegexMatcher> {
     let mut builder = RegexMatcherBuilder::new();
+    // `^` and `$` match at every line, and `$` before the `\r` of a line that ends in `\r\n`: the haystack is a whole file.
     builder
-        .line_terminator(Some(b'\n'))
+        .multi_line(true)
+        .crlf(true)
         .case_insensitive(search.ignore_case);
     let built = match search.mode {
         Mode::Regex => builder.build(&search.query),

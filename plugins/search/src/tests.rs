@@ -100,6 +100,29 @@ fn regex_glob_include_and_exclude() {
 }
 
 #[test]
+fn regex_anchors_match_at_every_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &str| fs::write(dir.path().join(name), content).unwrap();
+    write("a.txt", "file 490 99\nfile 1\n");
+    write("b.txt", "file 490 99\n");
+    write("c.txt", "file 490 99");
+    write("d.txt", "file 490 99\r\nx\r\n");
+    let regex = |query: &str| {
+        lines(&search(&dir, json!({"mode": "regex", "query": query})).unwrap()).join(" ")
+    };
+    assert_eq!(regex("99$"), "a.txt:1:10 b.txt:1:10 c.txt:1:10 d.txt:1:10");
+    assert_eq!(regex("^x$"), "d.txt:2:1");
+    assert_eq!(regex("^file 1$"), "a.txt:2:1");
+    assert_eq!(regex(r"99\s+file"), "", "and never two at once");
+    // A file that is read in pieces.
+    write(
+        "e.txt",
+        &format!("{}end 7\r\n", "filler\r\n".repeat(800_000)),
+    );
+    assert_eq!(regex("^end 7$"), "e.txt:800001:1");
+}
+
+#[test]
 fn results_are_bounded_and_say_so() {
     let dir = workspace();
     fs::write(dir.path().join("many.txt"), "word\n".repeat(5000)).unwrap();

@@ -69,12 +69,21 @@ pub enum Method {
     #[expect(missing_docs, reason = "see above")]
     Put,
     #[expect(missing_docs, reason = "see above")]
+    Patch,
+    #[expect(missing_docs, reason = "see above")]
     Delete,
 }
 
 impl Method {
     /// All of them.
-    const ALL: [Self; 5] = [Self::Get, Self::Head, Self::Post, Self::Put, Self::Delete];
+    const ALL: [Self; 6] = [
+        Self::Get,
+        Self::Head,
+        Self::Post,
+        Self::Put,
+        Self::Patch,
+        Self::Delete,
+    ];
 
     /// As it is on the wire.
     pub const fn as_str(self) -> &'static str {
@@ -83,6 +92,7 @@ impl Method {
             Self::Head => "HEAD",
             Self::Post => "POST",
             Self::Put => "PUT",
+            Self::Patch => "PATCH",
             Self::Delete => "DELETE",
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! `{"steps": [{"url", "method", "headers", "chunks", "length", "trailers", "secret"}, …]}` gives for each step
 //! `{"status", "headers", "body", "bytes", "trailers"}`, or `{"error"}` with the code that it got. With `"strict": true`
-//! the first error is the tool's own. `chunks` texts of 64 KB each are sent as the body. The same as two tools: one
+//! the first error is the tool's own. With `"dots": true` in a step its `body` and the values of its `headers` and
+//! `trailers` are given in hexadecimal with dots between the bytes. `chunks` texts of 64 KB each are sent as the body. The same as two tools: one
 //! that may GET and POST, and one that needs nothing.
 
 #![expect(clippy::unwrap_used, reason = "a panic here is a failed test there")]
@@ -113,7 +114,16 @@ fn fetch(step: &Value) -> Result<Value, String> {
     }
     answer.subscribe().block();
     let response = answer.get().unwrap().unwrap().map_err(|e| name(&e))?;
-    read(&response)
+    let shown = match step["dots"] == true {
+        true => dotted,
+        false => |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned(),
+    };
+    read(&response, shown)
+}
+
+/// Bytes in hexadecimal, with a dot behind each.
+fn dotted(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}.")).collect()
 }
 
 /// A text with what this guest has got in place of its secrets: `$SITE_KEY`.
@@ -164,7 +174,7 @@ fn upload(body: OutgoingBody, chunks: u64, trailers: &Value) {
     let _ = OutgoingBody::finish(body, trailers);
 }
 
-fn read(response: &IncomingResponse) -> Result<Value, String> {
+fn read(response: &IncomingResponse, shown: fn(&[u8]) -> String) -> Result<Value, String> {
     let body = response.consume().unwrap();
     let stream = body.stream().unwrap();
     let mut all = vec![];
@@ -185,24 +195,24 @@ fn read(response: &IncomingResponse) -> Result<Value, String> {
     let future = IncomingBody::finish(body);
     future.subscribe().block();
     let trailers = match future.get() {
-        Some(Ok(Ok(Some(trailers)))) => map(&trailers),
+        Some(Ok(Ok(Some(trailers)))) => map(&trailers, shown),
         _ => Map::new(),
     };
     let bytes = all.len();
     all.truncate(CHUNK);
     Ok(json!({
         "status": response.status(),
-        "headers": map(&response.headers()),
-        "body": String::from_utf8_lossy(&all),
+        "headers": map(&response.headers(), shown),
+        "body": shown(&all),
         "bytes": bytes,
         "trailers": trailers,
     }))
 }
 
-fn map(fields: &Fields) -> Map<String, Value> {
+fn map(fields: &Fields, shown: fn(&[u8]) -> String) -> Map<String, Value> {
     let entries = fields.entries().into_iter();
     entries
-        .map(|(name, value)| (name, String::from_utf8_lossy(&value).into_owned().into()))
+        .map(|(name, value)| (name, shown(&value).into()))
         .collect()
 }
 

@@ -61,21 +61,70 @@ fn an_answer_about_a_host_covers_redirects_there_with_the_same_method() {
     }
 }
 
+/// Settings in which it matters that what was fetched are the words of strangers.
+fn careful() -> Value {
+    json!({"tools": {"web_fetch": {"labels": {"acceptsUntrusted": null}}}})
+}
+
 #[test]
-fn the_next_part_of_a_page_is_no_other_request() {
+fn ten_pages_of_listed_hosts_are_read_without_a_question() {
     let site = super::serves("text/plain", "a line of a long page\n".repeat(100));
-    let careful = json!({"tools": {"web_fetch": {"labels": {"acceptsUntrusted": null}}}});
-    let kit = kit(careful).approve(Approve::Session);
-    let part = |path: &str, offset| {
-        let url = named(&site, "site", path);
-        let part = json!({"url": url, "offset": offset, "maxLength": 200});
+    let both = json!({"network": {"allowedHosts": ["site.example", "other.example"]}});
+    let mut settings = careful();
+    super::merge(&mut settings, both);
+    let kit = kit(settings);
+    for page in 0..10 {
+        let url = named(
+            &site,
+            ["site", "other"][page % 2],
+            &format!("/page/{page}?lang=en"),
+        );
+        assert_eq!(
+            fetched(&kit.call("web_fetch", json!({ "url": url })))["status"],
+            200
+        );
+    }
+    assert!(kit.cards().is_empty());
+    let digits = "4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c4d3e2f1a";
+    let said = format!("/?note={}", "word+".repeat(60));
+    for (path, headers) in [
+        (format!("/{digits}"), json!({})),
+        (said, json!({})),
+        ("/".to_owned(), json!({"x-note": digits})),
+    ] {
+        let arguments = json!({"url": named(&site, "site", &path), "headers": headers});
+        let error = refused(&kit, arguments);
+        assert_eq!(error.code, Code::ApprovalDenied, "{path}");
+        let ways = error.way_out.join(" ");
+        assert!(
+            ways.contains("tools.web_fetch.labels.acceptsUntrusted: true"),
+            "{ways}"
+        );
+    }
+    assert_eq!(site.got().len(), 10);
+}
+
+#[test]
+fn an_answer_for_the_session_covers_the_other_pages_of_a_host() {
+    let site = super::serves("text/plain", "a line of a long page\n".repeat(100));
+    let kit = kit(careful()).approve(Approve::Session);
+    let part = |method: &str, path: &str, offset| {
+        let url = named(&site, "other", path);
+        let part = json!({"url": url, "method": method, "offset": offset, "maxLength": 200});
         assert!(kit.call("web_fetch", part).is_ok());
         kit.cards().len()
     };
-    assert_eq!(part("/", 0), 0);
-    assert_eq!(part("/", 198), 1, "what was read could be behind it");
-    assert_eq!(part("/", 396), 1, "it was answered");
-    assert_eq!(part("/other", 0), 2, "that is another one");
+    assert_eq!(part("GET", "/", 0), 1, "it is on no list");
+    assert_eq!(part("GET", "/", 198), 1, "the next part of the page");
+    assert_eq!(part("GET", "/another?page=2", 0), 1, "another page");
+    assert_eq!(part("HEAD", "/", 0), 2, "another method");
+    let always = kit.cards()[0].always.clone().unwrap().text;
+    assert!(
+        always.contains("GET requests to any URL of http://other.example"),
+        "{always}"
+    );
+    let ways = kit.cards()[0].way_out.join(" ");
+    assert!(ways.contains("below `network.allowedHosts:`"), "{ways}");
 }
 
 #[test]

@@ -85,6 +85,8 @@ impl Approver for Person {
 #[derive(Default)]
 pub struct Seen {
     pub events: Mutex<Vec<Value>>,
+    /// How many messages the conversation had each time it was handed over.
+    pub lengths: Mutex<Vec<usize>>,
     pub stop: tokio::sync::Notify,
 }
 
@@ -112,6 +114,10 @@ impl Face for Seen {
     fn on(&self, event: Event<'_>) {
         let event = serde_json::to_value(event).unwrap();
         self.events.lock().unwrap().push(event);
+    }
+
+    fn conversation(&self, talk: &Conversation) {
+        self.lengths.lock().unwrap().push(talk.messages.len());
     }
 
     fn stop_calls(&self) -> BoxFuture<'_, ()> {
@@ -167,6 +173,7 @@ fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
         aliases: vec![],
         source: Source::BuiltIn,
         origin: Arc::new(Origin {
+            prefix: String::new(),
             plugin: name.into(),
             version: "1.0.0".into(),
             location: "built-in".into(),
@@ -174,6 +181,7 @@ fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
             speaks: true,
             imports: vec![],
             proofs: vec![],
+            listed: Vec::new(),
         }),
         trust: Trust::Trusted,
         granted: Needs::default(),

@@ -6,6 +6,7 @@
 import * as polling from "wasi:io/poll@0.2.9";
 import * as clock from "wasi:clocks/monotonic-clock@0.2.9";
 import * as random from "wasi:random/insecure-seed@0.2.9";
+import * as secure from "wasi:random/random@0.2.9";
 
 const hands = {};
 
@@ -80,6 +81,16 @@ function wake(id) {
     return true;
   }
   return open.delete(id);
+}
+
+// None before the first call: they would be the same for all calls.
+function randomBytes(count) {
+  if (!began) throw new Error("random numbers are not there while the module is loaded: every call would have the same; draw them in the tool");
+  return secure.getRandomBytes(count);
+}
+
+function recompiled() {
+  throw new SyntaxError("async functions and import() in text that is evaluated are not supported in plugins: write them in the file");
 }
 
 function drop(resource) {

@@ -16,23 +16,24 @@ function text(value) {
   return plain !== undefined && plain.includes("\\ud") ? stringify(value, well) : plain;
 }
 
-// From places in the compiled code to places in the file, four numbers each, in the order of the former.
+// From places in the code to places in the files, five numbers each, in the order of the former: line and column, which
+// file it is from 1 on, line and column in it.
 let places;
-let file;
+let files;
 
 function original(row, column) {
-  let [low, high] = [0, places.length / 4];
+  let [low, high] = [0, places.length / 5];
   while (low < high) {
     const middle = (low + high) >> 1;
-    const [line, at] = [places[middle * 4], places[middle * 4 + 1]];
+    const [line, at] = [places[middle * 5], places[middle * 5 + 1]];
     if (line < row || (line === row && at <= column)) low = middle + 1;
     else high = middle;
   }
-  const at = (low - 1) * 4;
-  return at >= 0 && places[at] === row ? `${file}:${places[at + 2]}:${places[at + 3]}` : undefined;
+  const [line, , file, source, at] = places.slice((low - 1) * 5, low * 5);
+  return low > 0 && line === row && file > 0 ? `${files[file - 1]}:${source}:${at}` : undefined;
 }
 
-// The innermost frames of a stack that are in the file.
+// The innermost frames of a stack that are in the files.
 function frames(stack) {
   const found = [];
   for (const line of stack.split("\n")) {
@@ -49,7 +50,7 @@ function frames(stack) {
 function begin(make, given) {
   manifest = given.manifest;
   places = given.places;
-  file = given.file;
+  files = given.files;
   const { module } = make(mimir);
   for (const { name, path, structured } of given.tools) {
     const found = path.reduce((from, key) => from[key], module);
@@ -90,7 +91,9 @@ function refused(error) {
     if (message === "") message = "the tool threw an error without a message";
     if (real && typeof error.code === "string" && NAMES[error.code]) code = { tag: NAMES[error.code] };
     const at = real ? frames(String(error.stack ?? "")) : [];
-    if (at.length > 0) message += ` (at ${at[0]})`;
+    // What is in a package is named by who called it.
+    const own = at.find((frame) => !frame.includes("node_modules/")) ?? at[0];
+    if (own !== undefined) message += ` (at ${own})`;
     const said = real ? error.details : undefined;
     const plain = said !== null && typeof said === "object" && !Array.isArray(said);
     if (at.length > 0 && (plain || said === undefined)) details = text({ ...said, stack: at });

@@ -18,6 +18,9 @@ Object.assign(globalThis, {
   TextEncoder,
   TextDecoder,
   structuredClone,
+  crypto,
+  performance,
   atob: fromBase64,
   btoa: toBase64,
 });
+lazy("Buffer", () => builtin("buffer").Buffer);

@@ -147,3 +147,17 @@ function structuredClone(value, seen = new Map()) {
   for (const key of Object.keys(value)) copy[key] = clone(value[key]);
   return copy;
 }
+
+// Levels of JSON that the engine can take: it counts none, and would end with the program.
+const LEVELS = 100_000;
+const DEEP = new RegExp(`(?:[[{][^\\[\\]{}]*){${LEVELS >> 2}}`);
+
+JSON.parse = function (text, reviver) {
+  // Who nests so much ends with brackets, or closes none.
+  if (typeof text === "string" && text.length > LEVELS && (/[\]}\s]{16}$/.test(text) || !/[\]}]/.test(text)) && DEEP.test(text)) {
+    throw new RangeError("Maximum call stack size exceeded");
+  }
+  return reviver === undefined ? parse(text) : parse(text, reviver);
+};
+Object.defineProperty(JSON.parse, "name", { value: "parse" });
+Object.defineProperty(JSON, "parse", { enumerable: false });

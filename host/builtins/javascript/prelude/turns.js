@@ -64,8 +64,14 @@ function leave() {
 }
 
 function ended() {
-  for (const { [VALUE]: error } of lonely) return failed(error);
-  if (open.size === 0) leave();
+  for (const promise of lonely) {
+    lonely.delete(promise);
+    if (!heard("unhandledRejection", promise[VALUE], promise)) return failed(promise[VALUE]);
+  }
+  if (![...open.keys()].every(isQuiet)) return;
+  if (jobs.length === 0 && !heard("exit", program.exitCode)) return leave();
+  drain();
+  if (outcome === undefined) leave();
 }
 
 // What goes wrong here is mostly that there is no memory left, so little is asked for then.
@@ -87,22 +93,31 @@ function turn() {
 
 function failed(error) {
   // Who has left does not fail.
-  if (program !== undefined && outcome !== undefined) return;
+  if (program !== undefined && (outcome !== undefined || heard("uncaughtException", error, "uncaughtException"))) return;
   const told = { message: "" };
   try {
     const real = error instanceof Error;
-    told.message = String(real ? error.message : error);
+    told.message = program !== undefined ? thrown(error, real) : String(real ? error.message : error);
     if (real) {
-      told.name = String(error.name);
-      told.stack = String(error.stack ?? "");
+      if (program === undefined) told.name = String(error.name);
+      told.stack = String(stackOf?.call(error) ?? error.stack ?? "");
       if (error instanceof HostError) told.wish = error.wish;
-    } else {
+    } else if (program === undefined) {
       told.thrown = error === null ? "null" : typeof error;
     }
   } catch {
     told.message = "it threw something that cannot be shown";
   }
   outcome = { error: told };
+}
+
+// As Node says it, for a program.
+function thrown(error, real) {
+  if (!real) return inspect(error);
+  const known = Object.keys(error).filter((key) => !["stack", "message", "name", "wish"].includes(key));
+  const more = known.map((key) => `${key}: ${inspect(error[key], { depth: 1 })}`).join(", ");
+  const cause = Object.hasOwn(error, "cause") ? ` [cause: ${error.cause instanceof Error ? Error.prototype.toString.call(error.cause) : inspect(error.cause)}]` : "";
+  return `${Error.prototype.toString.call(error)}${more && ` { ${more} }`}${cause}`;
 }
 
 let most = Infinity;
@@ -122,17 +137,18 @@ export function start(code, input) {
     const { args, context } = given;
     reseed(given.seed);
     most = given.most;
+    const outer = around(context);
+    if (given.program) {
+      program = Object.assign(outer, { exitCode: 0 });
+      const work = evaluate("\n".repeat(given.base) + code);
+      Promise.try(begin, work, args, outer).catch(failed);
+      return turn();
+    }
     const exported = evaluate(code)();
     if (typeof exported?.execute !== "function") {
       throw new TypeError("the code exports no function `execute`");
     }
-    const outer = around(context);
-    if (given.program) {
-      program = Object.assign(outer, { exitCode: 0, leave });
-      program.main = surroundings(args, program);
-    }
-    const done = Promise.resolve(exported.execute(args, outer));
-    (program === undefined ? done.then(returned) : done).catch(failed);
+    Promise.resolve(exported.execute(args, outer)).then(returned).catch(failed);
   } catch (error) {
     failed(error);
   }

@@ -16,6 +16,7 @@ use crate::private::{self, Closed, Readers};
 use crate::workspace::Workspace;
 
 /// The conversations of a workspace.
+#[derive(Clone)]
 pub struct Shelf {
     /// None where the platform names no folder for the user's settings.
     folder: Option<PathBuf>,

@@ -100,15 +100,24 @@ impl Shown {
         };
         let took = outcome.receipt().duration_ms;
         match outcome.result() {
-            Ok(_) => {
+            Ok(output) => {
                 let size = mimir_core::text::bytes(outcome.receipt().bytes_out);
                 let tokens = outcome.receipt().tokens;
                 let facts = format!("{took:.0} ms, {size}, ~{tokens} tokens");
-                self.aside(format_args!(
-                    "{} {name} {}",
-                    styled(GOOD, "✓"),
-                    styled(FAINT, facts)
-                ));
+                // The tool ran; what it ran may have failed.
+                match output.exit_code.filter(|code| *code != 0) {
+                    Some(code) => self.aside(format_args!(
+                        "{} {name} {} {}",
+                        styled(WARN, "✗"),
+                        styled(WARN, format_args!("exit code {code}")),
+                        styled(FAINT, facts)
+                    )),
+                    None => self.aside(format_args!(
+                        "{} {name} {}",
+                        styled(GOOD, "✓"),
+                        styled(FAINT, facts)
+                    )),
+                }
             }
             Err(error) => {
                 let message = visible(prefix(&error.message, 3 * LINE));
@@ -138,15 +147,18 @@ impl Face for Shown {
                 heard,
             } => {
                 let lost = if heard {
-                    "; what it said so far does not count"
+                    "; its partial answer is discarded"
                 } else {
                     ""
                 };
                 let because = visible(because);
-                let wait = after_ms / 1_000;
+                let when = match after_ms / 1_000 {
+                    0 => "now".to_owned(),
+                    seconds => format!("in {seconds} s"),
+                };
                 self.aside(format_args!(
-                    "{} {because}{lost}; asking again in {wait} s",
-                    styled(WARN, "again:")
+                    "{} {because}{lost}; trying again {when}",
+                    styled(WARN, "retry:")
                 ));
             }
             Event::LeftOut { messages } => self.aside(styled(

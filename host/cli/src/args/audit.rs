@@ -11,8 +11,8 @@ use mimir_core::audit::Kind;
 pub enum RawAudit {
     /// Check that no line was changed, removed, moved or put in
     #[command(after_help = "\
-The last line of the output names the newest line and its hash. Noted where nobody who can write this folder
-can write, it shows later whether the log was written anew:
+The last line of the output names the newest line and its hash. Keep it outside of this folder, and it shows \
+later whether the log was written anew:
   mimir audit verify --head 3f1c…
 
 Exit codes: 0 the log is what was written, 1 it is not.")]

@@ -39,7 +39,7 @@ The value is YAML. Examples:
     },
     /// Print the JSON Schema of config files
     #[command(after_help = "\
-An editor that knows YAML schemas completes keys and marks slips. `mimir init` writes the schema beside
+An editor that knows YAML schemas completes keys and marks slips. `mimir init` writes the schema beside \
 the config, and the line that names it; for another place:
   mimir config schema > ~/mimir.schema.json
 and as the first line of the config, with the whole path:

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use mimir_core::needs::NeedKind;
+use mimir_core::needs::{NeedKind, SecretNeed};
 use mimir_core::network::HostPattern;
 
 use crate::arguments::Words;
@@ -30,10 +30,10 @@ pub(super) enum RawPolicy {
     },
     /// Let the project's settings count in full, as they are now
     #[command(after_help = "\
-What a project's .mimir/config.yml forbids always counts. What it allows, lifts or reveals counts after the
-person at this machine has accepted it, because the file may have come with a checkout. After a change of the
-file it has to be accepted anew. So have the files of workers: before that nobody is told what they say,
-and none is run.")]
+What a project's .mimir/config.yml forbids always counts. What it allows, lifts or reveals counts after the \
+person at this machine has accepted it, because the file may have come with a checkout. After a change of the \
+file it has to be accepted anew. The same holds for the files of workers: before that they are neither run \
+nor shown to a model.")]
     Accept {
         /// Without being asked
         #[arg(short, long)]
@@ -187,6 +187,9 @@ pub(super) struct RawAdd {
     /// Replace a tool of the same file name
     #[arg(short, long)]
     force: bool,
+    /// Prefix of the names of its tools, such as `fs_`
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
+    prefix: Option<String>,
 }
 
 /// What `tools add` is asked for.
@@ -198,6 +201,8 @@ pub struct AddWish {
     pub digest: Option<String>,
     /// Whether a tool of the same file name is replaced.
     pub force: bool,
+    /// The prefix of the names of its tools.
+    pub prefix: Option<String>,
 }
 
 impl RawAdd {
@@ -206,17 +211,22 @@ impl RawAdd {
             file: self.file,
             digest: self.digest,
             force: self.force,
+            prefix: self.prefix,
         }
     }
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Shows what the plugin asks for and asks for a yes. Without a terminal the yes is the digest of exactly the
+Shows what the plugin asks for and asks for a yes. Without a terminal the yes is the digest of exactly the \
 build that is meant, as `mimir tools info NAME` shows it:
   mimir tools trust word_count --digest 9f86d081…
-A component that was not written for mimir asks for nothing. Whom it may send requests to is said here:
-  mimir tools trust http_client --host api.example.com")]
+A component that was not written for mimir asks for nothing. What it may reach is named here; what was named before
+stays, unless some of its kind is named now:
+  mimir tools trust http_client --host api.example.com
+  mimir tools trust filesystem --read docs --write out --prefix fs_
+  mimir tools trust weather --config units=metric --config key=secret:WEATHER \\
+      --secret WEATHER@api.example.com:x-api-key")]
 pub(super) struct RawTrust {
     /// Name or alias of one of its tools, or its file name
     #[arg(value_name = "NAME")]
@@ -227,10 +237,27 @@ pub(super) struct RawTrust {
     /// Kinds of needs that are not granted
     #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
     without: Vec<Kind>,
-    /// A host that it may reach, for a component that cannot ask for one itself; those of before stay unless some are
-    /// named
+    /// A host that it may reach
     #[arg(long = "host", value_name = "HOST")]
     hosts: Vec<HostPattern>,
+    /// A folder of the workspace that it may read, `.` for all of it
+    #[arg(long = "read", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    reads: Vec<PathBuf>,
+    /// A folder of the workspace that it may read and write
+    #[arg(long = "write", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    writes: Vec<PathBuf>,
+    /// A variable of its environment; for what is no secret
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = pair)]
+    variables: Vec<(String, String)>,
+    /// A value of its wasi:config/store; `secret:NAME` is the placeholder of a secret
+    #[arg(long = "config", value_name = "KEY=VALUE", value_parser = pair)]
+    config: Vec<(String, String)>,
+    /// A secret that is sent to one host in one header; its variable NAME holds a placeholder
+    #[arg(long = "secret", value_name = "NAME@HOST:HEADER", value_parser = secret)]
+    secrets: Vec<SecretNeed>,
+    /// Prefix of the names of its tools, such as `fs_`; an empty text removes it
+    #[arg(long, value_name = "PREFIX", value_parser = prefix)]
+    prefix: Option<String>,
 }
 
 /// What `tools trust` is asked for.
@@ -244,6 +271,18 @@ pub struct TrustWish {
     pub without: Vec<NeedKind>,
     /// Hosts for a component that cannot ask for any.
     pub hosts: Vec<HostPattern>,
+    /// Folders that it may read.
+    pub reads: Vec<PathBuf>,
+    /// Folders that it may read and write.
+    pub writes: Vec<PathBuf>,
+    /// Variables of its environment.
+    pub variables: Vec<(String, String)>,
+    /// Values of its `wasi:config/store`.
+    pub config: Vec<(String, String)>,
+    /// Secrets that are sent for it.
+    pub secrets: Vec<SecretNeed>,
+    /// The prefix of the names of its tools.
+    pub prefix: Option<String>,
 }
 
 impl RawTrust {
@@ -256,6 +295,12 @@ impl RawTrust {
             digest: self.digest,
             without,
             hosts: self.hosts,
+            reads: self.reads,
+            writes: self.writes,
+            variables: self.variables,
+            config: self.config,
+            secrets: self.secrets,
+            prefix: self.prefix,
         }
     }
 }
@@ -286,6 +331,52 @@ impl From<Kind> for NeedKind {
     }
 }
 
+/// A name and a value.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !text.contains('\0') => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+/// A secret, the host that it is sent to, and the header.
+fn secret(text: &str) -> Result<SecretNeed, String> {
+    let parts = text.split_once('@');
+    let parts = parts.and_then(|(name, rest)| Some((name, rest.rsplit_once(':')?)));
+    let Some((name, (host, header))) = parts else {
+        return Err(
+            "expected NAME@HOST:HEADER, such as WEATHER@api.example.com:x-api-key".to_owned(),
+        );
+    };
+    let is_header = |c: u8| c.is_ascii_alphanumeric() || b"-_".contains(&c);
+    if name.is_empty() || header.is_empty() || !header.bytes().all(is_header) {
+        return Err("expected a name, a host and the name of a header".to_owned());
+    }
+    let pattern: HostPattern = host.parse().map_err(|error| format!("{error}"))?;
+    Ok(SecretNeed {
+        name: name.to_owned(),
+        host: pattern.to_string(),
+        header: header.to_ascii_lowercase(),
+        reason: "named by a person".to_owned(),
+    })
+}
+
+/// The longest prefix: half of the longest name.
+const PREFIX_MOST: usize = 32;
+
+/// Parses a prefix for names of tools. The empty text is one.
+fn prefix(text: &str) -> Result<String, String> {
+    let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
+    if text.len() > PREFIX_MOST || !text.bytes().all(good) {
+        return Err(format!(
+            "expected at most {PREFIX_MOST} characters of a-z, 0-9 and _"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
 /// 64 hex digits, with or without `sha256:` before them.
 fn digest(text: &str) -> Result<String, String> {
     let hex = text.strip_prefix("sha256:").unwrap_or(text);
@@ -299,6 +390,28 @@ fn digest(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trust_reads_pairs_secrets_and_prefixes() {
+        assert_eq!(pair("A=b=c"), Ok(("A".to_owned(), "b=c".to_owned())));
+        assert!(pair("A").is_err() && pair("=b").is_err());
+        let need = secret("KEY@api.example.com:8443:X-Api-Key").unwrap();
+        let parts = (need.name.as_str(), need.host.as_str(), need.header.as_str());
+        assert_eq!(parts, ("KEY", "api.example.com:8443", "x-api-key"));
+        for bad in [
+            "KEY",
+            "KEY@host",
+            "@host:header",
+            "KEY@host:",
+            "KEY@host:a b",
+        ] {
+            assert!(secret(bad).is_err(), "{bad}");
+        }
+        assert!(prefix("fs_").is_ok() && prefix("").is_ok());
+        for bad in ["Fs_", "fs-", &"x".repeat(33)] {
+            assert!(prefix(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn digests_are_read_whole() {

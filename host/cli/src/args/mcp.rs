@@ -3,18 +3,37 @@
 use clap::{Args, Subcommand, ValueEnum};
 use mimir_core::config::SandboxMode;
 
+const ALLOW_HELP: &str = "\
+--allow names the tools that run without a question: `reads` (those that read, or that reach nothing
+outside their sandbox), `all`, `none`, or names of tools with commas. The others ask each time.";
+
+const ADD_HELP: &str = "\
+A package runs in a sandbox: no network but the hosts of --network, nothing of the workspace but the
+folders that its arguments name, and a home of its own. Install scripts are not run.
+--allow is `reads`, `all`, `none`, or names of tools with commas.
+
+Examples:
+  mimir mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  mimir mcp add time -- uvx mcp-server-time
+  mimir mcp add docs --network context7.com -- npx -y @upstash/context7-mcp
+  mimir mcp add web --network '*' -- uvx mcp-server-fetch
+  mimir mcp add desk --sandbox none -- npx -y @wonderwhy-er/desktop-commander
+  mimir mcp add search --url https://example.com/mcp --header 'Authorization=Bearer ${SEARCH_KEY}'";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum RawMcp {
     /// List the servers in the settings
     List,
-    /// Put a server into the settings
+    /// Put a server into the settings. A package of npx or uvx is downloaded once and pinned; on a terminal the server is
+    /// started, its words are shown, and one answer adds and trusts it
+    #[command(after_help = ADD_HELP)]
     Add(Box<RawServer>),
     /// Take a server out of the settings
     Remove {
         /// Its name
         #[arg(value_name = "NAME")]
         name: String,
-        /// In your own settings, not the project's
+        /// Write into your own settings, not the project's
         #[arg(long)]
         user: bool,
     },
@@ -24,12 +43,40 @@ pub(super) enum RawMcp {
         #[arg(value_name = "NAME")]
         name: String,
     },
+    /// Show every word that models read of a server, and let its tools be called as long as they say the same
+    #[command(after_help = ALLOW_HELP)]
+    Trust {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The tools that run without a question
+        #[arg(long, value_name = "WHICH", default_value = "reads", value_parser = allow)]
+        allow: Allow,
+        /// Without a terminal: the digest of the words that you have seen, as `mimir mcp test NAME --json` has it
+        #[arg(long, value_name = "DIGEST")]
+        approve: Option<String>,
+        /// Write into your own settings, not the project's
+        #[arg(long)]
+        user: bool,
+    },
+    /// Download the package of a server that is in the settings, and pin it
+    Install {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Let packages run programs of their own while they are installed, in the sandbox of the download
+        #[arg(long)]
+        install_scripts: bool,
+        /// Write into your own settings, not the project's
+        #[arg(long)]
+        user: bool,
+    },
     /// Log in at a server that wants it, in a browser: here, or on another machine whose address you paste
     Login {
         /// Its name
         #[arg(value_name = "NAME")]
         name: String,
-        /// The program that is started with the page's address; $BROWSER where none is named, and none without that
+        /// The program that opens the page [default: $BROWSER; without it the address is only printed]
         #[arg(long, value_name = "PROGRAM")]
         browser: Option<String>,
         /// How long the answer is waited for, in seconds
@@ -42,8 +89,8 @@ pub(super) enum RawMcp {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Take over servers from the settings of agents on this machine, after each was shown. Where two places have one
-    /// of a name, neither is taken unless it is named: then your own goes before the project's
+    /// Take over servers from the settings of agents on this machine, after each was shown. If two places define the same
+    /// name, name it to import it; your own settings win over the project's
     Import {
         /// Only from this agent
         #[arg(long, value_enum, value_name = "AGENT")]
@@ -95,8 +142,8 @@ pub(super) struct RawServer {
     /// The folder that it starts in, from the workspace; an empty one of its own where none is named
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
-    /// Let it start with what leads into the workspace although it has no sandbox, or has secrets. If it runs what lies
-    /// there, whoever may write a file there, as a model may, then runs code as you
+    /// Let it start with paths into the workspace although it has no sandbox, or has secrets. If it runs code from
+    /// there, a model that writes there can then run code as you
     #[arg(long)]
     workspace_code: bool,
     /// What stands before the names of its tools, in place of mcp_NAME_
@@ -105,10 +152,26 @@ pub(super) struct RawServer {
     /// The sandbox that it runs in
     #[arg(long, value_name = "MODE", value_enum)]
     sandbox: Option<Sandbox>,
-    /// Let it reach the network from its sandbox
-    #[arg(long)]
-    network: bool,
-    /// In your own settings, not the project's
+    /// A host that it reaches from its sandbox: `api.example.com`, `*.example.com`, or `*` for every public host
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    network: Vec<String>,
+    /// A folder of the workspace that a package sees, `:ro` behind it to be read only; those that its arguments name
+    /// where none is given
+    #[arg(long = "folder", value_name = "DIR", conflicts_with = "url")]
+    folders: Vec<String>,
+    /// Let packages run programs of their own while they are installed, in the sandbox of the download
+    #[arg(long, conflicts_with = "url")]
+    install_scripts: bool,
+    /// The tools that run without a question
+    #[arg(long, value_name = "WHICH", default_value = "reads", value_parser = allow)]
+    allow: Allow,
+    /// Without a terminal: trust it if its words have this digest, as `mimir mcp test NAME --json` has it
+    #[arg(long, value_name = "DIGEST")]
+    approve: Option<String>,
+    /// Write the settings without starting the server
+    #[arg(long, conflicts_with = "approve")]
+    no_start: bool,
+    /// Write into your own settings, not the project's
     #[arg(long)]
     user: bool,
     /// The program and its arguments
@@ -143,6 +206,16 @@ pub enum Agent {
     Opencode,
     /// Zed
     Zed,
+    /// Gemini CLI
+    Gemini,
+    /// Qwen Code
+    Qwen,
+    /// Goose
+    Goose,
+    /// Windsurf
+    Windsurf,
+    /// Cline
+    Cline,
 }
 
 /// A server that is to be put into the settings.
@@ -154,6 +227,49 @@ pub struct McpAdd {
     pub block: serde_json::Value,
     /// Whether it goes into the user's own settings.
     pub user: bool,
+    /// The folders of the workspace that its package sees.
+    pub folders: Vec<String>,
+    /// True if install scripts are run.
+    pub install_scripts: bool,
+    /// The tools that run without a question.
+    pub allow: Allow,
+    /// The digest of the words that a person has seen.
+    pub approve: Option<String>,
+    /// True if the settings are written without starting the server.
+    pub no_start: bool,
+}
+
+/// The tools of a server that run without a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Allow {
+    /// Tools that read, or reach nothing.
+    Reads,
+    /// All.
+    All,
+    /// No tools.
+    Nothing,
+    /// These.
+    Tools(Vec<String>),
+}
+
+fn allow(text: &str) -> Result<Allow, String> {
+    Ok(match text {
+        "reads" => Allow::Reads,
+        "all" => Allow::All,
+        "none" => Allow::Nothing,
+        names => {
+            let names: Vec<String> = names
+                .split(',')
+                .map(|name| name.trim().to_owned())
+                .collect();
+            if names.iter().any(String::is_empty) {
+                return Err(
+                    "write `reads`, `all`, `none`, or names of tools with commas".to_owned(),
+                );
+            }
+            Allow::Tools(names)
+        }
+    })
 }
 
 /// What `mcp` is asked for.
@@ -163,30 +279,50 @@ pub enum McpWish {
     List,
     /// One more.
     Add(McpAdd),
-    /// One less.
+    /// Removes a server.
     Remove {
-        /// Which.
+        /// The name of the server.
         name: String,
-        /// Whether it stands in the user's own settings.
+        /// True if it is in the user's own settings.
         user: bool,
     },
-    /// What one says.
+    /// Tests a server.
     Test {
-        /// Which.
+        /// The name of the server.
         name: String,
     },
-    /// A login at one.
+    /// Trusts a server as it is now.
+    Trust {
+        /// The name of the server.
+        name: String,
+        /// The tools that run without a question.
+        allow: Allow,
+        /// The digest of what was seen.
+        approve: Option<String>,
+        /// True if the approvals go into the user's own settings.
+        user: bool,
+    },
+    /// Installs the package of a server.
+    Install {
+        /// The name of the server.
+        name: String,
+        /// True if install scripts are run.
+        install_scripts: bool,
+        /// True if it is in the user's own settings.
+        user: bool,
+    },
+    /// Logs in at a server.
     Login {
-        /// Which.
+        /// The name of the server.
         name: String,
         /// What shows the page.
         browser: Option<String>,
         /// How long the answer is waited for.
         timeout: std::time::Duration,
     },
-    /// The end of one.
+    /// Logs out from a server.
     Logout {
-        /// Which.
+        /// The name of the server.
         name: String,
     },
     /// Those of agents.
@@ -211,6 +347,26 @@ impl RawMcp {
             Self::Add(server) => McpWish::Add(server.typed()),
             Self::Remove { name, user } => McpWish::Remove { name, user },
             Self::Test { name } => McpWish::Test { name },
+            Self::Trust {
+                name,
+                allow,
+                approve,
+                user,
+            } => McpWish::Trust {
+                name,
+                allow,
+                approve,
+                user,
+            },
+            Self::Install {
+                name,
+                install_scripts,
+                user,
+            } => McpWish::Install {
+                name,
+                install_scripts,
+                user,
+            },
             Self::Login {
                 name,
                 browser,
@@ -297,13 +453,18 @@ impl RawServer {
         if self.workspace_code {
             block.insert("workspaceCode".into(), true.into());
         }
-        if self.network {
-            block.insert("networkAccess".into(), true.into());
+        if !self.network.is_empty() {
+            block.insert("network".into(), self.network.into());
         }
         McpAdd {
             name: self.name,
             block: block.into(),
             user: self.user,
+            folders: self.folders,
+            install_scripts: self.install_scripts,
+            allow: self.allow,
+            approve: self.approve,
+            no_start: self.no_start,
         }
     }
 }

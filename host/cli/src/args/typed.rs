@@ -172,6 +172,8 @@ impl Invocation {
             json: raw.global.json,
         };
         let read = match raw.command {
+            Some(RawCommand::Help { command }) => return Err(printed(command, "--help")),
+            Some(RawCommand::Version) => return Err(printed(Vec::new(), "--version")),
             // Who reads JSON wants a result, and help for people is none.
             None if globals.json => Err(Failure::usage(
                 "there is no command; `mimir --help` lists them",
@@ -185,6 +187,18 @@ impl Invocation {
                 failure: Box::new(failure),
             }),
         }
+    }
+}
+
+/// The text that clap prints for a command with `--help` or `--version`.
+fn printed(command: Vec<String>, flag: &str) -> Unread {
+    let words = std::iter::once("mimir".to_owned()).chain(command);
+    match Raw::try_parse_from(words.chain([flag.to_owned()])) {
+        Err(error) => Unread::Clap(error),
+        Ok(_) => Unread::Usage {
+            json: false,
+            failure: Box::new(Failure::usage("`mimir --help` lists the commands")),
+        },
     }
 }
 
@@ -276,6 +290,8 @@ fn command(raw: Option<RawCommand>) -> Result<Command, Failure> {
         }
         Some(RawCommand::Config { command }) => Command::Config(command.into()),
         Some(RawCommand::Doctor) => Command::Doctor,
+        // Printed where the line is read.
+        Some(RawCommand::Help { .. } | RawCommand::Version) => Command::Help,
         Some(RawCommand::Licences) => Command::Licences,
         Some(RawCommand::Completions { shell }) => Command::Completions(shell),
     })
@@ -321,6 +337,23 @@ mod tests {
     #[test]
     fn clap_agrees_with_itself() {
         <Raw as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn help_and_version_are_commands_too() {
+        let text = |line: &[&str]| match read(line) {
+            Err(Unread::Clap(error)) => (error.exit_code(), error.render().to_string()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(text(&["help"]), text(&["--help"]));
+        assert_eq!(
+            text(&["help", "tools", "build"]),
+            text(&["tools", "build", "--help"])
+        );
+        assert_eq!(text(&["version"]), text(&["--version"]));
+        assert_eq!(text(&["help"]).0, 0);
+        let (code, message) = text(&["help", "bogus"]);
+        assert!(code == 2 && message.contains("bogus"), "{message}");
     }
 
     #[test]

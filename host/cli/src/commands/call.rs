@@ -34,7 +34,7 @@ pub struct Wish {
 pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit, Failure> {
     let mut setup = Setup::find(globals)?;
     // An unknown plugin is asked what it offers, which may take its time.
-    let (registry, all) = tokio::select! {
+    let (mut registry, mut all) = tokio::select! {
         found = setup.registry_for(&wish.tool) => found,
         exit = interrupted() => return Err(cancelled(printer, exit)),
     };
@@ -46,6 +46,14 @@ pub async fn run(globals: &Globals, printer: Printer, wish: Wish) -> Result<Exit
             Code::LimitExceeded => Failure::from(error),
             _ => Failure::ending(error, Exit::Usage),
         })?;
+    if !all && arguments.get("tools").is_some() && tool.as_deref().is_some_and(Tool::runs_code) {
+        // The tools that the code names may be those of servers, which are not started for any code.
+        registry = tokio::select! {
+            registry = setup.registry() => registry,
+            exit = interrupted() => return Err(cancelled(printer, exit)),
+        };
+        all = true;
+    }
     if let (Some(timeout), Some(tool)) = (wish.timeout, &tool) {
         setup.settings.bound(tool, timeout);
     }

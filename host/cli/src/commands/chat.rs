@@ -1,13 +1,12 @@
 //! `mimir chat`
 
 use std::pin::pin;
-use std::sync::Arc;
 
 use mimir_agent::{Agent, Conversation, Ended, Message};
 use mimir_core::text::{prefix, visible};
 use mimir_core::{Code, ToolError};
 
-use crate::agent::{Bench, Shown, conversation, keep};
+use crate::agent::{Bench, Saver, Saving, Shown, conversation};
 use crate::args::{Approve, Globals};
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, STRONG, note, styled};
@@ -66,7 +65,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: ChatWish) -> Result<
     let exit = talking(globals, &mut bench, &mut talk, &typist).await;
     bench.shelf.keep_typed(&typist.typed());
     if !talk.messages.is_empty() {
-        keep(&bench, &mut talk);
+        Saver::of(&bench).save(&talk);
         note(styled(FAINT, bill(&talk)));
         let id = &talk.id;
         note(styled(
@@ -163,12 +162,16 @@ enum Stopped {
 /// Has the agent work on what was said. Says how the program ends, if it does.
 async fn turn(bench: &mut Bench, talk: &mut Conversation) -> Result<Option<Exit>, Failure> {
     let agent = bench.agent.clone();
-    let shown = Arc::new(Shown::new());
-    let ended = bench.following(work(&agent, talk, &shown)).await?;
+    let shown = Shown::new();
+    let face = Saving {
+        face: &shown,
+        saver: Saver::of(bench),
+    };
+    let ended = bench.following(work(&agent, talk, &shown, &face)).await?;
     shown.close();
     talk.mend();
     agent.take_up_rest(talk);
-    keep(bench, talk);
+    face.saver.save(talk);
     match ended {
         Ok(Ok(ended)) => {
             if !shown.streams() {
@@ -187,8 +190,9 @@ async fn work(
     agent: &Agent,
     talk: &mut Conversation,
     shown: &Shown,
+    face: &Saving<'_>,
 ) -> Result<Result<Ended, ToolError>, Stopped> {
-    let mut task = pin!(agent.task(talk, shown));
+    let mut task = pin!(agent.task(talk, face));
     loop {
         tokio::select! {
             biased;

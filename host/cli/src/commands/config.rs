@@ -7,16 +7,17 @@ use serde_json::json;
 
 use crate::args::{ConfigWish, Globals};
 use crate::exit::{Exit, Failure};
+use crate::output::doctor::Finding;
 use crate::output::{BAD, FAINT, GOOD, Printer, WARN, styled};
 use crate::places::Places;
 use crate::settings::{Place, Settings, environment};
-use crate::setup;
+use crate::setup::{self, Setup};
 use crate::workspace::Workspace;
 
 mod key;
 
 /// Says what config files may hold, where they are, or what is wrong with them.
-pub fn run(globals: &Globals, printer: Printer, wish: ConfigWish) -> Result<Exit, Failure> {
+pub async fn run(globals: &Globals, printer: Printer, wish: ConfigWish) -> Result<Exit, Failure> {
     let places = setup::places;
     let workspace = || setup::workspace(globals);
     match wish {
@@ -31,14 +32,20 @@ pub fn run(globals: &Globals, printer: Printer, wish: ConfigWish) -> Result<Exit
         ConfigWish::Set { key, value, user } => {
             return key::set(globals, printer, &key, value.as_deref(), user);
         }
-        ConfigWish::Check => return checked(printer, &places(), &workspace()?),
+        ConfigWish::Check => return checked(printer, places(), workspace()?).await,
     }
     Ok(Exit::Done)
 }
 
-fn checked(printer: Printer, places: &Places, workspace: &Workspace) -> Result<Exit, Failure> {
-    let read = Settings::read_all(places, workspace);
-    check(printer, &read)?;
+async fn checked(printer: Printer, places: Places, workspace: Workspace) -> Result<Exit, Failure> {
+    let read = Settings::read_all(&places, &workspace);
+    let mut warnings = Vec::new();
+    if let Ok(settings) = &read {
+        let setup = Setup::of(places, workspace, settings.clone());
+        let world = setup.world().await?;
+        warnings = super::doctor::unknown_names(settings, &world.registry);
+    }
+    check(printer, &read, &warnings)?;
     Ok(match read {
         Ok(_) => Exit::Done,
         Err(_) => Exit::Usage,
@@ -67,7 +74,11 @@ fn paths(printer: Printer, all: &[Place], variables: Option<&str>) -> Result<(),
     })
 }
 
-fn check(printer: Printer, read: &Result<Settings, Vec<ToolError>>) -> Result<(), Failure> {
+fn check(
+    printer: Printer,
+    read: &Result<Settings, Vec<ToolError>>,
+    warnings: &[Finding],
+) -> Result<(), Failure> {
     let (settings, errors) = match read {
         Ok(settings) => (Some(settings), &[][..]),
         Err(errors) => (None, errors.as_slice()),
@@ -77,6 +88,7 @@ fn check(printer: Printer, read: &Result<Settings, Vec<ToolError>>) -> Result<()
     let withheld = settings.map_or(&[][..], Settings::withheld);
     let report = json!({
         "ok": errors.is_empty(), "files": files, "errors": errors, "withheld": withheld,
+        "warnings": warnings,
     });
     printer.result(&report, |out| {
         if settings.is_some() {
@@ -89,6 +101,11 @@ fn check(printer: Printer, read: &Result<Settings, Vec<ToolError>>) -> Result<()
         for error in errors {
             let message = visible(&error.message);
             writeln!(out, "{} {message}", styled(BAD, "error:"))?;
+        }
+        for warning in warnings {
+            let (text, fix) = (&warning.text, warning.fix.as_deref().unwrap_or_default());
+            let line = visible(&format!("{text}. {fix}"));
+            writeln!(out, "{} {line}", styled(WARN, "warning:"))?;
         }
         for key in withheld {
             let withheld = styled(WARN, "withheld:");

@@ -12,6 +12,8 @@ use crate::setup::{self, Setup};
 
 mod checks;
 
+pub use checks::unknown_names;
+
 /// Checks that everything is in place.
 pub async fn run(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
     let workspace = setup::workspace(globals)?;

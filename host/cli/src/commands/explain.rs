@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use mimir_core::Decision;
 use mimir_core::approval::Fingerprint;
 use mimir_core::command::CommandVerdict;
+use mimir_core::grants;
 use mimir_core::pipeline::{Explanation, Foreseen};
 use serde::Serialize;
 
@@ -34,6 +35,9 @@ struct Explained<'a> {
     /// What would let the call through.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     way_out: &'a [String],
+    /// The rights that the tool could use and was not granted, with the command that grants them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ungranted: Option<&'a str>,
 }
 
 /// Says what would be decided about a call. Nothing runs but the tool's assessor.
@@ -49,6 +53,7 @@ pub async fn run(
         .registry
         .find(tool)
         .map_err(|error| Failure::ending(error, Exit::Usage))?;
+    let ungranted = grants::lacks_files(found, &found.granted).then(|| grants::files_remedy(found));
     let arguments = words
         .resolve(Some(found))
         .map_err(|error| Failure::ending(error, Exit::Usage))?;
@@ -61,8 +66,15 @@ pub async fn run(
         lease: explanation.lease.as_ref().map(|lease| &lease.id),
         network: explanation.network.as_ref(),
         way_out: &explanation.way_out,
+        ungranted: ungranted.as_deref(),
     };
-    printer.result(&explained, |out| text(out, &explanation))?;
+    printer.result(&explained, |out| {
+        text(out, &explanation)?;
+        match &ungranted {
+            Some(line) => writeln!(out, "  {line}"),
+            None => Ok(()),
+        }
+    })?;
     Ok(Exit::Done)
 }
 

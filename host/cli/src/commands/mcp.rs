@@ -2,24 +2,27 @@
 
 use mimir_core::config::McpServer;
 use mimir_core::text::visible;
-use mimir_core::{Code, Registry, ToolError};
+use mimir_core::{Code, ListedEntry, Registry, ToolError};
 use mimir_mcp::client::{Found, Login};
 use serde_json::{Value, json};
 
-use crate::args::{Globals, McpAdd, McpWish};
+use crate::args::{Globals, McpWish};
 use crate::exit::{Exit, Failure};
-use crate::output::{BAD, FAINT, Printer, STRONG, WARN, note, styled};
+use crate::output::{BAD, FAINT, Printer, STRONG, WARN, note, server, styled};
 use crate::settings;
 use crate::setup::Setup;
 use crate::terminal;
 
+mod add;
 mod agents;
 mod card;
 mod edit;
 mod import;
 mod login;
+mod prepare;
 mod redirect;
 mod secret;
+mod trust;
 
 /// Does what was asked for.
 pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<Exit, Failure> {
@@ -32,7 +35,18 @@ pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<E
             timeout,
         } => login::log_in(globals, printer, &name, browser, timeout).await,
         McpWish::Logout { name } => login::log_out(globals, printer, &name).await,
-        McpWish::Add(add) => add_one(globals, printer, &add),
+        McpWish::Add(add) => add::add(globals, printer, &add).await,
+        McpWish::Install {
+            name,
+            user,
+            install_scripts,
+        } => add::install(globals, printer, &name, user, install_scripts).await,
+        McpWish::Trust {
+            name,
+            user,
+            allow,
+            approve,
+        } => add::trust(globals, printer, &name, user, &allow, approve.as_deref()).await,
         McpWish::Remove { name, user } => remove(globals, printer, &name, user),
         McpWish::Import {
             from,
@@ -46,6 +60,10 @@ pub async fn run(globals: &Globals, printer: Printer, wish: McpWish) -> Result<E
 
 /// What a server is, in a line.
 fn way(server: &McpServer) -> String {
+    if let Some(package) = &server.package {
+        let package = package.to_string();
+        return secret::words(std::iter::once(&package).chain(&server.args)).join(" ");
+    }
     match (&server.command, &server.url) {
         (Some(command), _) => secret::words(std::iter::once(command).chain(&server.args)).join(" "),
         (None, Some(url)) => secret::text(url),
@@ -75,6 +93,7 @@ fn list(globals: &Globals, printer: Printer) -> Result<Exit, Failure> {
             json!({
                 "name": name,
                 "command": server.command,
+                "package": server.package,
                 "args": secret::words(&server.args),
                 "url": server.url.as_deref().map(secret::text),
                 "enabled": server.is_enabled(),
@@ -137,6 +156,7 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
             json!({
                 "name": tool.name(),
                 "description": tool.definition.description,
+                "words": server::words(tool),
                 "flags": tool.flags,
                 "trust": tool.trust,
                 "changes": tool.changes.as_ref().map(|changes| &changes.lines),
@@ -145,9 +165,14 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
         .collect();
     let (own, version) = (visible(&tried.server.0), visible(&tried.server.1));
     let login = setup.servers.all().login(name)?;
+    let origin = registry.tools().first().map(|tool| &tool.origin);
+    let digest = origin.map(|origin| &origin.digest);
+    let listed: &[ListedEntry] = origin.map_or(&[], |origin| &origin.listed);
     let value = json!({
         "server": { "name": own, "version": version },
+        "digest": digest,
         "tools": rows,
+        "listed": listed,
         "quarantined": registry.quarantined(),
         "tookMs": tried.took.as_millis(),
         "login": login,
@@ -164,15 +189,8 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
         }
         for tool in registry.tools() {
             writeln!(out, "  {}", styled(STRONG, tool.name()))?;
-            for line in tool.definition.description.lines() {
-                writeln!(out, "    {}", styled(FAINT, visible(line)))?;
-            }
-            for flag in &tool.flags {
-                writeln!(
-                    out,
-                    "    {}",
-                    styled(WARN, format_args!("! {}", visible(flag)))
-                )?;
+            for line in server::shown(tool) {
+                writeln!(out, "    {line}")?;
             }
             let changes = tool.changes.iter().flat_map(|changes| &changes.lines);
             for line in changes {
@@ -182,6 +200,10 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
                     styled(WARN, format_args!("changed: {}", visible(line)))
                 )?;
             }
+        }
+        for entry in listed.iter().filter(|entry| !entry.is_seen) {
+            let words = format!("not trusted, and not shown: {}", visible(&entry.words));
+            writeln!(out, "  {}", styled(WARN, words))?;
         }
         for left_out in registry.quarantined() {
             let place = visible(&left_out.location);
@@ -198,10 +220,16 @@ async fn test(globals: &Globals, printer: Printer, name: &str) -> Result<Exit, F
         .tools()
         .iter()
         .find(|tool| tool.trust == mimir_core::tool::Trust::Untrusted);
+    let unseen = listed.iter().any(|entry| !entry.is_seen);
+    if untrusted.is_none() && unseen {
+        note(format_args!(
+            "`mimir mcp trust {name}` shows what is new or has changed in its lists of prompts and resources, and lets agents see it"
+        ));
+    }
     if let Some(tool) = untrusted {
         note(format_args!(
-            "`mimir tools trust {}` lets these tools be called as the rules say, as long as they say the same; until then each call asks",
-            tool.name()
+            "`mimir mcp trust {name}` lets these tools be called, as long as they say the same; until then each call asks (digest {})",
+            tool.origin.digest
         ));
     }
     Ok(Exit::Done)
@@ -228,27 +256,6 @@ fn unknown(setup: &Setup, name: &str) -> ToolError {
     let near = mimir_core::names::did_you_mean(name, servers.keys().map(String::as_str));
     let message = format!("there is no server `{shown}`.{near} `mimir mcp list` shows all.");
     ToolError::new(Code::NotFound, message)
-}
-
-fn add_one(globals: &Globals, printer: Printer, add: &McpAdd) -> Result<Exit, Failure> {
-    let setup = Setup::find(globals)?;
-    let mut block = add.block.clone();
-    card::root(&mut block, setup.workspace.root());
-    let file = settings::change(&setup, add.user, |text| {
-        edit::add(text, &[(add.name.clone(), block.clone())])
-    })?;
-    if printer.is_json() {
-        printer.value(&json!({ "added": add.name, "file": file }))?;
-    } else {
-        let name = visible(&add.name);
-        for line in card::lines(&block) {
-            note(format_args!("    {line}"));
-        }
-        note(format_args!(
-            "{name} is in {file}; `mimir mcp test {name}` shows what its tools say"
-        ));
-    }
-    Ok(Exit::Done)
 }
 
 fn remove(globals: &Globals, printer: Printer, name: &str, user: bool) -> Result<Exit, Failure> {
@@ -363,6 +370,14 @@ fn import_all(
         }
         let file = settings::change(&setup, user, |text| edit::add(text, &servers))?;
         note(format_args!("{} of them are in {file} now", servers.len()));
+        for (name, block) in &servers {
+            if let Ok(Some(_)) = prepare::request(block) {
+                note(format_args!(
+                    "`mimir mcp install {0}` downloads {0} once, and pins it",
+                    visible(name)
+                ));
+            }
+        }
     } else if !printer.is_json() && unread.is_empty() {
         note("There is nothing to import.");
     }

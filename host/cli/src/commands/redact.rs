@@ -32,7 +32,7 @@ struct Rules {
 fn redactor(globals: &Globals) -> Result<Redactor, Failure> {
     let places = Places::find();
     let settings = Settings::read(&places, &setup::workspace(globals)?)?;
-    let vault = UserVault::new(Secrets::new(&places), settings.config.secrets);
+    let vault = UserVault::new(Secrets::new(&places), &settings.config);
     let redactor = vault.redactor();
     Ok(redactor.map_err(|error| ToolError::new(Code::Unavailable, error.to_string()))?)
 }

@@ -7,7 +7,7 @@ use mimir_core::text::sanitize;
 use mimir_core::{Code, ToolError};
 use serde_json::json;
 
-use crate::agent::{Bench, Lines, Shown, conversation, keep};
+use crate::agent::{Bench, Lines, Saver, Saving, Shown, conversation};
 use crate::args::{Approve, Globals};
 use crate::exit::{Exit, Failure};
 use crate::output::{FAINT, Printer, note, styled, warn};
@@ -55,7 +55,7 @@ pub async fn run(globals: &Globals, printer: Printer, wish: RunWish) -> Result<E
             end["text"] = talk.said().into();
             end["ended"] = word(*ended).into();
             if let Ended::Bound(bound) = ended {
-                let message = format!("the task has used up {bound} ({})", bound.key());
+                let message = format!("the task has reached {bound} (`{}`)", bound.key());
                 end["error"] = json!(ToolError::new(Code::LimitExceeded, message));
             }
         }
@@ -111,11 +111,15 @@ async fn attempt(
     )
     .await?;
     let agent = bench.agent.clone();
+    let saving = Saving {
+        face,
+        saver: Saver::of(&bench),
+    };
     *talk = conversation(&agent);
     talk.messages.push(Message::user(task));
     let work = async {
         tokio::select! {
-            ended = agent.task(talk, face) => ended.map_err(Failure::from),
+            ended = agent.task(talk, &saving) => ended.map_err(Failure::from),
             exit = interrupted() => Err(Failure::ending(
                 ToolError::new(Code::Cancelled, "the task was cancelled"),
                 exit,
@@ -125,7 +129,7 @@ async fn attempt(
     let ended = bench.following(work).await?;
     talk.mend();
     agent.take_up_rest(talk);
-    keep(&bench, talk);
+    saving.saver.save(talk);
     bench.pipeline().end_session(&talk.id);
     match ended {
         Ok(Ended::Finished) if is_silent(talk) => Err(silent().into()),
@@ -195,7 +199,7 @@ pub fn remark(ended: Ended) {
         Ended::Length => warn("the answer was cut at `agent.maxAnswerTokens`"),
         Ended::Withheld => warn("the provider did not let the model go on"),
         Ended::Bound(bound) => warn(format_args!(
-            "the task has used up {bound}; `{}` in the settings bounds it",
+            "stopped: the task has reached {bound}; raise `{}` in the settings to go on",
             bound.key()
         )),
     }

@@ -42,12 +42,14 @@ async fn stdio(globals: &Globals) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
     // If this fails, no call can be recorded, and each says so.
     let _ = setup.workspace.make_state();
-    let mut live = Live::new(setup).await?;
+    let mut live = Live::begin(setup).await?;
     let (server, keeper) = served(&live);
     let exit = Mutex::new(Exit::Done);
     let stop = async {
         tokio::select! {
-            signal = interrupted() => *exit.lock().unwrap_or_else(PoisonError::into_inner) = signal,
+            signal = interrupted() => {
+                *exit.lock().unwrap_or_else(PoisonError::into_inner) = ended_by(signal);
+            }
             () = line.hung_up() => {}
         }
     };
@@ -78,7 +80,7 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
         options.identity = Some(identity(&setup, provider, &url));
     }
     let _ = setup.workspace.make_state();
-    let mut live = Live::new(setup).await?;
+    let mut live = Live::begin(setup).await?;
     options.figures = Some(crate::serve::figures(live.host()));
     let (server, keeper) = served(&live);
     let http = server.http(options)?;
@@ -91,7 +93,7 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
     });
     let follow = follow(&mut live, &keeper, &server);
     let ended = async {
-        *exit.lock().unwrap_or_else(PoisonError::into_inner) = interrupted().await;
+        *exit.lock().unwrap_or_else(PoisonError::into_inner) = ended_by(interrupted().await);
         http.close(LAST_CALLS).await;
         let _ = stopped.send(());
         tokio::time::sleep(LAST_CALLS).await;
@@ -102,6 +104,14 @@ async fn http(globals: &Globals, wish: HttpWish) -> Result<Exit, Failure> {
         () = ended => {}
     }
     Ok(exit.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Turns the signal that ended a server into its exit: SIGTERM is the usual way to stop one, and not a failure.
+fn ended_by(signal: Exit) -> Exit {
+    match signal {
+        Exit::Terminated => Exit::Done,
+        signal => signal,
+    }
 }
 
 /// Who may come.
@@ -170,8 +180,9 @@ fn served(live: &Live) -> (Server, Keeper) {
         clock: Arc::new(SystemClock),
     };
     let servers = Some(Arc::clone(setup.servers.all()));
-    let server = Server::before(pipeline.clone(), asking, Arc::new(refused), servers);
-    (server, Keeper::new(pipeline, setup))
+    let server = Server::before(pipeline.clone(), asking, Arc::new(refused), servers)
+        .waiting_for(live.described());
+    (server, Keeper::new(pipeline, live))
 }
 
 /// Keeps a server up to date for as long as it runs.

@@ -13,10 +13,12 @@ use sha2::{Digest, Sha256};
 
 use crate::args::{AddWish, Globals};
 use crate::exit::{Exit, Failure, file_error};
+use crate::output::tools::quarantined;
 use crate::output::{Printer, note};
 use crate::private::{self, Readers};
 use crate::setup::Setup;
 
+use super::tools_trust::set_prefix;
 use crate::tools::is_file;
 
 mod fetch;
@@ -69,6 +71,10 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
         .into());
     }
     write(&to, &bytes)?;
+    if let Some(prefix) = &wish.prefix {
+        let location = shown.replace('\\', "/");
+        set_prefix(&setup.own_ledger()?, &location, prefix)?;
+    }
     // Loading it is the check; a file that is no tool does not stay.
     let registry = setup.registry().await;
     let name = format!("{stem}.wasm");
@@ -97,6 +103,10 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
         return Ok(Exit::Done);
     }
     note(format_args!("{shown}: {}", names.join(", ")));
+    let left_out = registry.quarantined().iter();
+    for left_out in left_out.filter(|left_out| is_left_out_of(&left_out.location, &name)) {
+        quarantined(left_out);
+    }
     if let Some(tool) = tools.iter().find(|tool| !tool.definition.needs.is_empty()) {
         let name = tool.name();
         note(format_args!(
@@ -109,7 +119,20 @@ pub async fn run(globals: &Globals, printer: Printer, wish: AddWish) -> Result<E
             "It can send requests and cannot say to whom: `mimir tools trust {name} --host HOST` names a host."
         ));
     }
+    if let Some(tool) = tools.iter().find(|tool| grants::takes_files(tool)) {
+        let name = tool.name();
+        note(format_args!(
+            "It may open files and cannot say which: `mimir tools trust {name} --read DIR` grants a folder, if it needs one."
+        ));
+    }
     Ok(Exit::Done)
+}
+
+/// Returns true if a tool that is left out is one of this file.
+fn is_left_out_of(location: &str, file: &str) -> bool {
+    location
+        .split_once(" (")
+        .is_some_and(|(place, _)| is_file(place, file))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ToolError> {

@@ -1,11 +1,13 @@
 //! `mimir tools build`
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use mimir_core::{Code, Registry, Tool, ToolError};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::io::AsyncBufReadExt as _;
 
 use super::call::interrupted;
 use crate::args::Globals;
@@ -28,7 +30,7 @@ struct Built {
 pub async fn run(globals: &Globals, printer: Printer, dir: &Path) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
     let made = tokio::select! {
-        made = component_of(&setup, dir) => made?,
+        made = component_of(&setup, dir, printer.is_json()) => made?,
         // The compiler is stopped with this.
         exit = interrupted() => {
             let error = ToolError::new(Code::Cancelled, "the build was stopped");
@@ -115,12 +117,16 @@ fn names(tools: &[&Tool]) -> Vec<String> {
 }
 
 /// What the component is called, and its bytes.
-async fn component_of(setup: &Setup, dir: &Path) -> Result<(PathBuf, Vec<u8>), Failure> {
+async fn component_of(
+    setup: &Setup,
+    dir: &Path,
+    is_json: bool,
+) -> Result<(PathBuf, Vec<u8>), Failure> {
     if dir.join("Cargo.toml").is_file() {
         let sdk = sdk::lay_out(setup.places.cache.as_deref())?;
         sdk::point_to(dir, &sdk)?;
         add_target(dir)?;
-        let component = compile(dir).await?;
+        let component = compile(dir, is_json).await?;
         let content = std::fs::read(&component).map_err(|e| file_error("read", &component, &e))?;
         let name = component.file_name().map(PathBuf::from).unwrap_or_default();
         return Ok((name, content));
@@ -192,10 +198,12 @@ pub fn has_target(dir: &Path) -> Option<bool> {
     Some(asked.status.success() && Path::new(folder.trim()).is_dir())
 }
 
-/// Runs cargo, which shows its own progress, and finds the component among what it made.
-async fn compile(dir: &Path) -> Result<PathBuf, ToolError> {
+/// Runs cargo and finds the component among what it made. Cargo's messages and progress go to stderr as they come; where
+/// the result is JSON, the last of them are in the details of a failure.
+async fn compile(dir: &Path, is_json: bool) -> Result<PathBuf, ToolError> {
     let fault = |message: &str| ToolError::new(Code::ExecutionError, message);
-    let made = tokio::process::Command::new("cargo")
+    let mut cargo = tokio::process::Command::new("cargo");
+    cargo
         .args([
             "build",
             "--release",
@@ -212,20 +220,35 @@ async fn compile(dir: &Path) -> Result<PathBuf, ToolError> {
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_RUSTFLAGS")
         .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .map_err(|e| {
-            ToolError::new(
-                Code::Unavailable,
-                format!("cargo cannot be started: {e}; https://rustup.rs installs it"),
-            )
-        })?;
+        .stdout(Stdio::piped())
+        // Cargo has to see the terminal itself to show its progress.
+        .stderr(match is_json {
+            true => Stdio::piped(),
+            false => Stdio::inherit(),
+        })
+        .kill_on_drop(true);
+    // `output` would take stderr, whatever was set.
+    let mut child = cargo.spawn().map_err(|e| {
+        ToolError::new(
+            Code::Unavailable,
+            format!("cargo cannot be started: {e}; https://rustup.rs installs it"),
+        )
+    })?;
+    let stderr = child.stderr.take();
+    let messages = async {
+        match stderr {
+            Some(stderr) => passed_on(stderr).await,
+            None => Vec::new(),
+        }
+    };
+    let (made, messages) = tokio::join!(child.wait_with_output(), messages);
+    let made = made.map_err(|e| fault(&format!("cargo's output cannot be read: {e}")))?;
     if !made.status.success() {
-        return Err(fault(
-            "cargo could not build the plugin; its messages are above",
-        ));
+        let error = fault("cargo could not build the plugin; its messages are above");
+        return Err(match is_json {
+            true => error.with_details(json!({ "messages": messages })),
+            false => error,
+        });
     }
     let manifest = dir
         .join("Cargo.toml")
@@ -234,6 +257,24 @@ async fn compile(dir: &Path) -> Result<PathBuf, ToolError> {
     component(&made.stdout, &manifest).ok_or_else(|| {
         fault("the build made no component; Cargo.toml needs `[lib] crate-type = [\"cdylib\"]`")
     })
+}
+
+/// Lines of the compiler that are kept: the message about one fault, with some lines around it.
+const LAST_LINES: usize = 100;
+
+/// Writes the compiler's lines to stderr as they come, and returns the last of them.
+async fn passed_on(stderr: impl tokio::io::AsyncRead + Unpin) -> Vec<String> {
+    let mut last = VecDeque::new();
+    let mut lines = tokio::io::BufReader::new(stderr).split(b'\n');
+    while let Ok(Some(line)) = lines.next_segment().await {
+        let line = String::from_utf8_lossy(&line).into_owned();
+        note(&line);
+        if last.len() == LAST_LINES {
+            last.pop_front();
+        }
+        last.push_back(line);
+    }
+    last.into()
 }
 
 /// The `.wasm` file of the package with this manifest, in cargo's messages.

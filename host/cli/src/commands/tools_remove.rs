@@ -15,7 +15,7 @@ use crate::setup::Setup;
 use crate::terminal;
 use crate::{args::Globals, tools};
 
-use super::tools_trust::place;
+use super::tools_trust::{place, set_prefix};
 
 /// Where tools lie that a person put there.
 const TOOLS: &str = ".mimir/tools/";
@@ -62,6 +62,7 @@ pub async fn run(
         Err(error) if error.kind() == ErrorKind::NotFound => false,
         Err(error) => return Err(failed(&file, error)),
     };
+    set_prefix(&ledger, &location, "")?;
     let kept = tools::Kept::at(&setup, &location);
     if let Some(kept) = &kept {
         let folder = setup.workspace.root().join(&kept.folder);

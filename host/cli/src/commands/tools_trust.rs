@@ -5,9 +5,8 @@ use std::time::SystemTime;
 
 use mimir_core::audit::{Event, Kind};
 use mimir_core::grants::{self, Grant};
-use mimir_core::needs::HostNeed;
 use mimir_core::tool::Trust;
-use mimir_core::{Code, Registry, Source, Tool, ToolError};
+use mimir_core::{Code, Decision, Registry, Source, Tool, ToolError};
 use serde_json::json;
 
 use crate::args::{Globals, TrustWish};
@@ -19,12 +18,24 @@ use crate::terminal;
 
 use crate::tools::is_file;
 
+mod named;
+
+pub(super) use named::set_prefix;
+
 /// Grants a plugin what it needs, after a person has seen it.
 pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Result<Exit, Failure> {
     let setup = Setup::find(globals)?;
     let ledger = setup.own_ledger()?;
-    let registry = setup.registry().await;
-    let plugin = plugin(&registry, &wish.name)?;
+    let mut registry = setup.registry().await;
+    let mut name = wish.name.clone();
+    if let Some(prefix) = &wish.prefix {
+        // All of its tools may be left out because of their names.
+        let location = location(&registry, &name)?;
+        named::set_prefix(&ledger, &location, prefix)?;
+        registry = setup.registry().await;
+        name = location;
+    }
+    let mut plugin = plugin(&registry, &name)?;
     let Some(tool) = plugin.first() else {
         return Err(Failure::usage("the plugin has no tools"));
     };
@@ -35,22 +46,24 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
             tool.name()
         )));
     }
-    if tool.trust == Trust::Harmless {
+    let location = tool.origin.location.clone();
+    let named = named::rights(&setup, &ledger, &wish, tool)?;
+    if tool.trust == Trust::Harmless && named.is_empty() {
+        if wish.prefix.is_some() {
+            return renamed(printer, &location, &plugin);
+        }
+        let can_name = match grants::takes_files(tool) {
+            true => "; it can be given folders: `--read DIR`, `--write DIR`",
+            false => "",
+        };
         return Err(Failure::usage(format!(
-            "`{}` asks for nothing and can reach nothing: it needs no grant",
+            "`{}` asks for nothing and can reach nothing: it needs no grant{can_name}",
             tool.name()
         )));
     }
-    let location = tool.origin.location.clone();
-    let hosts = hosts(&ledger, &location, &wish, tool)?;
-    let mut plugin = plugin;
-    for tool in plugin.iter_mut().filter(|tool| grants::takes_hosts(tool)) {
+    for tool in plugin.iter_mut().filter(|tool| grants::is_foreign(tool)) {
         // As a person is shown it.
-        Arc::make_mut(tool)
-            .definition
-            .needs
-            .hosts
-            .clone_from(&hosts);
+        Arc::make_mut(tool).definition.needs = grants::nameable(tool, named.clone());
     }
     let Some(tool) = plugin.first() else {
         return Err(Failure::usage("the plugin has no tools"));
@@ -77,7 +90,7 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
     let Some(grant) = Grant::new(&plugin, wish.without) else {
         return Err(Failure::usage("the plugin has no tools"));
     };
-    let grant = grant.with_hosts(hosts);
+    let grant = grant.with_named(named);
     // The bytes that were shown are the bytes that are granted: the digest is of what was described.
     ledger.put(&location, grant)?;
     let event = Event::of(Kind::Grant, SystemTime::now()).with_subject(&location);
@@ -87,38 +100,46 @@ pub async fn trust(globals: &Globals, printer: Printer, wish: TrustWish) -> Resu
     } else {
         let lock = setup.workspace.shown(ledger.lock().path());
         note(format_args!("{location} has its grant, in {lock}"));
+        still_asks(&plugin);
     }
     Ok(Exit::Done)
 }
 
-/// The hosts for a plugin that cannot ask for any: those that are named now, or else those of its grant before.
-fn hosts(
-    ledger: &UserLedger,
-    location: &str,
-    wish: &TrustWish,
-    tool: &Tool,
-) -> Result<Vec<HostNeed>, Failure> {
-    if !grants::takes_hosts(tool) {
-        return match wish.hosts.is_empty() {
-            true => Ok(Vec::new()),
-            false => Err(Failure::usage(format!(
-                "`{}` takes no hosts: only a component that imports wasi:http and is no plugin of mimir's own kind cannot ask for them itself",
-                tool.name()
-            ))),
-        };
+/// Says which tools ask for each call all the same, and what ends that.
+fn still_asks(plugin: &[Arc<Tool>]) {
+    let asking = plugin
+        .iter()
+        .filter(|tool| tool.source != Source::Mcp && tool.definition.approval == Decision::Ask);
+    for tool in asking {
+        let name = tool.name();
+        note(format_args!(
+            "`{name}` still asks before each call, as its author wants; `mimir config set tools.{name}.approval allow` ends that"
+        ));
     }
-    if !wish.hosts.is_empty() {
-        return Ok(wish.hosts.iter().map(grants::named_host).collect());
+}
+
+/// A plugin that got other names and needs nothing.
+fn renamed(printer: Printer, location: &str, plugin: &[Arc<Tool>]) -> Result<Exit, Failure> {
+    let names: Vec<&str> = plugin.iter().map(|tool| tool.name().as_str()).collect();
+    match printer.is_json() {
+        true => printer.value(&json!({ "named": location, "tools": names }))?,
+        false => note(format_args!("{location}: {}", names.join(", "))),
     }
-    // A lock that this person has not written says nothing.
-    let counts = |id: &str| {
-        let book = ledger.book().ok();
-        book.is_some_and(|book| book.grants.get(location).is_some_and(|known| known == id))
-    };
-    let lock = ledger.lock().read().unwrap_or_default();
-    let before = lock.plugins.get(location);
-    let before = before.filter(|grant| counts(&grant.id(location)));
-    Ok(before.map_or_else(Vec::new, |grant| grant.hosts.clone()))
+    Ok(Exit::Done)
+}
+
+/// The place of the plugin that a person means, also if all of its tools are left out.
+fn location(registry: &Registry, name: &str) -> Result<String, Failure> {
+    let mut left_out = registry.quarantined().iter();
+    let found = left_out.find_map(|left_out| {
+        let location = left_out.location.split(" (").next()?;
+        is_file(location, name).then(|| location.to_owned())
+    });
+    match (plugin(registry, name), found) {
+        (Ok(tools), _) if !tools.is_empty() => Ok(tools[0].origin.location.clone()),
+        (_, Some(location)) => Ok(location),
+        (other, None) => other.and(Err(Failure::usage("the plugin has no tools"))),
+    }
 }
 
 /// Takes back what a plugin was granted.

@@ -40,6 +40,12 @@ fn grants<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>
     }
 }
 
+/// Returns true if a file has valid JSON with a field or value that this version does not know.
+fn is_newer(error: &serde_json::Error) -> bool {
+    let text = error.to_string();
+    error.is_data() && (text.starts_with("unknown field") || text.starts_with("unknown variant"))
+}
+
 /// The file, and the lock that processes take turns with.
 pub struct Store {
     path: PathBuf,
@@ -66,8 +72,19 @@ impl Store {
         let Some(text) = text.map_err(|error| self.unreadable(error))? else {
             return Ok(Book::default());
         };
-        serde_json::from_str(&text)
-            .map_err(|error| self.unreadable(format_args!("{error}; remove it to begin anew")))
+        serde_json::from_str(&text).map_err(|error| {
+            if is_newer(&error) {
+                self.unreadable(format_args!(
+                    "it was written by a newer version of mimir ({error}); update mimir, or set MIMIR_CONFIG_DIR \
+                     for this version; the file is unchanged"
+                ))
+            } else {
+                self.unreadable(format_args!(
+                    "{error}; restore it from a backup, or move it away: approvals, grants and accepted settings of \
+                     this workspace are then asked for again"
+                ))
+            }
+        })
     }
 
     /// Reads, changes and writes it while no other process does.

@@ -34,6 +34,8 @@ fn grant(digest: &str) -> Grant {
         tools,
         withheld: vec![],
         hosts: vec![],
+        named: mimir_core::Needs::default(),
+        listed: None,
     }
 }
 
@@ -138,10 +140,15 @@ fn what_cannot_be_trusted_is_not_used() {
         .change(|book| book.grants.insert("x".into(), "y".into()))
         .unwrap();
     let good = std::fs::read_to_string(ledger.path()).unwrap();
-    for bad in ["{", "3", r#"{"leases": [{"id": 1}]}"#, r#"{"more": 1}"#] {
+    for (bad, advice) in [
+        ("{", "move it away"),
+        ("3", "move it away"),
+        (r#"{"leases": [{"id": 1}]}"#, "move it away"),
+        (r#"{"version": 2}"#, "newer version of mimir"),
+    ] {
         std::fs::write(ledger.path(), bad).unwrap();
         let error = ledger.book().unwrap_err().to_string();
-        assert!(error.contains("remove it to begin anew"), "{error}");
+        assert!(error.contains(advice), "{error}");
     }
     std::fs::write(ledger.path(), good).unwrap();
     #[cfg(unix)]

@@ -9,7 +9,7 @@ use mimir_core::config::Config;
 use crate::output::{note, warn};
 use crate::setup::Setup;
 
-use super::News;
+use super::{Live, News};
 
 /// Keeps a pipeline up to date: for commands that serve calls for as long as they run.
 pub struct Keeper {
@@ -19,9 +19,10 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps `pipeline`, which was made with the settings of `setup`.
-    pub fn new(pipeline: Pipeline, setup: &Setup) -> Self {
-        let made_with = setup.settings.config.clone();
+    /// Keeps `pipeline`, which was made of `live`, up to date while [`Live::follow`] runs.
+    pub fn new(pipeline: Pipeline, live: &Live) -> Self {
+        let made_with = live.setup().settings.config.clone();
+        pipeline.refresh_with(live.freshness());
         Self {
             pipeline,
             made_with,

@@ -23,6 +23,15 @@ const SOON: Duration = Duration::from_millis(10);
 
 /// Runs `work` beside what keeps the pipeline up to date.
 async fn running<W: Future<Output = ()>>(config: &str, work: impl FnOnce(Running) -> W) {
+    running_with(SOON, config, work).await;
+}
+
+/// Runs `work` beside what keeps the pipeline up to date, and looks at the files so often by itself.
+async fn running_with<W: Future<Output = ()>>(
+    every: Duration,
+    config: &str,
+    work: impl FnOnce(Running) -> W,
+) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
     for new in ["work/.mimir/state", "user"] {
@@ -40,8 +49,8 @@ async fn running<W: Future<Output = ()>>(config: &str, work: impl FnOnce(Running
     let mut live = Live::new(setup).await.unwrap();
     let approver = approver(Approve::Never, Started::Call);
     let pipeline = live.setup().pipeline(live.world(), approver);
-    let keeper = Keeper::new(pipeline.clone(), live.setup());
-    let follow = live.follow(SOON, |setup, news| {
+    let keeper = Keeper::new(pipeline.clone(), &live);
+    let follow = live.follow(every, |setup, news| {
         keeper.take_up(setup, news);
         Ok(())
     });
@@ -104,6 +113,25 @@ async fn a_changed_file_counts_a_broken_one_does_not_and_a_mended_one_does() {
 }
 
 #[tokio::test]
+async fn settings_count_for_the_next_call_after_they_are_written() {
+    // Never looks by itself: only the call does.
+    running_with(Duration::MAX, ALLOWED, async |running: Running| {
+        running.becomes(None).await;
+        for _ in 0..5 {
+            running.config("policy: {deny: [read_file]}\n");
+            let denied = running.read().await;
+            assert_eq!(denied.result().unwrap_err().code, Code::PolicyDenied);
+            running.config("policy: {dney: []}\n");
+            let denied = running.read().await;
+            assert!(!denied.is_ok(), "the last good rules stay in force");
+            running.config(ALLOWED);
+            assert!(running.read().await.is_ok());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn tools_come_and_go_with_their_folder_and_the_setting() {
     running(ALLOWED, async |running: Running| {
         let left_out = || running.pipeline.world().registry.quarantined().len();
@@ -136,6 +164,46 @@ async fn tools_come_and_go_with_their_folder_and_the_setting() {
         until(0, "without it").await;
     })
     .await;
+}
+
+#[tokio::test]
+async fn live_begins_with_what_is_known_and_describes_the_rest_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    for new in ["work/.mimir/tools", "user"] {
+        std::fs::create_dir_all(path.join(new)).unwrap();
+    }
+    std::fs::write(path.join("work/.mimir/tools/one.wasm"), "no component").unwrap();
+    let places = Places {
+        config: Some(path.join("user")),
+        ..Places::default()
+    };
+    let workspace = Workspace::find(Some(&path.join("work"))).unwrap();
+    let settings = Settings::read(&places, &workspace).unwrap();
+    let mut live = Live::begin(Setup::of(places, workspace, settings))
+        .await
+        .unwrap();
+    let registry = live.world().registry;
+    assert!(registry.get("read_file").is_some() && registry.get("run_code").is_some());
+    assert_eq!(registry.quarantined().len(), 0, "nothing has looked at it");
+    let mut described = live.described();
+    assert!(!*described.borrow());
+    let left_out = Mutex::new(0);
+    let follow = live.follow(SOON, |_, news| {
+        if let News::World { world, .. } = news {
+            *left_out.lock().unwrap() = world.registry.quarantined().len();
+        }
+        Ok(())
+    });
+    tokio::select! {
+        ended = follow => panic!("it goes on: {ended:?}"),
+        done = described.wait_for(|done| *done) => assert!(done.is_ok()),
+    }
+    assert_eq!(
+        *left_out.lock().unwrap(),
+        1,
+        "what was found out counts by then"
+    );
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl Write for Aside {
             Some(way) => {
                 let _ = way.try_send(Piece::Words(words.to_vec()));
             }
-            None => anstream::stderr().write_all(words)?,
+            None => super::progress::suspend(|| anstream::stderr().write_all(words))?,
         }
         Ok(words.len())
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-use super::{BAD, GOOD, Printer, WARN, styled};
+use super::{BAD, GOOD, Printer, WARN, indented, styled};
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -87,6 +87,9 @@ pub fn is_well(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.health != Health::Bad)
 }
 
+/// Columns before the text of a finding.
+const INDENT: usize = 15;
+
 fn text(out: &mut dyn Write, findings: &[Finding]) -> io::Result<()> {
     for finding in findings {
         let mark = match finding.health {
@@ -98,10 +101,15 @@ fn text(out: &mut dyn Write, findings: &[Finding]) -> io::Result<()> {
             out,
             "{mark} {:<12} {}",
             finding.name,
-            visible(&finding.text)
+            indented(&visible(&finding.text), INDENT)
         )?;
         if let Some(fix) = &finding.fix {
-            writeln!(out, "{:15}→ {}", "", visible(fix))?;
+            writeln!(
+                out,
+                "{:INDENT$}→ {}",
+                "",
+                indented(&visible(fix), INDENT + 2)
+            )?;
         }
     }
     Ok(())

@@ -56,11 +56,8 @@ fn server(plugin: &[Arc<Tool>]) {
     }
     for tool in plugin {
         note(format_args!("`{}` says", tool.name()));
-        for line in tool.definition.description.lines() {
-            note(format_args!("  {}", visible(line)));
-        }
-        for flag in &tool.flags {
-            note(styled(WARN, format_args!("  ! {}", visible(flag))));
+        for line in super::server::shown(tool) {
+            note(format_args!("  {line}"));
         }
     }
     note(styled(

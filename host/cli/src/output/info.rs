@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use mimir_core::decision::Reason;
+use mimir_core::grants;
 use mimir_core::tool::Trust;
 use mimir_core::{Decision, Hints, Limits, Needs, Policy, Source, Tool, ToolName, text::visible};
 use mimir_wasm::family::{Proof, proofs};
@@ -99,7 +100,7 @@ impl<'a> Info<'a> {
                 .as_ref()
                 .map(|schema| schema.to_value()),
             needs: &definition.needs,
-            grants: grants(tool),
+            grants: granted(tool),
             imports: &origin.imports,
             // What runs no component has none: neither a server nor an agent is bounded by imports.
             proofs: match origin.proofs.is_empty() {
@@ -129,7 +130,7 @@ impl<'a> Info<'a> {
 }
 
 /// What was given of what is needed. Shipped tools have it all; of a plugin it is what a person granted.
-fn grants(tool: &Tool) -> Vec<String> {
+fn granted(tool: &Tool) -> Vec<String> {
     match tool.trust {
         Trust::Trusted => tool.granted.lines(),
         Trust::Harmless | Trust::Untrusted => Vec::new(),
@@ -218,6 +219,10 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
     }
     list(out, "Needs", &info.needs.lines(), "nothing")?;
     list(out, "Grants", &info.grants, without_grants(tool))?;
+    if grants::lacks_files(tool, &tool.granted) {
+        let line = format!("  {}", grants::files_remedy(tool));
+        writeln!(out, "{}", styled(FAINT, line))?;
+    }
     if tool.source == Source::Mcp {
         let title = "Its server, which reaches what it reaches, is";
         list(out, title, info.imports, "nothing that is known")?;
@@ -225,9 +230,9 @@ fn text(out: &mut dyn Write, tool: &Tool, info: &Info<'_>) -> io::Result<()> {
         let proofs: Vec<String> = info.proofs.iter().map(ToString::to_string).collect();
         list(
             out,
-            "Its imports prove that it",
+            "Proven by its imports",
             &proofs,
-            "nothing: it imports something of every kind",
+            "nothing: they rule nothing out",
         )?;
     }
     if let Some(kept) = info.kept {

@@ -104,9 +104,24 @@ pub fn error(error: &ToolError) -> Result<(), Failure> {
     for line in details(error) {
         note(format_args!("  {line}"));
     }
+    stack(error);
     written(error);
     ways(&error.way_out);
     Ok(())
+}
+
+/// The frames of a script that failed, innermost first. The sentence has the only one there is.
+fn stack(error: &ToolError) {
+    let frames = error.details.as_ref().map(|details| &details["stack"]);
+    let frames = frames
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    if frames.len() < 2 {
+        return;
+    }
+    for frame in frames.iter().filter_map(Value::as_str) {
+        note(format_args!("    at {}", mimir_core::text::visible(frame)));
+    }
 }
 
 /// Lines of a stopped command that are shown: they say what it was doing.

@@ -164,6 +164,8 @@ impl Logins for UserLogins {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use mimir_core::config::Config;
     use std::path::Path;
 
     use mimir_core::redact::Vault as _;
@@ -193,7 +195,7 @@ mod tests {
         let logins = logins(folder.path());
         let key = "s@0123456789abcdef";
         logins.write(key, &login("one-access-token")).unwrap();
-        let vault = UserVault::new(Some(secrets(folder.path())), BTreeMap::new());
+        let vault = UserVault::new(Some(secrets(folder.path())), &Config::default());
         let masked = |text: &str| {
             let mut text = text.to_owned();
             vault.redactor().unwrap().text(&mut text);
@@ -250,7 +252,7 @@ mod tests {
         logins
             .write("s@0", "{\"access\": \"hunter2-token\"}")
             .unwrap();
-        let vault = UserVault::new(Some(secrets(folder.path())), BTreeMap::new());
+        let vault = UserVault::new(Some(secrets(folder.path())), &Config::default());
         let error = vault.redactor().unwrap_err().to_string();
         assert!(
             error.contains("mimir mcp logout s") && !error.contains("hunter2"),

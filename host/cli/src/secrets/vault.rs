@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use mimir_core::config::SecretSettings;
+use mimir_core::config::{Config, SecretSettings};
 use mimir_core::redact::{Redactor, Vault, VaultError};
 
 use super::{Secrets, variables};
@@ -15,6 +15,8 @@ use super::{Secrets, variables};
 pub struct UserVault {
     secrets: Option<Secrets>,
     settings: BTreeMap<String, SecretSettings>,
+    /// Secrets whose values are masked and given to no tool.
+    masked: BTreeMap<String, SecretSettings>,
     known: Mutex<Option<(Stamp, Redactor)>>,
 }
 
@@ -23,10 +25,19 @@ type Stamp = Option<(SystemTime, u64)>;
 
 impl UserVault {
     /// A vault over these secrets and those that the settings take from variables.
-    pub fn new(secrets: Option<Secrets>, settings: BTreeMap<String, SecretSettings>) -> Self {
+    pub fn new(secrets: Option<Secrets>, config: &Config) -> Self {
+        let settings = config.secrets.clone();
+        let mut masked = config.masked_only.clone();
+        // Where both have the name, both values are masked.
+        for (name, secret) in &settings {
+            if let Some(other) = masked.insert(name.clone(), secret.clone()) {
+                masked.insert(format!("{name}.project"), other);
+            }
+        }
         Self {
             secrets,
             settings,
+            masked,
             known: Mutex::default(),
         }
     }
@@ -45,7 +56,7 @@ fn stamp(path: &Path) -> io::Result<Stamp> {
 impl Vault for UserVault {
     fn redactor(&self) -> Result<Redactor, VaultError> {
         let Some(secrets) = &self.secrets else {
-            return Ok(Redactor::new().with_values(variables(&self.settings)));
+            return Ok(Redactor::new().with_values(variables(&self.masked)));
         };
         let now = stamp(secrets.path()).map_err(|error| {
             let place = mimir_core::text::visible(&secrets.path().display().to_string());
@@ -57,10 +68,10 @@ impl Vault for UserVault {
         {
             return Ok(redactor.clone());
         }
-        let redactor = match (now, self.settings.is_empty()) {
+        let redactor = match (now, self.masked.is_empty()) {
             (None, true) => Redactor::new(),
             _ => {
-                let values = secrets.values(&self.settings);
+                let values = secrets.values(&self.masked);
                 Redactor::new().with_values(values.map_err(|error| VaultError(error.message))?)
             }
         };

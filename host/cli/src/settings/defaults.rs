@@ -5,7 +5,7 @@
 
 use mimir_core::Limits;
 use mimir_core::config::{
-    Budget, Config, Discovery, Durability, LimitSettings, OnFailure, Profile,
+    Budget, Config, Discovery, Durability, LimitSettings, Marks, OnFailure, Profile,
 };
 use serde_json::{Value, json};
 
@@ -25,6 +25,11 @@ impl Keys {
                 Discovery::Auto => "auto",
                 Discovery::Off => "off",
                 Discovery::On => "on",
+            }),
+            ["mcp", "marks"] => json!(match config.mcp.marks {
+                Marks::All => "all",
+                Marks::Text => "text",
+                Marks::Minimal => "minimal",
             }),
             ["tools", "autoLoadCustomTools"] => json!(config.tools.auto_load_custom_tools),
             ["tools", "showTokenCosts"] => json!(config.tools.show_token_costs),
@@ -92,6 +97,7 @@ mod tests {
             ("agent.maxTurns", json!(50)),
             ("profile", json!("fine")),
             ("toolDiscovery", json!("auto")),
+            ("mcp.marks", json!("all")),
             ("audit.keep", json!(20)),
             ("audit.onFailure", json!("refuse")),
             ("audit.durability", json!("write")),

@@ -73,6 +73,21 @@ impl Edit {
         }
     }
 
+    /// Extends the edit to remove the blocks that it would leave empty.
+    fn with_emptied_blocks(&self, before: &Value) -> Self {
+        let Self::Remove(path) = self else {
+            return self.clone();
+        };
+        let mut path = path.clone();
+        while let Some((_, outer)) = path.split_last()
+            && !outer.is_empty()
+            && mapping_at(before, outer).is_some_and(|map| map.len() == 1)
+        {
+            path.truncate(outer.len());
+        }
+        Self::Remove(path)
+    }
+
     /// The same to the text. Gives nothing if it is written in a way that is not changed here.
     fn write(&self, file: &YamlFile) -> Option<()> {
         let mut map = file.ensure_document().as_mapping()?;
@@ -105,8 +120,16 @@ pub fn unmarked(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }
 
-/// The text with these changes made.
+/// The text with these changes made. A block that a removal leaves empty is removed too, unless comments would go with it.
 pub fn edited(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
+    let comments = |text: &str| text.matches('#').count();
+    match edited_with(text, edits, true) {
+        Ok(after) if comments(&after) >= comments(text) => Ok(after),
+        _ => edited_with(text, edits, false),
+    }
+}
+
+fn edited_with(text: &str, edits: &[Edit], prune: bool) -> Result<String, ToolError> {
     let mut wanted = read(text)?;
     let unsure = || {
         let by_hand: Vec<String> = edits.iter().map(Edit::by_hand).collect();
@@ -120,10 +143,18 @@ pub fn edited(text: &str, edits: &[Edit]) -> Result<String, ToolError> {
     let text = unmarked(text);
     let file = YamlFile::from_str(text).map_err(|_| unsure())?;
     for edit in edits {
+        let edit = if prune {
+            edit.with_emptied_blocks(&wanted)
+        } else {
+            edit.clone()
+        };
         edit.apply(&mut wanted);
         edit.write(&file).ok_or_else(unsure)?;
     }
     let mut after = format!("{mark}{file}");
+    if wanted.as_mapping().is_some_and(Mapping::is_empty) {
+        without_empty_root(&mut after);
+    }
     if !after.ends_with('\n') {
         after.push_str(if text.contains("\r\n") { "\r\n" } else { "\n" });
     }
@@ -159,6 +190,22 @@ fn put(map: &yaml_edit::Mapping, key: &str, value: &Value) -> Option<()> {
         map.set(key, value.as_scalar()?);
     }
     Some(())
+}
+
+/// The mapping at a path of keys.
+fn mapping_at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Mapping> {
+    let at = path.iter().try_fold(value, |at, key| at.get(key.as_str()));
+    at?.as_mapping()
+}
+
+/// Removes the `{}` that is written for a mapping without keys: what a person adds below it would not be read.
+fn without_empty_root(text: &mut String) {
+    let kept = text.trim_end();
+    if let Some(before) = kept.strip_suffix("{}")
+        && (before.is_empty() || before.ends_with('\n'))
+    {
+        text.truncate(before.len());
+    }
 }
 
 fn owned(path: &[&str]) -> Vec<String> {

@@ -2,6 +2,7 @@
 //! one has changed; what cannot be read is told once and changes nothing.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use mimir_core::{Policy, ToolError};
@@ -17,13 +18,34 @@ use super::{Place, Settings};
 pub struct Watched {
     places: Places,
     workspace: Workspace,
-    seen: Vec<Option<Stamp>>,
+    files: Arc<WatchedFiles>,
     /// How the files looked the last time, if that was another way than when they were read.
     unsettled: Option<Vec<Option<Stamp>>>,
     /// Whether a file was so young when it was read that a change may since have left no trace outside.
     young: bool,
     said: Said,
     grants: String,
+}
+
+/// The watched files as they looked when they were last read. Shared with the check for changes before a call.
+pub struct WatchedFiles {
+    paths: Vec<PathBuf>,
+    seen: Mutex<Vec<Option<Stamp>>>,
+}
+
+impl WatchedFiles {
+    /// Returns true if a file differs from what was read last. Costs one `stat` for each file.
+    pub fn changed(&self) -> bool {
+        self.stamps() != *self.seen()
+    }
+
+    fn stamps(&self) -> Vec<Option<Stamp>> {
+        self.paths.iter().map(|path| Stamp::of(path)).collect()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Vec<Option<Stamp>>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What has changed.
@@ -55,11 +77,17 @@ const COARSE: Duration = Duration::from_secs(2);
 impl Watched {
     /// Watches what was read as `settings`.
     pub fn new(places: &Places, workspace: &Workspace, settings: &Settings) -> Self {
+        let book = UserLedger::new(places, workspace).map(|ledger| ledger.path().to_owned());
+        let configs = Place::all(places, workspace).into_iter();
+        let paths = configs.map(|place| place.path).chain(book);
         let mut watched = Self {
             places: places.clone(),
             workspace: workspace.clone(),
             // Nothing was looked at yet, so the first look reads: the settings may be a moment old.
-            seen: Vec::new(),
+            files: Arc::new(WatchedFiles {
+                paths: paths.chain([workspace.lock()]).collect(),
+                seen: Mutex::default(),
+            }),
             unsettled: None,
             young: false,
             said: Ok(said(settings)),
@@ -72,8 +100,8 @@ impl Watched {
     /// Looks, and reads if something has changed since and looks the same twice in a row: a file that is being
     /// written is half a file, and half a policy forbids less.
     pub fn look(&mut self) -> Option<Change> {
-        let now = self.stamps();
-        if now == self.seen {
+        let now = self.files.stamps();
+        if now == *self.files.seen() {
             self.unsettled = None;
             if !self.young {
                 return None;
@@ -83,9 +111,14 @@ impl Watched {
             return None;
         }
         self.young = now.iter().flatten().any(Stamp::is_young);
-        self.seen = now;
+        *self.files.seen() = now;
         self.unsettled = None;
         self.read()
+    }
+
+    /// The files that are watched.
+    pub fn files(&self) -> Arc<WatchedFiles> {
+        Arc::clone(&self.files)
     }
 
     fn read(&mut self) -> Option<Change> {
@@ -109,17 +142,6 @@ impl Watched {
 
     fn ledger(&self) -> Option<UserLedger> {
         UserLedger::new(&self.places, &self.workspace)
-    }
-
-    fn stamps(&self) -> Vec<Option<Stamp>> {
-        let files = Place::all(&self.places, &self.workspace).into_iter();
-        let book = self.ledger().map(|ledger| ledger.path().to_owned());
-        files
-            .map(|place| place.path)
-            .chain(book)
-            .chain([self.workspace.lock()])
-            .map(|path| Stamp::of(&path))
-            .collect()
     }
 
     /// The grants that count, as a digest. The use of an approval changes the book too, and is none of it.
@@ -240,7 +262,7 @@ mod tests {
         assert!(settled(&mut watched).is_none());
         std::fs::write(&path, "policy: {deny: [abc]}\n").unwrap();
         // As on a file system that tells no difference.
-        watched.seen = watched.stamps();
+        *watched.files.seen() = watched.files.stamps();
         assert!(watched.look().is_some());
     }
 

@@ -8,6 +8,7 @@ use mimir_core::{Answer, Approver, BoxFuture, Card};
 use tokio::sync::Mutex;
 
 use crate::args::Approve;
+use crate::output::progress::pause;
 
 use super::card::{self, Drawn};
 use super::edit::Edited;
@@ -115,7 +116,10 @@ impl Approver for Terminal {
             // Gone with this future: then nobody wants the answer.
             let wanted = Wanted::default();
             let watch = wanted.watch();
-            let asked = move || converse(&drawn, &arguments, offers, height(), &watch);
+            let asked = move || {
+                let _paused = pause();
+                converse(&drawn, &arguments, offers, height(), &watch)
+            };
             let answer = tokio::task::spawn_blocking(asked);
             match answer.await {
                 Ok(Ok(answer)) => answer,

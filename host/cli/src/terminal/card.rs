@@ -5,7 +5,7 @@
 
 use mimir_core::{Card, Risk, Source};
 
-use crate::output::{BAD, FAINT, STRONG, WARN, styled};
+use crate::output::{BAD, FAINT, STRONG, WARN, styled, wrapped};
 
 /// What stands before every line that a tool had a hand in.
 const GUTTER: &str = "  │ ";
@@ -78,34 +78,10 @@ fn quote(lines: &mut Vec<String>, text: &str, width: usize) {
         .saturating_sub(GUTTER.chars().count() + 1)
         .max(NARROWEST);
     for line in text.lines() {
-        for part in broken(line, room) {
+        for part in wrapped(line, room) {
             lines.push(format!("{gutter} {part}"));
         }
     }
-}
-
-/// A line in pieces of at most `room` columns. Terminals disagree on how wide a character outside of
-/// ASCII is; two columns are the most.
-fn broken(line: &str, room: usize) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut used = 0;
-    for c in line.chars() {
-        let (c, wide) = match c {
-            '\t' => (' ', 1),
-            c if c.is_control() => ('\u{fffd}', 2),
-            c if c.is_ascii() => (c, 1),
-            c => (c, 2),
-        };
-        if used + wide > room {
-            parts.push(String::new());
-            used = 0;
-        }
-        if let Some(part) = parts.last_mut() {
-            part.push(c);
-        }
-        used += wide;
-    }
-    parts
 }
 
 #[cfg(test)]
@@ -140,6 +116,7 @@ mod tests {
                 grants: vec!["`evil_two` may read `docs`\nmimir: may `good` run?".into()],
                 withheld: vec!["files".into()],
             }),
+            way_out: vec!["`a: b`\nmimir: may `good` run?".into()],
             editable: true,
         }
     }
@@ -164,6 +141,7 @@ mod tests {
                 "  asked because",
                 "  which gives",
                 "  and withholds",
+                "  is not asked again after",
                 "  \"always\" would",
             ];
             for line in &plain {

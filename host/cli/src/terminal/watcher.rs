@@ -1,76 +1,49 @@
 //! Shows what a tool says while it runs: its log lines, and its progress once it takes a while.
 
-use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use mimir_core::call::{LogLevel, LogLine, Observer, Progress};
+use mimir_core::text::visible;
 
+use crate::output::progress::ProgressLine;
 use crate::output::{BAD, FAINT, WARN, note, styled};
 
 use super::lines::Lines;
 
-/// Shorter calls need no bar.
-const PATIENCE: Duration = Duration::from_millis(500);
-
 /// Watches one call.
 pub struct Watcher {
     tool: String,
-    start: Instant,
-    bar: Option<Mutex<Option<ProgressBar>>>,
+    progress: Mutex<Option<ProgressLine>>,
     lines: Lines,
 }
 
 impl Watcher {
-    /// A watcher of a call of `tool`. A bar is shown on a terminal only.
+    /// A watcher of a call of `tool`. On a terminal a call that takes a while has a line with the time.
     pub fn new(tool: &str) -> Self {
+        let tool = visible(tool);
         Self {
-            tool: mimir_core::text::visible(tool),
-            start: Instant::now(),
-            bar: std::io::stderr().is_terminal().then(Mutex::default),
+            progress: Mutex::new(ProgressLine::spinner(tool.clone())),
+            tool,
             lines: Lines::default(),
         }
     }
 
-    /// Shows the last lines and takes the bar away.
+    /// Shows the last lines and removes the progress line.
     pub fn finish(&self) {
         self.lines.finish();
-        if let Some(bar) = self.slot().and_then(|mut slot| slot.take()) {
-            bar.finish_and_clear();
-        }
+        drop(self.line().take());
     }
 
-    fn slot(&self) -> Option<std::sync::MutexGuard<'_, Option<ProgressBar>>> {
-        let bar = self.bar.as_ref()?;
-        Some(bar.lock().unwrap_or_else(PoisonError::into_inner))
+    fn line(&self) -> std::sync::MutexGuard<'_, Option<ProgressLine>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Observer for Watcher {
     fn progress(&self, progress: Progress) {
-        let Some(mut slot) = self.slot().filter(|_| self.start.elapsed() >= PATIENCE) else {
-            return;
-        };
-        let bar = slot.get_or_insert_with(|| {
-            let bar = match progress.total {
-                Some(total) => ProgressBar::new(total),
-                None => ProgressBar::new_spinner(),
-            };
-            if let Ok(style) = ProgressStyle::with_template(match progress.total {
-                Some(_) => "{bar:30} {pos}/{len} {msg}",
-                None => "{spinner} {pos} {msg}",
-            }) {
-                bar.set_style(style);
-            }
-            bar
-        });
-        if let Some(total) = progress.total {
-            bar.set_length(total);
-        }
-        bar.set_position(progress.done);
-        if let Some(message) = &progress.message {
-            bar.set_message(mimir_core::text::visible(message));
+        if let Some(line) = &*self.line() {
+            let message = progress.message.as_deref().map(visible);
+            line.progress(progress.done, progress.total, message);
         }
     }
 
@@ -90,10 +63,6 @@ impl Observer for Watcher {
             styled(style, format_args!("{}:", self.tool)),
             line.text
         );
-        let bar = self.slot().and_then(|slot| slot.clone());
-        self.lines.push(move || match bar {
-            Some(bar) => bar.suspend(|| note(text)),
-            None => note(text),
-        });
+        self.lines.push(move || note(text));
     }
 }

@@ -70,11 +70,19 @@ pub enum State {
     Directory,
     /// A file.
     File {
-        /// sha256 of its content in lower-case hex.
-        sha256: String,
+        /// sha256 of its content in lower-case hex. Of what code has written there may be none: then size and time say
+        /// whether it is still the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sha256: Option<String>,
         /// Its copy, relative to the folder of the backups; only what was there before has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         backup: Option<String>,
+        /// Its size in bytes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        size: Option<u64>,
+        /// When its content last changed, in nanoseconds since 1970.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        modified: Option<i64>,
     },
     /// A symbolic link.
     Link {

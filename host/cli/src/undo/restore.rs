@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::time::SystemTime;
 
 use mimir_core::{Code, ToolError, text};
 use serde_json::json;
@@ -65,7 +66,7 @@ impl Backups {
         let (mut changed, mut blocked) = (Vec::new(), Vec::new());
         for (number, change) in record.changes.iter().enumerate().rev() {
             refuse_protected(change, logged)?;
-            let now = match self.look(&change.path)? {
+            let now = match self.look(change)? {
                 Now::State(now) => now,
                 Now::Blocked if change.before == State::Absent => State::Absent,
                 Now::Blocked => {
@@ -171,8 +172,19 @@ impl Backups {
         Ok(None)
     }
 
-    /// What is at a path now.
-    fn look(&self, path: &str) -> Result<Now, ToolError> {
+    /// Looks up the present state at the path of a change. A file is read only if the record has a digest to compare
+    /// with.
+    fn look(&self, change: &Change) -> Result<Now, ToolError> {
+        let path = &change.path;
+        let digests = [&change.before, &change.after].map(|state| {
+            matches!(
+                state,
+                State::File {
+                    sha256: Some(_),
+                    ..
+                }
+            )
+        });
         let fault = |e: io::Error| {
             let message = format!("cannot look at {}: {e}", text::visible(path));
             ToolError::new(Code::InvalidPath, message)
@@ -189,10 +201,20 @@ impl Backups {
             Item::Absent => State::Absent,
             Item::Directory => State::Directory,
             Item::Link(target) => State::Link { target },
-            Item::File => State::File {
-                sha256: place.open().and_then(sha256).map_err(fault)?,
-                backup: None,
-            },
+            Item::File => {
+                let file = place.open().map_err(fault)?;
+                let meta = file.metadata().map_err(fault)?;
+                State::File {
+                    size: Some(meta.len()),
+                    modified: meta.modified().ok().map(nanoseconds),
+                    sha256: if digests.contains(&true) {
+                        Some(sha256(file).map_err(fault)?)
+                    } else {
+                        None
+                    },
+                    backup: None,
+                }
+            }
         }))
     }
 
@@ -201,6 +223,7 @@ impl Backups {
         let State::File {
             sha256: expected,
             backup,
+            ..
         } = &change.before
         else {
             return Ok(());
@@ -219,7 +242,7 @@ impl Backups {
             .and_then(|place| place.open())
             .and_then(sha256);
         match found {
-            Ok(found) if found == *expected => Ok(()),
+            Ok(found) if Some(&found) == expected.as_ref() => Ok(()),
             Ok(_) => Err(fault("is damaged")),
             Err(e) => Err(fault(&format!("cannot be read: {e}"))),
         }
@@ -298,10 +321,43 @@ fn cannot(change: &Change, error: &io::Error, done: &[Restored]) -> ToolError {
     ToolError::new(code, message).with_details(json!({ "restored": restored }))
 }
 
+/// Returns true if the present state (`a`) is the recorded one (`b`).
 fn is_same(a: &State, b: &State) -> bool {
     match (a, b) {
-        (State::File { sha256: a, .. }, State::File { sha256: b, .. }) => a == b,
+        (
+            State::File {
+                sha256: Some(a), ..
+            },
+            State::File {
+                sha256: Some(b), ..
+            },
+        ) => a == b,
+        (
+            State::File {
+                size: Some(size),
+                modified: Some(modified),
+                ..
+            },
+            State::File {
+                sha256: None,
+                size: recorded_size,
+                modified: recorded,
+                ..
+            },
+        ) => Some(*size) == *recorded_size && Some(*modified) == *recorded,
+        (State::File { .. }, State::File { .. }) => false,
         (a, b) => a == b,
+    }
+}
+
+/// A time in nanoseconds since 1970.
+fn nanoseconds(time: SystemTime) -> i64 {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(error) => {
+            let before = i64::try_from(error.duration().as_nanos());
+            before.map_or(i64::MIN, |before| -before)
+        }
     }
 }
 

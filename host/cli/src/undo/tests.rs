@@ -13,8 +13,10 @@ fn hash(text: &str) -> String {
 
 fn file(text: &str) -> State {
     State::File {
-        sha256: hash(text),
+        sha256: Some(hash(text)),
         backup: None,
+        size: None,
+        modified: None,
     }
 }
 
@@ -48,8 +50,10 @@ impl Scene {
     fn kept(&self, name: &str, text: &str) -> State {
         fs::write(self.backups.folder.join(name), text).unwrap();
         State::File {
-            sha256: hash(text),
+            sha256: Some(hash(text)),
             backup: Some(name.to_owned()),
+            size: None,
+            modified: None,
         }
     }
 
@@ -186,8 +190,10 @@ fn forged_records_reach_nothing() {
     }
     assert!(!scene.root().join(".git").exists());
     let outside = State::File {
-        sha256: hash("x"),
+        sha256: Some(hash("x")),
         backup: Some("../../../secret".to_owned()),
+        size: None,
+        modified: None,
     };
     let record = scene.record("2", vec![("a.txt", outside, State::Absent)]);
     assert!(scene.backups.restore(record, true, true).is_err());
@@ -356,4 +362,37 @@ fn a_move_over_another_file_tells_less_of_the_mode() {
         (scene.read("from"), scene.read("to")),
         ("moved".into(), "old".into())
     );
+}
+
+#[test]
+fn undo_of_a_new_file_without_digest_compares_size_and_time() {
+    let scene = Scene::new();
+    scene.write("made.txt", "new");
+    let meta = scene.root().join("made.txt").metadata().unwrap();
+    let modified = meta.modified().unwrap();
+    let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap();
+    let made = |size: u64| State::File {
+        sha256: None,
+        backup: None,
+        size: Some(size),
+        modified: Some(i64::try_from(since.as_nanos()).unwrap()),
+    };
+    let record = scene.record("1", vec![("made.txt", State::Absent, made(3))]);
+    // Same size, written later.
+    let file = fs::File::options()
+        .write(true)
+        .open(scene.root().join("made.txt"))
+        .unwrap();
+    let later = modified + std::time::Duration::from_millis(1);
+    file.set_modified(later).unwrap();
+    let error = scene
+        .backups
+        .restore(record.clone(), false, true)
+        .unwrap_err();
+    assert_eq!(error.code, Code::AlreadyExists, "{error}");
+    file.set_modified(modified).unwrap();
+    let other = scene.record("2", vec![("made.txt", State::Absent, made(4))]);
+    assert!(scene.backups.restore(other, false, true).is_err());
+    scene.backups.restore(record, false, true).unwrap();
+    assert!(!scene.root().join("made.txt").exists());
 }

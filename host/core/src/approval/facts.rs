@@ -27,6 +27,7 @@ impl Card {
             ("has changed since it was granted", self.changes.clone()),
             ("its imports prove that it", self.proofs.clone()),
             ("asked because", reasons.collect()),
+            ("is not asked again after", self.way_out.clone()),
             (
                 "\"always\" would",
                 always

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::command::CommandPattern;
 use crate::decision::{Evaluation, Offer};
+use crate::network::Target;
 use crate::text;
 use crate::tool::{Source, Tool};
 
@@ -21,7 +22,42 @@ pub struct Pattern {
     /// In place of all that: calls whose commands are covered by these patterns, each command by one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     commands: Vec<String>,
+    /// Requests of one method to one origin, in place of the exact `url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    requests: Option<Requests>,
 }
+
+/// Requests that differ in what they ask for at one origin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Requests {
+    /// The scheme, host and port, as in `https://docs.rs`.
+    origin: String,
+    /// The method, in capitals.
+    method: String,
+}
+
+impl Requests {
+    /// The request that these arguments name in `url` and `method`. One with a body is not among them: what is sent
+    /// there is another matter each time.
+    fn of(arguments: &Value) -> Option<Self> {
+        if !matches!(&arguments["body"], Value::Null) && arguments["body"] != "" {
+            return None;
+        }
+        let target = Target::parse(arguments["url"].as_str()?).ok()?;
+        let method = match &arguments["method"] {
+            Value::Null => "GET",
+            method => method.as_str()?,
+        };
+        Some(Self {
+            origin: target.origin().to_string(),
+            method: method.to_ascii_uppercase(),
+        })
+    }
+}
+
+/// The arguments that say where a request goes and what it brings along.
+const REQUEST: [&str; 3] = ["url", "method", "body"];
 
 /// What built-in tools put into a file, and how they show what they have fetched. A person who says "always" says it
 /// about the file, or the address.
@@ -30,6 +66,10 @@ const PAYLOAD: &[(&str, &[&str])] = &[
     ("edit_file", &["pattern", "replacement", "regex", "all"]),
     ("web_fetch", &["format", "offset", "maxLength", "timeout"]),
 ];
+
+/// The arguments that a built-in tool may send with a request whose origin alone a person was asked about: headers are
+/// checked before each request, like its URL.
+const ALONG: &[(&str, &[&str])] = &[("web_fetch", &["headers"])];
 
 /// Built-in tools of which each call is a question of its own. What they take away is another thing each time,
 /// under the same arguments: a yes to deleting a file says nothing about the next file of that name.
@@ -67,21 +107,33 @@ impl Pattern {
                 fixed: Map::new(),
                 open: Vec::new(),
                 commands,
+                requests: None,
             };
         }
         let name = tool.name().as_str();
-        let payload = PAYLOAD
-            .iter()
-            .find(|(known, _)| tool.source == Source::BuiltIn && *known == name)
-            .map_or(&[][..], |(_, open)| open);
-        let unasked = payload.iter().filter(|key| !evaluation.asks_about(key));
-        let open: Vec<String> = unasked.map(|&key| key.to_owned()).collect();
+        let listed = |list: &'static [(&str, &'static [&'static str])]| {
+            let mut list = list.iter();
+            let of_tool = list.find(|(known, _)| tool.source == Source::BuiltIn && *known == name);
+            of_tool.map_or(&[][..], |(_, open)| *open).iter()
+        };
+        let requests = if evaluation.asks_per_origin() {
+            Requests::of(arguments)
+        } else {
+            None
+        };
+        let unasked = listed(PAYLOAD).filter(|key| !evaluation.asks_about(key));
+        let along = listed(ALONG).filter(|_| requests.is_some());
+        let open: Vec<String> = unasked.chain(along).map(|&key| key.to_owned()).collect();
         let mut fixed = arguments.as_object().cloned().unwrap_or_default();
         fixed.retain(|key, _| !open.contains(key));
+        if requests.is_some() {
+            fixed.retain(|key, _| !REQUEST.contains(&key.as_str()));
+        }
         Self {
             fixed,
             open,
             commands: Vec::new(),
+            requests,
         }
     }
 
@@ -96,13 +148,16 @@ impl Pattern {
 
     /// Whether a call with these arguments is covered.
     pub fn covers(&self, arguments: &Value) -> bool {
-        let Some(arguments) = arguments.as_object().filter(|_| self.commands.is_empty()) else {
+        let Some(map) = arguments.as_object().filter(|_| self.commands.is_empty()) else {
             return false;
         };
         let same = |(key, value): (&String, &Value)| {
-            self.open.contains(key) || self.fixed.get(key) == Some(value)
+            let of_request = self.requests.is_some() && REQUEST.contains(&key.as_str());
+            of_request || self.open.contains(key) || self.fixed.get(key) == Some(value)
         };
-        arguments.iter().all(same) && self.fixed.keys().all(|key| arguments.contains_key(key))
+        map.iter().all(same)
+            && self.fixed.keys().all(|key| map.contains_key(key))
+            && (self.requests.is_none() || self.requests == Requests::of(arguments))
     }
 
     /// The pattern as a person reads it: `path="notes.md", any content`.
@@ -123,7 +178,14 @@ impl Pattern {
             format!("{key}={cut}{dots}")
         });
         let open = self.open.iter().map(|key| format!("any {key}"));
-        let all: Vec<String> = fixed.chain(open).collect();
+        let requests = self.requests.iter();
+        let requests = requests.map(|requests| {
+            format!(
+                "{} requests to any URL of {}",
+                requests.method, requests.origin
+            )
+        });
+        let all: Vec<String> = requests.chain(fixed).chain(open).collect();
         if all.is_empty() {
             return "no arguments".to_owned();
         }
@@ -140,6 +202,10 @@ mod tests {
 
     /// Somebody asks, and has looked at these arguments.
     fn asked(reads: Reads) -> Evaluation {
+        asked_by(Basis::from(reads))
+    }
+
+    fn asked_by(basis: Basis) -> Evaluation {
         let mut evaluation = Evaluation::default();
         let reason = Reason {
             layer: Layer::ArgumentRule,
@@ -148,7 +214,7 @@ mod tests {
             source: String::new(),
             text: String::new(),
         };
-        evaluation.push_from(reason, Basis::from(reads));
+        evaluation.push_from(reason, basis);
         evaluation
     }
 
@@ -166,6 +232,54 @@ mod tests {
         ] {
             assert!(!pattern.covers(&other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_yes_to_an_origin_covers_its_urls_with_the_same_method_and_no_body() {
+        let evaluation = asked_by(Basis {
+            per_origin: true,
+            reads: Reads::nothing(),
+            ..Basis::default()
+        });
+        let mut fetch = tool("web_fetch");
+        fetch.source = Source::BuiltIn;
+        let pattern = Pattern::of(&fetch, &json!({"url": "https://a.example/x"}), &evaluation);
+        for same in [
+            json!({"url": "https://a.example/y?z=1", "method": "get", "offset": 3}),
+            json!({"url": "https://A.example:443/", "headers": {"accept": "text/html"}}),
+        ] {
+            assert!(pattern.covers(&same), "{same}");
+        }
+        for other in [
+            json!({"url": "http://a.example/"}),
+            json!({"url": "https://b.example/"}),
+            json!({"url": "https://a.example:8443/"}),
+            json!({"url": "https://a.example/", "method": "HEAD"}),
+            json!({"url": "https://a.example/", "body": "x"}),
+            json!({"url": "https://a.example/", "more": 1}),
+            json!({"url": "nonsense"}),
+            json!({}),
+        ] {
+            assert!(!pattern.covers(&other), "{other}");
+        }
+        assert!(
+            pattern
+                .describe()
+                .starts_with("GET requests to any URL of https://a.example"),
+            "{}",
+            pattern.describe()
+        );
+        let text = serde_json::to_string(&pattern).unwrap();
+        assert_eq!(serde_json::from_str::<Pattern>(&text).unwrap(), pattern);
+        // Of a tool whose author is unknown the other arguments stay as they were.
+        let stranger = tool("sample");
+        let pattern = Pattern::of(
+            &stranger,
+            &json!({"url": "https://a.example/", "depth": 1}),
+            &evaluation,
+        );
+        assert!(pattern.covers(&json!({"url": "https://a.example/b", "depth": 1})));
+        assert!(!pattern.covers(&json!({"url": "https://a.example/b", "depth": 2})));
     }
 
     #[test]

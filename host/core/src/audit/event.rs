@@ -44,6 +44,9 @@ pub struct Event {
     /// The tool that made this call in the middle of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// The trace context that the client of a call sent, as W3C's `traceparent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
     /// Where the tool comes from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
@@ -88,6 +91,9 @@ pub struct Event {
     /// Of a call: about how many tokens its result is to a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
+    /// The number of secrets that were masked in the result of a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets_found: Option<u64>,
     /// Whether the result was cut.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
@@ -114,6 +120,7 @@ impl Event {
             subject: None,
             detail: None,
             parent: None,
+            trace: None,
             source: None,
             digest: None,
             decision: None,
@@ -129,6 +136,7 @@ impl Event {
             bytes_in: None,
             bytes_out: None,
             tokens: None,
+            secrets_found: None,
             truncated: false,
         }
     }
@@ -199,6 +207,8 @@ impl Event {
         self.peak_memory = receipt.peak_memory;
         self.bytes_out = Some(receipt.bytes_out);
         self.tokens = Some(receipt.tokens);
+        let found = u64::from(outcome.redactions());
+        self.secrets_found = (found > 0).then_some(found);
         self.truncated = outcome.truncated();
     }
 }

@@ -69,6 +69,7 @@ pub(super) fn write(event: &Event, out: &mut Vec<u8>) -> Result<()> {
         subject,
         detail,
         parent,
+        trace,
         source,
         digest,
         decision,
@@ -84,6 +85,7 @@ pub(super) fn write(event: &Event, out: &mut Vec<u8>) -> Result<()> {
         bytes_in,
         bytes_out,
         tokens,
+        secrets_found,
         truncated,
     } = event;
     let time = Rfc3339::try_from(*time)?;
@@ -97,6 +99,7 @@ pub(super) fn write(event: &Event, out: &mut Vec<u8>) -> Result<()> {
     object.text("subject", subject.as_deref())?;
     object.text("detail", detail.as_deref())?;
     object.text("parent", parent.as_deref())?;
+    object.text("trace", trace.as_deref())?;
     object.value("source", source.as_ref())?;
     object.text("digest", digest.as_deref())?;
     object.value("decision", decision.as_ref())?;
@@ -112,6 +115,7 @@ pub(super) fn write(event: &Event, out: &mut Vec<u8>) -> Result<()> {
     object.value("bytesIn", *bytes_in)?;
     object.value("bytesOut", *bytes_out)?;
     object.value("tokens", *tokens)?;
+    object.value("secretsFound", *secrets_found)?;
     object.value("truncated", truncated.then_some(true))?;
     out.push(b'}');
     Ok(())
@@ -142,6 +146,7 @@ mod tests {
             subject: text("C:\\x"),
             detail: text(""),
             parent: text("\u{1b}[31m"),
+            trace: text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
             source: Some(Source::BuiltIn),
             digest: text("00ff"),
             decision: Some(Decision::Ask),
@@ -157,6 +162,7 @@ mod tests {
             bytes_in: Some(2),
             bytes_out: Some(3),
             tokens: Some(1),
+            secrets_found: Some(2),
             truncated: true,
             ..bare.clone()
         };

@@ -29,7 +29,7 @@ pub struct Request {
     /// What it reads from its standard input.
     #[serde(default)]
     pub stdin: String,
-    /// Seconds after which it is stopped. Default: 60.
+    /// Seconds that it may compute and wait; then it is stopped. Default: 60. `limits.timeMs` of the settings bounds it.
     #[serde(default = "usual_timeout")]
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout: u32,
@@ -44,6 +44,15 @@ pub struct Request {
     #[serde(default)]
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,32}$"))]
     pub session: Option<String>,
+    /// Names of the tools that the code may call. Default: all that you may call.
+    #[serde(default)]
+    pub tools: Option<Vec<String>>,
+}
+
+/// The tools that a call of `run_code` names, if it names any.
+pub(crate) fn named_tools(arguments: &Value) -> Option<Vec<String>> {
+    let named = arguments.get("tools")?.as_array()?.iter();
+    Some(named.filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
 /// What runs code.
@@ -100,6 +109,10 @@ impl Request {
                     "`session` is for `backend: wasm`; an interpreter begins anew each time";
                 return Err(bad(message.to_owned()));
             }
+        }
+        if request.tools.is_some() && request.backend.place(request.language).is_some() {
+            let message = "`tools` is for `backend: wasm`; an interpreter calls no tools";
+            return Err(bad(message.to_owned()));
         }
         Ok(request)
     }

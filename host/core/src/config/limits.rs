@@ -13,7 +13,7 @@ use crate::limits::Limits;
 pub struct LimitSettings {
     /// Wall clock in milliseconds.
     pub time_ms: Option<u64>,
-    /// Units of fuel.
+    /// Units of fuel. Where it is not set, 20,000,000,000 for each second of `timeMs`.
     pub fuel: Option<u64>,
     /// Memory in MiB.
     pub memory_mb: Option<u64>,
@@ -31,10 +31,21 @@ pub struct LimitSettings {
     pub log_line_bytes: Option<usize>,
     /// Files open at once.
     pub open_files: Option<usize>,
+    /// Bytes by which the files of the workspace may grow in one call.
+    pub new_file_bytes: Option<u64>,
+    /// Files, directories and links that one call may add to the workspace.
+    pub new_files: Option<u64>,
     /// Wall clock of one request over the network in milliseconds.
     pub http_time_ms: Option<u64>,
     /// Bytes of the body of a request, and of its answer's.
     pub http_body_bytes: Option<u64>,
+    /// Wall clock of compiling a component in milliseconds. A component is compiled once, before its first call, in a
+    /// process of its own; a component that describes itself is compiled before it is known which tools it has, so that
+    /// only the top-level `limits` count for it.
+    pub compile_time_ms: Option<u64>,
+    /// Memory in MiB that compiling a component may take. Enforced on Linux; other systems have the time, and the bounds
+    /// on the number of functions and the size of the code.
+    pub compile_memory_mb: Option<u64>,
     /// Calls of one plugin at a time.
     pub concurrent: Option<usize>,
     /// Calls per minute of one tool.
@@ -57,10 +68,18 @@ impl LimitSettings {
             log_lines: self.log_lines.unwrap_or(base.log_lines),
             log_line_bytes: self.log_line_bytes.unwrap_or(base.log_line_bytes),
             open_files: self.open_files.unwrap_or(base.open_files),
+            new_file_bytes: self.new_file_bytes.unwrap_or(base.new_file_bytes),
+            new_files: self.new_files.unwrap_or(base.new_files),
             http_time: self
                 .http_time_ms
                 .map_or(base.http_time, Duration::from_millis),
             http_body: self.http_body_bytes.unwrap_or(base.http_body),
+            compile_time: self
+                .compile_time_ms
+                .map_or(base.compile_time, Duration::from_millis),
+            compile_memory: self
+                .compile_memory_mb
+                .map_or(base.compile_memory, |mb| mb.saturating_mul(1 << 20)),
             concurrent_per_plugin: self.concurrent.unwrap_or(base.concurrent_per_plugin),
             calls_per_minute: self.calls_per_minute.or(base.calls_per_minute),
         }
@@ -94,8 +113,12 @@ impl LimitSettings {
             ("logLines", count(self.log_lines), LOG_LINES),
             ("logLineBytes", count(self.log_line_bytes), LOG_LINE_BYTES),
             ("openFiles", count(self.open_files), OPEN_FILES),
+            ("newFileBytes", self.new_file_bytes, NEW_FILE_BYTES),
+            ("newFiles", self.new_files, NEW_FILES),
             ("httpTimeMs", self.http_time_ms, TIME_MS),
             ("httpBodyBytes", self.http_body_bytes, OUTPUT_BYTES),
+            ("compileTimeMs", self.compile_time_ms, TIME_MS),
+            ("compileMemoryMb", self.compile_memory_mb, COMPILE_MEMORY_MB),
             (
                 "concurrent",
                 count(self.concurrent),
@@ -127,8 +150,14 @@ impl From<Limits> for LimitSettings {
             log_lines: Some(limits.log_lines),
             log_line_bytes: Some(limits.log_line_bytes),
             open_files: Some(limits.open_files),
+            new_file_bytes: Some(limits.new_file_bytes),
+            new_files: Some(limits.new_files),
             http_time_ms: Some(u64::try_from(limits.http_time.as_millis()).unwrap_or(u64::MAX)),
             http_body_bytes: Some(limits.http_body),
+            compile_time_ms: Some(
+                u64::try_from(limits.compile_time.as_millis()).unwrap_or(u64::MAX),
+            ),
+            compile_memory_mb: Some(limits.compile_memory >> 20),
             concurrent: Some(limits.concurrent_per_plugin),
             calls_per_minute: limits.calls_per_minute,
         }
@@ -170,6 +199,13 @@ const LOG_LINE_BYTES: Range = (1, 1 << 20);
 /// One file, to what a process may usually have open in all.
 const OPEN_FILES: Range = (1, 1 << 16);
 
+/// Less than the least compiles nothing at all; the most is what the largest machines have.
+const COMPILE_MEMORY_MB: Range = (64, 1 << 20);
+
+/// A call that may add nothing, to a terabyte and a billion files.
+const NEW_FILE_BYTES: Range = (0, 1 << 40);
+const NEW_FILES: Range = (0, 1_000_000_000);
+
 /// Each call of the last minute is remembered. A tool that may not run at all has `enabled: false`.
 const CALLS_PER_MINUTE: Range = (1, 1_000_000);
 
@@ -178,7 +214,8 @@ pub(super) fn check_time(key: &str, millis: Option<u64>) -> Result<(), OutOfRang
     check(|| key.to_owned(), millis, TIME_MS)
 }
 
-fn check(
+/// Checks that a value, if it is set, is within its bounds. `key` names it in the error.
+pub(super) fn check(
     key: impl FnOnce() -> String,
     value: Option<u64>,
     (least, most): Range,
@@ -209,7 +246,7 @@ mod tests {
                 settings.check("limits")
             };
             let most = check(json!(u32::MAX)).err();
-            // Only fuel goes further than that.
+            // Fuel and the bytes of files go further than that.
             let most = most.or_else(|| check(json!(u64::MAX)).err()).unwrap();
             assert_eq!(most.key, format!("limits.{key}"));
             assert_eq!(check(json!(most.most)), Ok(()), "{key}");

@@ -6,7 +6,9 @@ use crate::decision::Decision;
 use crate::limits::{Limits, least};
 use crate::outcome::{DataClass, TrustLevel};
 
-use super::{Config, ExecMode, LimitSettings, RuleSettings, SandboxSettings, ToolSettings};
+use super::{
+    Config, ExecMode, LimitSettings, RuleSettings, SandboxSettings, SecretSettings, ToolSettings,
+};
 
 impl Config {
     /// The keys of this file that lower a bar which `below` has set, each with its value where that is short.
@@ -47,8 +49,26 @@ impl Config {
         self.model_lowering(below, &mut keys);
         self.agent.lowering(&below.agent, &mut keys);
         keys.extend(self.secrets.keys().map(|name| format!("secrets.{name}")));
-        if self.approvals != Config::default().approvals && self.approvals != below.approvals {
-            keys.push("approvals".to_owned());
+        let usual = Config::default().approvals;
+        let (own, base) = (&self.approvals, &below.approvals);
+        for (key, own, usual, base) in [
+            (
+                "timeoutMs",
+                own.timeout_ms,
+                usual.timeout_ms,
+                base.timeout_ms,
+            ),
+            (
+                "leaseDays",
+                own.lease_days.into(),
+                usual.lease_days.into(),
+                base.lease_days.into(),
+            ),
+        ] {
+            // What has the usual value is most likely not set.
+            if own != usual && own > base {
+                keys.push(format!("approvals.{key}"));
+            }
         }
         if self.audit != Config::default().audit && self.audit != below.audit {
             keys.push("audit".to_owned());
@@ -73,7 +93,15 @@ impl Config {
             below.tools.max_execution_time,
         );
         self.sandbox.within(&below.sandbox);
-        self.approvals = below.approvals;
+        self.approvals.timeout_ms = self.approvals.timeout_ms.min(below.approvals.timeout_ms);
+        self.approvals.lease_days = self.approvals.lease_days.min(below.approvals.lease_days);
+        // To mask a value allows nothing.
+        let unknown =
+            |(name, secret): &(&String, &SecretSettings)| below.secrets.get(*name) != Some(*secret);
+        let masked = self.secrets.iter().filter(unknown);
+        self.masked_only = masked
+            .map(|(name, secret)| (name.clone(), secret.clone()))
+            .collect();
         self.secrets.clone_from(&below.secrets);
         self.mcp.within(&below.mcp);
         // What is looked for, and the secret, would go wherever a file says that nobody has accepted.
@@ -306,7 +334,14 @@ mod tests {
                 "approval.tools.a: allow",
             ),
             (json!({"limits": {"memoryMb": 512}}), "limits"),
-            (json!({"approvals": {"leaseDays": 900}}), "approvals"),
+            (
+                json!({"approvals": {"leaseDays": 900}}),
+                "approvals.leaseDays",
+            ),
+            (
+                json!({"approvals": {"timeoutMs": 3, "leaseDays": 900}}),
+                "approvals.leaseDays",
+            ),
             (json!({"audit": {"logArgs": true}}), "audit"),
             (json!({"secrets": {"KEY": {"env": "HOME"}}}), "secrets.KEY"),
             (
@@ -366,6 +401,7 @@ mod tests {
                 "labels": {"outputTrust": "untrusted", "outputDataClass": "secret", "acceptsUntrusted": false},
             }},
             "policy": {"deny": ["b"], "allow": ["a"]}, "execApprovals": {"mode": "deny"},
+            "approvals": {"timeoutMs": 3000, "leaseDays": 7},
             "limits": {"fuel": 5, "timeMs": 900}, "agent": {"maxTurns": 3, "maxCost": 1},
             "network": {"mode": "none", "allowedHosts": [], "blockPrivateIPs": true},
         }));
@@ -377,7 +413,7 @@ mod tests {
         let below = config(json!({"limits": {"timeMs": 1000}, "tools": {"maxExecutionTime": 800}}));
         let mut file = config(json!({
             "limits": {"timeMs": 5000, "fuel": 5}, "audit": {"logArgs": true},
-            "approvals": {"timeoutMs": 1}, "tools": {"a": {"limits": {"memoryMb": 9999, "fuel": 3}}},
+            "approvals": {"timeoutMs": 1, "leaseDays": 900}, "secrets": {"KEY": {"env": "X"}}, "tools": {"a": {"limits": {"memoryMb": 9999, "fuel": 3}}},
         }));
         file.within(&below);
         assert_eq!(file.limits().wall.as_millis(), 800);
@@ -385,6 +421,10 @@ mod tests {
         let tool = file.tools.each["a"].limits.over(file.limits());
         assert_eq!((tool.memory, tool.fuel), (Limits::default().memory, 3));
         assert_eq!(file.audit, below.audit);
-        assert_eq!(file.approvals, below.approvals);
+        assert_eq!(file.approvals.timeout_ms, 1, "it is shorter");
+        assert_eq!(file.approvals.lease_days, below.approvals.lease_days);
+        // What is masked is not given to anybody.
+        assert!(file.secrets.is_empty());
+        assert_eq!(file.masked_only["KEY"].env, "X");
     }
 }

@@ -5,13 +5,18 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::network::Target;
+use crate::launch::LaunchFolder;
+use crate::network::HostPattern;
 
-use super::{BindMount, OutOfRange, SandboxMode, SandboxSettings};
+use super::{BindMount, SandboxMode, SandboxSettings};
 
+mod check;
 mod oauth;
+mod package;
 
+pub use check::NoServer;
 pub use oauth::{McpOauth, is_scope};
+pub use package::{McpPackage, PackageRegistry};
 
 /// The block `mcp`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
@@ -19,14 +24,45 @@ pub use oauth::{McpOauth, is_scope};
 pub struct McpSettings {
     /// Servers whose tools can be called, by the names that a person gives them.
     pub servers: BTreeMap<String, McpServer>,
+    /// The untrusted content that is marked for the clients of `mimir serve`.
+    pub marks: Marks,
 }
 
-/// One server: `command` for one that is started here, `url` for one that is reached over HTTP.
+/// The untrusted content that is marked for MCP clients, which pass it to their models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Marks {
+    /// Texts, resources, prompts, and each string in a structured result.
+    #[default]
+    All,
+    /// Texts, resources and prompts; structured results are sent as marked text only, and tools are listed without
+    /// an output schema.
+    Text,
+    /// Texts and prompts. Structured results and resources are sent unmarked, for clients that are programs and parse
+    /// them.
+    Minimal,
+}
+
+/// The protocol generation of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum McpProtocol {
+    /// The versions up to 2025-11-25: with a handshake, and requests of the server.
+    #[serde(rename = "2025-11-25")]
+    Handshake,
+    /// The versions from 2026-07-28 on: without a handshake.
+    #[serde(rename = "2026-07-28")]
+    Discovery,
+}
+
+/// An MCP server: `command` or `package` for one that is started here, `url` for one that is reached over HTTP.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct McpServer {
     /// The program that is the server, started in the sandbox.
     pub command: Option<String>,
+    /// The package of a registry that is the server, downloaded once and started from there without the network.
+    /// `mimir mcp add NAME -- npx PACKAGE` (or `uvx`) writes it.
+    pub package: Option<McpPackage>,
     /// Its arguments.
     pub args: Vec<String>,
     /// Its variables; `${NAME}` is the secret of that name.
@@ -42,6 +78,8 @@ pub struct McpServer {
     pub headers: BTreeMap<String, String>,
     /// How a login at it goes, where it wants one.
     pub oauth: Option<McpOauth>,
+    /// The protocol generation to speak with it: `2025-11-25` or `2026-07-28`. Without it both are tried.
+    pub protocol: Option<McpProtocol>,
     /// `false` leaves it alone.
     pub enabled: Option<bool>,
     /// Longest time of one call, in milliseconds; the limits of calls hold all the same.
@@ -66,24 +104,16 @@ pub struct McpServer {
     pub sandbox: Option<SandboxMode>,
     /// Whether it reaches the network from there. Asked for and not to be had, it is not started.
     pub network_access: Option<bool>,
+    /// The hosts that it reaches from its sandbox, by mimir's proxy: `api.example.com`, `*.example.com`, or `*` for
+    /// every public host.
+    pub network: Vec<String>,
+    /// The folders of the workspace that the program of a package sees: `.` for all of it, `docs:ro` to be read only.
+    /// An argument that names one of them is given as its absolute path. Not set, it sees nothing of the workspace.
+    pub folders: Vec<String>,
     /// What it sees beside the workspace and what all commands see.
     #[schemars(with = "Vec<String>")]
     pub bind_mounts: Vec<BindMount>,
 }
-
-/// A block that describes no server.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("mcp.servers.{server}: {why}")]
-pub struct NoServer {
-    server: String,
-    why: String,
-}
-
-/// The longest name of a server: with its prefix it leaves room for the names of tools.
-const NAME_MAX: usize = 40;
-
-/// A millisecond is the least that is a time, and a day the most that anyone waits.
-const TIME: (u64, u64) = (1, 86_400_000);
 
 impl McpServer {
     /// Whether it may be used.
@@ -97,67 +127,15 @@ impl McpServer {
         bind_mounts.extend(self.bind_mounts.iter().cloned());
         SandboxSettings {
             mode: self.sandbox.or(base.mode),
-            network_access: self.network_access.or(base.network_access),
+            network_access: match self.network.is_empty() {
+                false => Some(true),
+                // What commands may reach says nothing about a package of somebody else.
+                true if self.package.is_some() => self.network_access,
+                true => self.network_access.or(base.network_access),
+            },
             bind_mounts,
             ..base.clone()
         }
-    }
-
-    /// Checks that it is one server, and not none or two.
-    pub fn check(&self, name: &str) -> Result<(), NoServer> {
-        let fault = |why: &str| {
-            Err(NoServer {
-                server: crate::text::visible(crate::text::prefix(name, NAME_MAX)),
-                why: why.to_owned(),
-            })
-        };
-        let good = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.');
-        if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(good) {
-            return fault("the name has 1 to 40 letters, digits, `_`, `-` and `.`");
-        }
-        match (&self.command, &self.url) {
-            (Some(_), Some(_)) => {
-                return fault("it has a `command` and a `url`; a server has one of them");
-            }
-            // Another file may say what it is.
-            (None, None) if !self.is_enabled() => return Ok(()),
-            (None, None) => {
-                return fault(
-                    "it has neither a `command` that starts it nor a `url` where it is reached",
-                );
-            }
-            (Some(command), None) if command.trim().is_empty() => {
-                return fault("its `command` is empty");
-            }
-            (Some(_), None) if !self.headers.is_empty() => {
-                return fault("`headers` go with a `url`; a command has `env`");
-            }
-            (Some(_), None) if self.oauth.is_some() => {
-                return fault("`oauth` goes with a `url`; a command has `env`");
-            }
-            (None, Some(_)) if self.has_program_keys() => {
-                return fault(
-                    "`args`, `env`, `cwd`, `workspaceCode`, `sandbox`, `networkAccess` and `bindMounts` go with a `command`",
-                );
-            }
-            _ => {}
-        }
-        if let Some(Err(error)) = self.url.as_deref().map(Target::parse) {
-            return fault(&format!("`url`: {error}"));
-        }
-        if let Some(why) = self.oauth.as_ref().and_then(McpOauth::fault) {
-            return fault(why);
-        }
-        if self.oauth.is_some() && self.has_authorization() {
-            return fault("it has `oauth` and a header `Authorization`; a server has one of them");
-        }
-        let word = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
-        if let Some(prefix) = &self.prefix
-            && (prefix.len() > NAME_MAX || !prefix.bytes().all(word))
-        {
-            return fault("`prefix` has at most 40 of a-z, 0-9 and _");
-        }
-        Ok(())
     }
 
     /// Whether the settings say who sends the requests: then no login does.
@@ -166,49 +144,49 @@ impl McpServer {
         names.any(|name| name.eq_ignore_ascii_case("authorization"))
     }
 
-    fn has_program_keys(&self) -> bool {
-        !self.args.is_empty()
-            || !self.env.is_empty()
-            || self.cwd.is_some()
-            || self.workspace_code.is_some()
-            || self.sandbox.is_some()
-            || self.network_access.is_some()
-            || !self.bind_mounts.is_empty()
+    /// The hosts of `network`. An error says what is wrong.
+    pub fn hosts(&self) -> Result<Vec<HostPattern>, String> {
+        let hosts = self.network.iter().map(|text| match text.as_str() {
+            "*" => Ok(HostPattern::any()),
+            text => text.parse().map_err(|error| format!("`network`: {error}")),
+        });
+        hosts.collect()
     }
 
-    fn check_times(&self, name: &str) -> Result<(), OutOfRange> {
-        for (key, value) in [
-            ("timeoutMs", self.timeout_ms),
-            ("startTimeoutMs", self.start_timeout_ms),
-            ("idleMs", self.idle_ms),
-        ] {
-            let (least, most) = TIME;
-            if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
-                let key = format!("mcp.servers.{name}.{key}");
-                return Err(OutOfRange {
-                    key,
-                    value,
-                    least,
-                    most,
-                });
+    /// The folders of `folders`. An error says what is wrong.
+    pub fn launch_folders(&self) -> Result<Vec<LaunchFolder>, String> {
+        let folders = self.folders.iter().map(|text| {
+            let (path, writable) = match text.strip_suffix(":ro") {
+                Some(path) => (path, false),
+                None => (text.as_str(), true),
+            };
+            let parts: Vec<&str> = path.split(['/', '\\']).collect();
+            if path.is_empty() || path.starts_with(['/', '\\', '~']) || parts.contains(&"..") {
+                return Err(format!(
+                    "`folders`: `{}` is not a folder of the workspace: write its path below the workspace, without `..`",
+                    crate::text::visible(crate::text::prefix(text, 80))
+                ));
             }
-        }
-        Ok(())
+            Ok(LaunchFolder { path: path.to_owned(), writable })
+        });
+        folders.collect()
     }
 }
 
 impl McpSettings {
-    pub(super) fn check_times(&self) -> Result<(), OutOfRange> {
-        let mut servers = self.servers.iter();
-        servers.try_for_each(|(name, server)| server.check_times(name))
-    }
-
-    /// The servers that differ from those below: what starts or reaches something else.
+    /// The servers that differ from those below: what starts or reaches something else. Also marks that are taken away.
     pub(super) fn lowering(&self, below: &Self, keys: &mut Vec<String>) {
+        if self.marks == Marks::Minimal && below.marks != Marks::Minimal {
+            keys.push("mcp.marks: minimal".to_owned());
+        }
         for (name, server) in &self.servers {
             let known = below.servers.get(name) == Some(server);
             if !known && *server != McpServer::off() {
-                let what = server.command.as_ref().or(server.url.as_ref());
+                let package = server.package.as_ref().map(McpPackage::to_string);
+                let what = package
+                    .as_ref()
+                    .or(server.command.as_ref())
+                    .or(server.url.as_ref());
                 let what = what.map_or_else(String::new, |what| {
                     format!(": {}", crate::text::visible(crate::text::prefix(what, 80)))
                 });
@@ -219,6 +197,9 @@ impl McpSettings {
 
     /// Only the servers below, without those that were switched off here.
     pub(super) fn within(&mut self, below: &Self) {
+        if self.marks == Marks::Minimal {
+            self.marks = below.marks;
+        }
         let off = |name: &String| self.servers.get(name).is_some_and(|one| !one.is_enabled());
         let servers = below.servers.iter().map(|(name, server)| {
             let mut server = server.clone();
@@ -239,7 +220,9 @@ impl McpSettings {
             let mut whole = first.clone();
             for one in found {
                 match (&one.command, &one.url) {
-                    (None, None) => whole.enabled = one.enabled.or(whole.enabled),
+                    (None, None) if one.package.is_none() => {
+                        whole.enabled = one.enabled.or(whole.enabled)
+                    }
                     _ => whole = one.clone(),
                 }
             }
@@ -265,6 +248,33 @@ mod tests {
 
     fn block(value: serde_json::Value) -> McpSettings {
         serde_json::from_value(json!({ "servers": value })).unwrap()
+    }
+
+    fn package() -> serde_json::Value {
+        json!({"registry": "npm", "name": "@a/b", "version": "1.2.3", "integrity": "sha512-x", "program": "b"})
+    }
+
+    #[test]
+    fn package_sees_nothing_that_is_not_named() {
+        let base: SandboxSettings = serde_json::from_value(json!({"networkAccess": true})).unwrap();
+        let plain = block(json!({"a": {"package": package()}, "b": {"command": "x"}}));
+        plain.servers["a"].check("a").unwrap();
+        assert_eq!(plain.servers["a"].sandbox_over(&base).network_access, None);
+        assert_eq!(
+            plain.servers["b"].sandbox_over(&base).network_access,
+            Some(true)
+        );
+        let named = block(json!({"a": {
+            "package": package(), "network": ["*", "h.example"], "folders": [".", "docs:ro"]}}));
+        named.servers["a"].check("a").unwrap();
+        assert!(named.servers["a"].hosts().unwrap()[0].is_any());
+        let folders = named.servers["a"].launch_folders().unwrap();
+        assert_eq!((folders[0].writable, folders[1].writable), (true, false));
+        let none = SandboxSettings::default();
+        assert_eq!(
+            named.servers["a"].sandbox_over(&none).network_access,
+            Some(true)
+        );
     }
 
     #[test]
@@ -300,6 +310,28 @@ mod tests {
                 "clientId",
             ),
             ("a b", json!({"command": "x"}), "the name"),
+            (
+                "a",
+                json!({"package": package(), "command": "x"}),
+                "one of them",
+            ),
+            ("a", json!({"package": package(), "cwd": "."}), "`folders`"),
+            ("a", json!({"command": "x", "folders": ["."]}), "`package`"),
+            (
+                "a",
+                json!({"package": package(), "folders": ["../x"]}),
+                "`../x`",
+            ),
+            (
+                "a",
+                json!({"command": "x", "network": ["a b"]}),
+                "`network`",
+            ),
+            (
+                "a",
+                json!({"command": "x", "network": ["h.example"], "networkAccess": false}),
+                "networkAccess: false",
+            ),
         ] {
             let block = block(json!({ name: server }));
             let error = block.servers[name].check(name).unwrap_err().to_string();
@@ -329,6 +361,27 @@ mod tests {
         above.within(&below);
         assert_eq!(above.servers.len(), 1);
         assert!(!above.servers["mine"].is_enabled());
+    }
+
+    #[test]
+    fn marks_are_taken_away_only_by_a_file_that_was_accepted() {
+        let marks = |word: &str| -> McpSettings {
+            serde_json::from_value(json!({ "marks": word })).unwrap()
+        };
+        for (above, below, key, within) in [
+            ("minimal", "all", true, Marks::All),
+            ("minimal", "text", true, Marks::Text),
+            ("minimal", "minimal", false, Marks::Minimal),
+            ("text", "all", false, Marks::Text),
+            ("all", "minimal", false, Marks::All),
+        ] {
+            let (mut above, below) = (marks(above), marks(below));
+            let mut keys = Vec::new();
+            above.lowering(&below, &mut keys);
+            assert_eq!(keys == ["mcp.marks: minimal"], key, "{keys:?}");
+            above.within(&below);
+            assert_eq!(above.marks, within);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
 use super::Config;
-use crate::network::{Entry, Host, HostPattern, Mode, NetworkPolicy, Rules};
+use crate::network::{Entry, Host, HostPattern, Mode, NetworkPolicy, Rules, Target, Verdict};
 
 /// What may be reached; what is not set keeps its default, and in the block of a tool what all tools have.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -82,6 +82,17 @@ impl NetworkSettings {
         NetworkPolicy::new(own).within(cap.policy_over(at, granted))
     }
 
+    /// The settings that count before a person has accepted them.
+    pub(crate) fn accepted(&self) -> &Self {
+        self.cap.as_deref().map_or(self, Self::accepted)
+    }
+
+    /// Returns true if an entry of the list names the host of a request.
+    pub(crate) fn names(&self, at: &str, target: &Target, method: &str) -> bool {
+        let rules = NetworkPolicy::new(self.rules(at));
+        matches!(rules.judge(target, method), Verdict::Allowed(Some(_)))
+    }
+
     /// The same as a cap on what others set: what is not set here caps nothing.
     pub fn cap(&self, at: &str) -> NetworkPolicy {
         let open = match self.allowed_hosts {
@@ -121,6 +132,8 @@ impl NetworkSettings {
             block_private: self.block_private_ips.unwrap_or(base.block_private),
             block_metadata: self.block_metadata_endpoints.unwrap_or(base.block_metadata),
             hosts: self.hosts.0.clone(),
+            as_resolved: Vec::new(),
+            served: base.served,
         }
     }
 
@@ -227,8 +240,11 @@ impl<'de> Deserialize<'de> for FixedHosts {
                 let name = crate::text::visible(crate::text::prefix(&name, 100));
                 de::Error::custom(format!("hosts: `{name}` {why}"))
             };
+            if name.contains('*') {
+                return Err(bad("is not the name of one host"));
+            }
             let host = Host::parse(&name).map_err(|e| bad(&e.to_string()))?;
-            if matches!(host, Host::Ip(_)) || name.contains('*') {
+            if matches!(host, Host::Ip(_)) {
                 return Err(bad("is not the name of one host"));
             }
             if host.is_localhost() {

@@ -10,7 +10,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::OutOfRange;
+use super::{OutOfRange, limits};
 use crate::code::Language;
 
 /// `sandbox`: the name of one, or a block with what it is to hold.
@@ -116,7 +116,7 @@ const PROCESSES: (u64, u64) = (4, 1 << 22);
 impl SandboxSettings {
     /// Checks that every bound that is set can be held; `at` is the key of the block.
     pub fn check(&self, at: &str) -> Result<(), OutOfRange> {
-        for (key, value, (least, most)) in [
+        for (key, value, range) in [
             ("maxMemoryMb", self.max_memory_mb, MEMORY_MB),
             (
                 "maxCpuPercent",
@@ -125,15 +125,7 @@ impl SandboxSettings {
             ),
             ("maxProcesses", self.max_processes, PROCESSES),
         ] {
-            if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
-                let key = format!("{at}.{key}");
-                return Err(OutOfRange {
-                    key,
-                    value,
-                    least,
-                    most,
-                });
-            }
+            limits::check(|| format!("{at}.{key}"), value, range)?;
         }
         Ok(())
     }

@@ -85,6 +85,9 @@ impl Config {
             .extend(providers.map(|(name, provider)| (name.clone(), provider.clone())));
         self.agent.under_team(&team.agent);
         self.sandbox.under_team(&team.sandbox);
+        if sets("mcp.marks") {
+            self.mcp.marks = team.mcp.marks;
+        }
         let servers = team.mcp.servers.iter();
         self.mcp
             .servers
@@ -100,7 +103,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::config::{Durability, OnFailure, Profile, SandboxMode};
+    use crate::config::{Durability, Marks, OnFailure, Profile, SandboxMode};
 
     fn config(value: &Value) -> Config {
         serde_json::from_value(value.clone()).unwrap()
@@ -151,6 +154,7 @@ mod tests {
             "audit": {"durability": "fsync", "logArgs": false, "onFailure": "refuse", "maxBytes": 9_000, "keep": 9},
             "secrets": {"TWO": {"env": "C"}, "THREE": {"env": "D"}},
             "webSearch": {"provider": "tavily", "key": "TEAM"},
+            "mcp": {"marks": "text"},
         });
         let settings = under(&team, &user);
         assert_eq!(settings.profile, Profile::Fine);
@@ -163,6 +167,7 @@ mod tests {
         assert!(!audit.log_args);
         assert_eq!((audit.max_bytes, audit.keep), (9_000, 9));
         assert_eq!(settings.web_search, config(&team).web_search);
+        assert_eq!(settings.mcp.marks, Marks::Text);
         let secrets: Vec<_> = settings
             .secrets
             .values()

@@ -162,13 +162,13 @@ impl WebSearchSettings {
         }
         match &self.key {
             None if fixed => Err(format!(
-                "webSearch.key is missing: {provider} lets nobody in without one; name the secret here, and keep it by `mimir secrets set NAME`"
+                "webSearch.key is missing: {provider} requires a key; store it with `mimir secrets set NAME`, and write NAME here"
             )),
             None if self.header.is_some() => {
                 Err("webSearch.header is for a secret; name it in webSearch.key".to_owned())
             }
             Some(name) if !is_name(name) => Err(format!(
-                "webSearch.key: `{}` is no name of a secret: letters, digits and _; the value itself goes into `mimir secrets set`",
+                "webSearch.key: `{}` is not a valid name of a secret: use letters, digits and _; the value itself goes into `mimir secrets set`",
                 crate::text::visible(crate::text::prefix(name, 8))
             )),
             _ => Ok(()),
@@ -321,11 +321,11 @@ mod tests {
             (json!({"provider": "brave"}), "webSearch.key is missing"),
             (
                 json!({"provider": "brave", "key": "BSA-0123 4"}),
-                "no name of a secret",
+                "is not a valid name of a secret",
             ),
             (
                 json!({"provider": "brave", "key": "WEB_SEARCH"}),
-                "no name of a secret",
+                "is not a valid name of a secret",
             ),
             (
                 json!({"provider": "brave", "key": "K", "url": "https://evil.example"}),

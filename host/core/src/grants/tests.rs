@@ -1,5 +1,6 @@
 use super::*;
 use crate::needs::{Access, FileNeed};
+use crate::network::HostPattern;
 use crate::pipeline::tests::tool;
 use crate::tool::Origin;
 
@@ -178,7 +179,10 @@ fn a_component_that_cannot_ask_has_the_hosts_that_a_person_names() {
     let mut tools = foreign("00", false);
     let grant = Grant::new(&shared(&tools), vec![])
         .unwrap()
-        .with_hosts(named());
+        .with_named(Needs {
+            hosts: named(),
+            ..Needs::default()
+        });
     let lock = locked(grant);
     apply(&lock, &mut tools, |_, _| true);
     assert_eq!(tools[0].granted.hosts, named());
@@ -205,7 +209,10 @@ fn a_component_that_cannot_ask_has_the_hosts_that_a_person_names() {
     let mut withheld = foreign("00", false);
     let grant = Grant::new(&shared(&withheld), vec![NeedKind::Hosts])
         .unwrap()
-        .with_hosts(named());
+        .with_named(Needs {
+            hosts: named(),
+            ..Needs::default()
+        });
     apply(&locked(grant), &mut withheld, |_, _| true);
     assert!(withheld[0].granted.is_empty());
 }

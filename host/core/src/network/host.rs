@@ -58,6 +58,11 @@ impl Host {
         if name.len() > NAME_LONGEST || !name.split('.').all(fits) {
             return Err(HostError::Length);
         }
+        // A URL may have more in the place of a host, which no name in DNS has and clients refuse.
+        let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if !name.bytes().all(|byte| byte == b'.' || is_of_names(byte)) {
+            return Err(HostError::Invalid);
+        }
         Ok(Self::Name(name.into()))
     }
 

@@ -47,6 +47,11 @@ pub struct Rules {
     pub block_metadata: bool,
     /// Names with the addresses that they are taken for, without asking anybody.
     pub hosts: BTreeMap<Host, Vec<IpAddr>>,
+    /// Hosts that are reached at whatever address this machine resolves them to, metadata services excepted. No
+    /// setting fills it: it is for what another program of the person is configured with, such as npm's registry.
+    pub as_resolved: Vec<HostPattern>,
+    /// Ports of `localhost` at which a session has servers of its own. No file says this.
+    pub served: Vec<u16>,
 }
 
 /// A line of the list.
@@ -77,6 +82,8 @@ impl Default for Rules {
             block_private: true,
             block_metadata: true,
             hosts: BTreeMap::new(),
+            as_resolved: Vec::new(),
+            served: Vec::new(),
         }
     }
 }
@@ -151,11 +158,37 @@ impl NetworkPolicy {
         self
     }
 
+    /// Adds the servers of a session at these ports of `localhost`: they are not hosts of this machine, and need not be
+    /// on the list. Rules that forbid the network, a port or a host by name hold for them too.
+    #[must_use]
+    pub fn serving(mut self, ports: &[u16]) -> Self {
+        for rules in std::iter::once(&mut self.own).chain(&mut self.above) {
+            rules.served = ports.to_vec();
+        }
+        self
+    }
+
+    /// Returns true if a request goes to a server of the session. It goes nowhere else then.
+    pub fn serves(&self, target: &Target) -> bool {
+        self.layers().any(|rules| rules.serves(target))
+    }
+
     /// The same policy with more on its own list, such as what a person has granted. The rules above it are as they
     /// were.
     #[must_use]
     pub fn with_allowed(mut self, entries: impl IntoIterator<Item = Entry>) -> Self {
         self.own.allowed.extend(entries);
+        self
+    }
+
+    /// Adds hosts that are reached at whatever address this machine resolves them to. The rules above it are as they
+    /// were.
+    #[must_use]
+    pub fn with_as_resolved(mut self, hosts: impl IntoIterator<Item = HostPattern>) -> Self {
+        let hosts: Vec<HostPattern> = hosts.into_iter().collect();
+        let entries = hosts.iter().cloned().map(Entry::from);
+        self.own.allowed.extend(entries);
+        self.own.as_resolved.extend(hosts);
         self
     }
 
@@ -281,6 +314,7 @@ impl Rules {
         match (allows, self.mode) {
             (Some(entry), _) => Verdict::Allowed(Some(&entry.pattern)),
             (None, Mode::Any) => Verdict::Allowed(None),
+            (None, _) if self.serves(target) => Verdict::Allowed(None),
             (None, _) if named.next().is_some() => {
                 let reason = format!("{method} is not among the methods for `{}`", target.host());
                 let remedy = "use a method that was granted, or ask for this one";
@@ -304,7 +338,11 @@ impl Rules {
             return Err(self.metadata(&target.host().to_string(), whose));
         }
         let (name, source) = (class.name, class.source);
+        if self.as_resolved.iter().any(|host| host.names(target)) {
+            return Ok(());
+        }
         match class.reach {
+            Reach::Local if self.serves(target) && address.to_canonical().is_loopback() => Ok(()),
             Reach::Public => Ok(()),
             Reach::Never => Err(Refusal {
                 rule: format!("{source}, {name}"),
@@ -332,6 +370,10 @@ impl Rules {
                 Err(self.refusal("blockPrivateIPs", reason, remedy))
             }
         }
+    }
+
+    fn serves(&self, target: &Target) -> bool {
+        target.host().is_this_machine() && self.served.contains(&target.port())
     }
 
     /// Whether these rules name this very address, and do not just let a name that leads to it.

@@ -74,7 +74,7 @@ pub enum UrlError {
     Userinfo,
     /// Characters that readers of URLs disagree about.
     #[error(
-        "the URL has a backslash, a control character or a space at an end; write it without, or percent-encoded"
+        "the URL has a backslash, a control character or a space; write it without, or percent-encoded (%20)"
     )]
     Ambiguous,
     /// What stands for the host is none.
@@ -123,6 +123,10 @@ impl Target {
     /// # Ok::<(), UrlError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, UrlError> {
+        // Servers write one into a redirect, so `join` takes it.
+        if text.contains(' ') {
+            return Err(UrlError::Ambiguous);
+        }
         check(text)?;
         Self::of(Url::parse(text).map_err(fault)?)
     }
@@ -155,6 +159,10 @@ impl Target {
             return Err(UrlError::Long);
         }
         let port = url.port().unwrap_or(scheme.default_port());
+        if port == 0 {
+            let why = "port 0 cannot be connected to; name the port of the server";
+            return Err(UrlError::Invalid(why.to_owned()));
+        }
         let origin = Origin { scheme, host, port };
         Ok(Self { url, origin })
     }
@@ -225,7 +233,7 @@ mod tests {
         for (text, same) in [
             ("https://Example.COM.", "https://example.com/"),
             (
-                "https://example.com:443/a b?c d#e",
+                "https://example.com:443/a%20b?c%20d#e",
                 "https://example.com/a%20b?c%20d",
             ),
             ("http:example.com", "http://example.com/"),
@@ -260,6 +268,8 @@ mod tests {
             "\thttp://example.com/",
             " http://example.com/",
             "http://example.com/ ",
+            "http://example.com/a b",
+            "http://example.com/?a b",
         ] {
             assert_eq!(Target::parse(text), Err(UrlError::Ambiguous), "{text}");
         }
@@ -296,6 +306,9 @@ mod tests {
             "http://[::1/",
             "http://a%00b/",
             "http://[fe80::1%25eth0]/",
+            "http://${AWS_LAMBDA_RUNTIME_API}/",
+            "http://a;b/",
+            "http://example.com:0/",
         ] {
             assert!(
                 matches!(
@@ -318,6 +331,10 @@ mod tests {
     #[test]
     fn a_redirect_is_read_as_strictly() {
         let base = Target::parse("https://example.com/a/b").unwrap();
+        assert_eq!(
+            base.join("c d").unwrap().to_string(),
+            "https://example.com/a/c%20d"
+        );
         assert_eq!(
             base.join("../c").unwrap().to_string(),
             "https://example.com/c"

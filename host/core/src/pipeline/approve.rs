@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::approval::{Answer, timestamp};
 use crate::call::{Call, CallContext, Caller, Observer, Parent};
 use crate::clock::{Clock, Deadline};
+use crate::code;
 use crate::decision::Decision;
 use crate::error::{Code, ToolError};
 use crate::limits::Limits;
@@ -15,7 +16,7 @@ use crate::outcome::Outcome;
 use crate::paths::PathRules;
 use crate::policy;
 use crate::redact::Redactor;
-use crate::tool::{Tool, Trust};
+use crate::tool::{Tool, ToolName, Trust};
 
 use super::decide::Ruled;
 use super::effect::asked_as;
@@ -115,6 +116,11 @@ impl Approved {
         &self.redactor
     }
 
+    /// Masks with this in everything that it says from now on.
+    pub(super) fn mask_with(&mut self, redactor: Redactor) {
+        self.redactor = redactor;
+    }
+
     /// The session that it is in.
     pub(super) fn session(&self) -> Arc<Session> {
         let sessions = &self.pipeline.0.sessions;
@@ -139,15 +145,59 @@ impl Approved {
         }
     }
 
-    /// Calls another tool in the middle of this call, through the same gates.
+    /// Calls other tools in the middle of this call, through the same gates: those that were granted.
     pub fn nested(&self) -> Nested {
+        self.nested_among(Callable::Granted(self.rights.tools.clone()))
+    }
+
+    /// The way to other tools, if this call has one: to those that its tool was granted. Code that a model wrote may call
+    /// what the model itself may call, or less, if the call names them.
+    pub fn calls(&self) -> Option<Nested> {
+        if self.checked.tool.runs_code() {
+            let named = code::named_tools(self.arguments());
+            return Some(self.nested_among(named.map_or(Callable::Any, Callable::Named)));
+        }
+        (!self.rights.tools.is_empty()).then(|| self.nested())
+    }
+
+    fn nested_among(&self, allowed: Callable) -> Nested {
         Nested {
             pipeline: self.pipeline.clone(),
             parent: self.parent(),
-            allowed: self.rights.tools.clone(),
+            allowed,
             context: self.checked.context.clone(),
             observer: Arc::clone(&self.checked.observer),
         }
+    }
+}
+
+/// The tools that a call may call in its middle.
+enum Callable {
+    /// All that its caller may call.
+    Any,
+    /// What the call itself names.
+    Named(Vec<String>),
+    /// What a person granted to the tool.
+    Granted(Vec<String>),
+}
+
+impl Callable {
+    /// Refuses a call of `target` by `caller`, if it is not among these.
+    fn check(&self, target: &Tool, caller: &ToolName) -> Result<(), ToolError> {
+        let is_among = |names: &[String]| names.iter().any(|name| target.answers_to(name));
+        let message = match self {
+            Self::Any => return Ok(()),
+            Self::Named(names) | Self::Granted(names) if is_among(names) => return Ok(()),
+            Self::Named(_) => format!(
+                "the code may not call `{0}`; `tools` of this call of `{caller}` must name `{0}`, or be left out",
+                target.name()
+            ),
+            Self::Granted(_) => format!(
+                "`{caller}` was not granted calls of `{}`; its manifest must name the tool among its needs",
+                target.name()
+            ),
+        };
+        Err(ToolError::new(Code::PermissionDenied, message))
     }
 }
 
@@ -155,26 +205,17 @@ impl Approved {
 pub struct Nested {
     pipeline: Pipeline,
     parent: Parent,
-    allowed: Vec<String>,
+    allowed: Callable,
     context: CallContext,
     observer: Arc<dyn Observer>,
 }
 
 impl Nested {
-    /// Calls `tool` if the calling tool was granted that.
+    /// Calls `tool` if this call may call it.
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Outcome, ToolError> {
         let world = self.pipeline.world();
         let target = world.registry.find(tool)?;
-        if !self.allowed.iter().any(|name| target.answers_to(name)) {
-            return Err(ToolError::new(
-                Code::PermissionDenied,
-                format!(
-                    "`{}` was not granted calls of `{}`; its manifest must name the tool among its needs",
-                    self.parent.tool,
-                    target.name()
-                ),
-            ));
-        }
+        self.allowed.check(target, &self.parent.tool)?;
         let mut context = self.context.clone();
         context.request_id = crate::call::RequestId::new(self.pipeline.0.ports.clock.now());
         // On the heap: the future of a call holds the future of the calls inside it.

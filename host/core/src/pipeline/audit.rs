@@ -21,7 +21,7 @@ pub(super) async fn audit(labeled: Labeled, trail: Box<Trail>, alone: bool) -> O
         result: clean.result,
         label,
         truncated: clean.truncated,
-        redactions: clean.redactions,
+        redactions: clean.masks.count(),
     };
     match trail.finish(&outcome, alone).await {
         Ok(()) => outcome,

@@ -1,13 +1,15 @@
 //! Second stage: every rule speaks, the strictest wins.
 
 use crate::backend::Assessment;
-use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
+use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::{Code, ToolError};
 use crate::policy::{self, Policy};
-use crate::tool::Trust;
+use crate::tool::{Source, Trust};
 
 use super::Road;
-use super::network::{self, Foreseen};
+use super::effect::leak;
+use super::network::{self, Foreseen, OwnRequest, Said};
+use super::session::WayOut;
 use super::trail::Trail;
 use super::validate::Checked;
 
@@ -128,14 +130,15 @@ pub(super) struct Judged {
 pub(super) async fn evaluate(road: &Road<'_>, checked: &Checked) -> Result<Judged, ToolError> {
     let mut evaluation = Evaluation::default();
     let set = spoken(road, checked, &mut evaluation);
-    let request = network::foresee(road.world, checked, &mut evaluation)?;
-    let reads = request
-        .as_ref()
-        .map_or(Reads::Everything, |_| network::sent());
-    let assessment = late(road, checked, set, reads, &mut evaluation).await;
+    let served = road.ports.runner.served(&checked.context().session_id);
+    let foreseen = network::foresee(road.world, checked, &served, &mut evaluation)?;
+    let (request, foreseen) = match foreseen {
+        Some((said, request, foreseen)) => (Some((said, request)), Some(foreseen)),
+        None => (None, None),
+    };
+    let assessment = late(road, checked, set, request.as_ref(), &mut evaluation).await;
     let mut way_out = policy::ways(&evaluation, &checked.tool);
-    let (said, foreseen) = request.unzip();
-    let remedy = said.map(|said| crate::text::visible(&said.remedy));
+    let remedy = request.map(|(said, _)| crate::text::visible(&said.remedy));
     way_out.extend(remedy.filter(|remedy| !remedy.is_empty()));
     Ok(Judged {
         evaluation,
@@ -145,17 +148,53 @@ pub(super) async fn evaluate(road: &Road<'_>, checked: &Checked) -> Result<Judge
     })
 }
 
+/// Evaluates the data that the call passes to another party.
+fn leaves(
+    road: &Road<'_>,
+    checked: &Checked,
+    request: Option<&(Said, OwnRequest)>,
+    spoken: &Evaluation,
+    late: &mut Evaluation,
+) {
+    let (policy, tool) = (&road.world.policy, &checked.tool);
+    let session = road.sessions.get(&checked.context.session_id);
+    let accepts = accepts_untrusted(policy, checked);
+    if let Some((said, request)) = request {
+        let (target, method) = request.place();
+        let way = || policy.way_to(tool, target, method);
+        let mut headers = Vec::new();
+        let agreed = network::is_agreed(road, checked, &[], spoken);
+        let out = WayOut::Request {
+            egress: request.egress(&mut headers),
+            listed: said.listed || agreed,
+            agreed,
+            command: None,
+            way: &way,
+        };
+        session.taint(accepts, &out, late);
+    } else {
+        session.taint(
+            accepts,
+            &WayOut::of(tool, road.ports.runner.confines()),
+            late,
+        );
+    }
+    if request.is_some() || matches!(tool.source, Source::Mcp | Source::Teams) {
+        leak::arguments_look_secret(&checked.redactor, checked.arguments(), late);
+    }
+}
+
 /// What is said after the rules. The tool is asked only if no rule denies and it makes a difference: a denied tool
-/// does not run, not even to judge itself. `set` says whether a person has set the approval, `reads` what of the arguments
-/// leaves with it.
+/// does not run, not even to judge itself. `set` says whether a person has set the approval, `request` is what the call is
+/// about, if it is one.
 async fn late(
     road: &Road<'_>,
     checked: &Checked,
     set: bool,
-    reads: Reads,
+    request: Option<&(Said, OwnRequest)>,
     evaluation: &mut Evaluation,
 ) -> Option<Assessment> {
-    let (policy, tool) = (&road.world.policy, &checked.tool);
+    let tool = &checked.tool;
     let spoken = !evaluation.reasons().is_empty();
     if spoken && evaluation.decision() == Decision::Deny {
         return None;
@@ -164,8 +203,7 @@ async fn late(
     if tool.trust == Trust::Untrusted && !road.sessions.has_granted(tool) {
         policy::trust(tool, &mut late);
     }
-    let session = road.sessions.get(&checked.context.session_id);
-    session.taint(tool, accepts_untrusted(policy, checked), reads, &mut late);
+    leaves(road, checked, request, evaluation, &mut late);
     let settled = set && evaluation.decision() == Decision::Allow && late.reasons().is_empty();
     let mut assessment = None;
     if tool.assessed && !settled {

@@ -4,13 +4,14 @@
 //! What a call may reach is looked up anew for each request: a grant that was taken back, or a rule that was written
 //! meanwhile, counts from the next one on.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
 
 use crate::audit::{Event, Kind};
 use crate::backend::Assessment;
 use crate::call::{CallContext, Observer, Parent};
+use crate::command::Connection;
 use crate::decision::{Decision, Evaluation};
 use crate::error::{Code, ToolError};
 use crate::limits::Limits;
@@ -28,7 +29,7 @@ use super::{Pipeline, Road, World, approve, network};
 
 mod command;
 mod judge;
-mod leak;
+pub(super) mod leak;
 mod model;
 mod outside;
 mod secret;
@@ -53,6 +54,8 @@ pub struct Egress<'a> {
     pub method: &'a str,
     /// The names and values of its headers, before secrets are put in.
     pub headers: &'a [&'a [u8]],
+    /// True if it has a body.
+    pub body: bool,
 }
 
 /// A yes to a request.
@@ -71,6 +74,23 @@ pub struct Reach {
     pub policy: NetworkPolicy,
     /// PEM files of certificates that are trusted beside those of the platform.
     pub roots: Vec<String>,
+    /// The servers of the session itself that it may reach.
+    pub served: Option<Served>,
+}
+
+impl Reach {
+    fn ports(&self) -> &[u16] {
+        self.served.as_ref().map_or(&[], |served| &served.ports)
+    }
+}
+
+/// Servers that commands of a session run in the background.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Served {
+    /// The session.
+    pub session: String,
+    /// The ports that were named for them.
+    pub ports: Vec<u16>,
 }
 
 /// The way of a call to the outside. A backend hands each request to it and does what it says.
@@ -87,8 +107,10 @@ struct Inner {
     /// What a person was asked about before the call ran.
     answered: Box<[String]>,
     placeholders: Box<[Placeholder]>,
-    /// What is masked in everything that the call says.
+    /// The redactor of everything that the call returns.
     redactor: Redactor,
+    /// The redactor of everything that the call receives.
+    answers: OnceLock<Option<Redactor>>,
     /// How often the model was asked.
     questions: Asked,
     parent: Parent,
@@ -103,11 +125,15 @@ struct Inner {
 struct Kept(Mutex<Option<(Arc<World>, Arc<Reach>)>>);
 
 impl Kept {
-    fn now(&self, inner: &Inner, whose: Whose) -> Arc<Reach> {
+    fn now(&self, inner: &Inner, whose: Whose<'_>) -> Arc<Reach> {
         let world = inner.pipeline.world();
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*kept {
-            Some((then, reach)) if Arc::ptr_eq(then, &world) => Arc::clone(reach),
+            Some((then, reach))
+                if Arc::ptr_eq(then, &world) && reach.ports() == inner.served(whose) =>
+            {
+                Arc::clone(reach)
+            }
             other => {
                 let new = Arc::new(inner.reach(&world, whose));
                 let reach = match other {
@@ -133,6 +159,7 @@ impl Approved {
             answered: self.answered().into(),
             placeholders: secret::placeholders(self.rights(), self.context()),
             redactor: self.redactor().clone(),
+            answers: OnceLock::new(),
             questions: Asked::default(),
             parent: self.parent(),
             context: self.context().clone(),
@@ -148,6 +175,13 @@ impl Effects {
         self.0.reach.now(&self.0, Whose::Call)
     }
 
+    /// Connects to a server of the session, at one of the ports of [`Reach::served`].
+    pub async fn connect(&self, port: u16) -> std::io::Result<Connection> {
+        let inner = &*self.0;
+        let runner = &inner.pipeline.0.ports.runner;
+        runner.connect(&inner.context.session_id, port).await
+    }
+
     /// Judges a request, asks a person if need be, and puts on record what came of it. What cannot be recorded is not
     /// sent.
     pub async fn request(&self, egress: Egress<'_>) -> Result<Consent, ToolError> {
@@ -160,15 +194,7 @@ impl Effects {
     pub fn wish(&self, want: Want, refused: Option<&ToolError>) -> Result<(), ToolError> {
         let inner = &*self.0;
         let world = inner.pipeline.world();
-        let road = inner.pipeline.road(&world);
-        let subject = want.method().to_owned();
-        let trail = Trail::of_effect(
-            &inner.tool,
-            &inner.context,
-            &inner.parent,
-            road.ports,
-            subject,
-        )?;
+        let trail = inner.effect_trail(want.method().to_owned())?;
         let result = match refused {
             Some(error) => Err(error.clone()),
             None => inner.standing(&world).map(|_| ()),
@@ -178,6 +204,11 @@ impl Effects {
 
     /// Puts on record that a request was not sent although it was let: an address that its name leads to is refused.
     pub fn refused(&self, egress: Egress<'_>, code: Code) {
+        self.record_refused(egress, code, None);
+    }
+
+    /// Records a refused request with the reason, as one sentence.
+    fn record_refused(&self, egress: Egress<'_>, code: Code, why: Option<&str>) {
         let ports = &self.0.pipeline.0.ports;
         let Ok(redactor) = ports.vault.redactor() else {
             return;
@@ -190,6 +221,11 @@ impl Effects {
             .with_subject(&subject)
             .refused(code);
         event.decision = Some(Decision::Deny);
+        if let Some(why) = why {
+            let mut why = crate::text::visible(why);
+            redactor.text(&mut why);
+            event = event.with_detail(&why);
+        }
         if let Err(error) = ports.audit.record(&event) {
             tracing::error!(%error, "a refused request could not be recorded");
         }
@@ -202,6 +238,12 @@ fn named(egress: Egress<'_>) -> String {
 }
 
 impl Inner {
+    /// The trail of something that the tool does in the middle of its call. `subject` says what, without its content.
+    fn effect_trail(&self, subject: String) -> Result<Trail, ToolError> {
+        let ports = &self.pipeline.0.ports;
+        Trail::of_effect(&self.tool, &self.context, &self.parent, ports, subject)
+    }
+
     /// The tool as it is now, and what of its rights the call still has.
     fn standing(&self, world: &World) -> Result<(Arc<Tool>, Needs), ToolError> {
         let name = self.tool.name().as_str();
@@ -234,32 +276,33 @@ impl Inner {
         Ok((Arc::clone(tool), rights))
     }
 
-    fn reach(&self, world: &World, whose: Whose) -> Reach {
+    fn reach(&self, world: &World, whose: Whose<'_>) -> Reach {
         let standing = self.standing(world);
         let hosts = standing.map_or_else(|_| Vec::new(), |(_, rights)| whose.hosts(rights));
         let granted = network::granted(&hosts);
+        let ports = self.served(whose);
+        let settings = world.policy.network(&self.tool, &hosts).serving(&ports);
         Reach {
-            policy: granted.within(world.policy.network(&self.tool, &hosts)),
+            policy: granted.within(settings),
             roots: world.policy.roots(Some(&self.tool)),
+            served: (!ports.is_empty()).then(|| Served {
+                session: self.context.session_id.clone(),
+                ports,
+            }),
         }
     }
 
-    async fn request(&self, egress: Egress<'_>, whose: Whose) -> Result<Consent, ToolError> {
+    async fn request(&self, egress: Egress<'_>, whose: Whose<'_>) -> Result<Consent, ToolError> {
         let world = self.pipeline.world();
         let road = self.pipeline.road(&world);
-        let mut trail = Trail::of_effect(
-            &self.tool,
-            &self.context,
-            &self.parent,
-            road.ports,
-            named(egress),
-        )?;
+        let mut trail = self.effect_trail(named(egress))?;
         let judged = async {
             self.holds_secret(egress)?;
             let (tool, rights) = self.standing(&world)?;
             let hosts = whose.hosts(rights);
             let checked = self.checked(tool, arguments(egress));
-            let judged = judge::judge(&road, self, &checked, &hosts, egress);
+            let served = self.served(whose);
+            let judged = judge::judge(&road, self, &checked, (&hosts, &served), (egress, whose));
             trail.decided(&judged.evaluation);
             if judged.evaluation.decision() == Decision::Deny {
                 return Err(judged.denied(&checked, egress));
@@ -270,13 +313,26 @@ impl Inner {
                 checked,
             };
             consented(&road, &ruled, &mut trail, whose.request()).await?;
-            Ok(match judged.said.unlisted {
-                true => Consent::Unlisted,
-                false => Consent::Listed,
+            if let Whose::Command(command) = whose {
+                command.consented(egress, &ruled.evaluation);
+            }
+            Ok(if judged.said.unlisted {
+                Consent::Unlisted
+            } else {
+                Consent::Listed
             })
         };
         let result = judged.await;
         recorded(trail, result)
+    }
+
+    /// The ports at which servers of the session are reached. A command reaches them by itself.
+    fn served(&self, whose: Whose<'_>) -> Vec<u16> {
+        let runner = &self.pipeline.0.ports.runner;
+        match whose {
+            Whose::Call => runner.served(&self.context.session_id),
+            Whose::Command(_) => Vec::new(),
+        }
     }
 
     /// The request as the stages see it: like a call that the tool makes.
@@ -288,6 +344,7 @@ impl Inner {
             Arc::clone(&self.observer),
             self.parent.clone(),
             self.limits,
+            self.redactor.clone(),
         ))
     }
 }

@@ -2,11 +2,12 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::outcome::{DataClass, Label, TrustLevel};
+use crate::outcome::{Content, DataClass, Label, Output, TrustLevel};
 use crate::tool::{Group, Source, Tool, Trust};
 
 use super::Road;
 use super::sanitize::Clean;
+use super::session::Heard;
 use super::trail::Trail;
 
 /// A result that says how far it can be trusted.
@@ -17,24 +18,48 @@ pub struct Labeled {
 
 /// The worst label of what a call has read through other tools.
 #[derive(Debug, Default)]
-pub struct Floor(Mutex<Option<(TrustLevel, DataClass)>>);
+pub struct Floor(Mutex<Option<Worst>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Worst {
+    trust: TrustLevel,
+    data_class: DataClass,
+    /// The one command by whose requests all of it came in.
+    heard: Heard,
+}
 
 impl Floor {
     /// A nested call has ended with this label.
     pub(crate) fn note(&self, label: &Label) {
-        let mut worst = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = (label.trust, label.data_class);
-        *worst = Some(worst.map_or(now, |worst| (worst.0.max(now.0), worst.1.max(now.1))));
+        self.note_heard(label, None);
     }
 
-    fn worst(&self) -> Option<(TrustLevel, DataClass)> {
+    /// Something came in with this label, by that way.
+    pub(super) fn note_heard(&self, label: &Label, heard: Heard) {
+        let mut worst = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (trust, data_class) = (label.trust, label.data_class);
+        *worst = Some(match *worst {
+            None => Worst {
+                trust,
+                data_class,
+                heard,
+            },
+            Some(worst) => Worst {
+                trust: worst.trust.max(trust),
+                data_class: worst.data_class.max(data_class),
+                heard: worst.heard.filter(|known| Some(*known) == heard),
+            },
+        });
+    }
+
+    fn worst(&self) -> Option<Worst> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
     let mut label = match trail.tool() {
-        Some(tool) if clean.ran => {
+        Some(tool) if clean.ran && !is_silent(tool, &clean) => {
             let mut label = Label {
                 trust: TrustLevel::System,
                 data_class: DataClass::Public,
@@ -49,22 +74,59 @@ pub(super) fn label(road: &Road<'_>, clean: Clean, trail: &Trail) -> Labeled {
             }
             label
         }
-        // A refusal is mimir's own word.
+        // A refusal is mimir's own word, and a server that answers nothing has said nothing.
         _ => Label {
             trust: TrustLevel::System,
             data_class: DataClass::Public,
             origin: "mimir".to_owned(),
         },
     };
-    if let Some((trust, data_class)) = trail.floor().worst() {
-        label.trust = label.trust.max(trust);
-        label.data_class = label.data_class.max(data_class);
+    let mut heard = None;
+    if let Some(worst) = trail.floor().worst() {
+        if label.trust < TrustLevel::Untrusted {
+            heard = worst.heard;
+        }
+        label.trust = label.trust.max(worst.trust);
+        label.data_class = label.data_class.max(worst.data_class);
     }
-    if clean.redactions > 0 {
+    if clean.masks.is_specific() && trail.tool().is_some_and(|tool| reads_own_data(tool)) {
         label.data_class = label.data_class.max(DataClass::Sensitive);
     }
-    road.sessions.get(trail.session()).read(&label);
+    let session = road.sessions.get(trail.session());
+    session.masked(clean.masks.rules());
+    session.read(&label, heard);
+    if trail.tool().is_some_and(|tool| fetches(tool))
+        && let Ok(output) = &clean.result
+    {
+        let texts = output.content.iter().filter_map(|part| match part {
+            Content::Text { text } => Some(text.as_str()),
+            _ => None,
+        });
+        session.fetched(texts);
+    }
     Labeled { clean, label }
+}
+
+/// Returns true if a server has answered with nothing at all, as to a subscription.
+fn is_silent(tool: &Tool, clean: &Clean) -> bool {
+    let nothing = |output: &Output| output.content.is_empty() && output.structured.is_none();
+    tool.source == Source::Mcp && clean.result.as_ref().is_ok_and(nothing)
+}
+
+/// Returns true if a secret in a result comes from this machine. One in the response of a server or a site is not the
+/// person's, and its mask must not restrict later calls.
+fn reads_own_data(tool: &Tool) -> bool {
+    let needs = &tool.definition.needs;
+    match tool.source {
+        Source::BuiltIn => !matches!(tool.definition.group, Group::Net | Group::Browser),
+        Source::Custom => !needs.files.is_empty() || !needs.commands.is_empty(),
+        Source::Mcp | Source::Teams => false,
+    }
+}
+
+/// Returns true if the results of the tool come from the network and from nowhere else.
+fn fetches(tool: &Tool) -> bool {
+    tool.source == Source::BuiltIn && tool.definition.group == Group::Net
 }
 
 /// What the person's own files say is the person's; what a person has granted is vouched for, as far as

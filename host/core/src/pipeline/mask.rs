@@ -1,6 +1,5 @@
 //! What a call says while it runs and when it ends, without the secrets in it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -10,7 +9,7 @@ use crate::backend::BoxFuture;
 use crate::call::{LogLevel, LogLine, Observer, Progress};
 use crate::error::{Code, ToolError};
 use crate::outcome::{Content, Output};
-use crate::redact::{Lines, Redactor};
+use crate::redact::{Lines, MaskSummary, Redactor};
 use crate::wish::{Client, Want, Wish};
 
 /// An observer that hears everything but the secrets.
@@ -19,7 +18,7 @@ pub(super) struct Masked {
     redactor: Redactor,
     lines: Mutex<Option<Lines<LogLevel>>>,
     reports: Mutex<Option<Lines<Progress>>>,
-    marks: AtomicU32,
+    masks: Mutex<MaskSummary>,
 }
 
 impl Masked {
@@ -29,12 +28,12 @@ impl Masked {
             lines: Mutex::default(),
             reports: Mutex::default(),
             redactor,
-            marks: AtomicU32::new(0),
+            masks: Mutex::default(),
         }
     }
 
-    /// The tool has ended: lines that were held back are shown. Says how much was masked while it ran.
-    pub(super) fn finish(&self) -> u32 {
+    /// The tool has ended: lines that were held back are shown. Gives what was masked while it ran.
+    pub(super) fn finish(&self) -> MaskSummary {
         let lines = self.lock().take();
         if let Some(lines) = lines {
             self.show(lines.finish());
@@ -43,18 +42,23 @@ impl Masked {
         if let Some(reports) = reports {
             self.report(reports.finish());
         }
-        self.marks.load(Ordering::Relaxed)
+        std::mem::take(&mut *self.masks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn show(&self, (lines, marks): (Vec<(LogLevel, String)>, u32)) {
-        self.marks.fetch_add(marks, Ordering::Relaxed);
+    fn count(&self, masks: MaskSummary) {
+        let mut all = self.masks.lock().unwrap_or_else(PoisonError::into_inner);
+        all.add(masks);
+    }
+
+    fn show(&self, (lines, masks): (Vec<(LogLevel, String)>, MaskSummary)) {
+        self.count(masks);
         for (level, text) in lines {
             self.inner.log(LogLine { level, text });
         }
     }
 
-    fn report(&self, (reports, marks): (Vec<(Progress, String)>, u32)) {
-        self.marks.fetch_add(marks, Ordering::Relaxed);
+    fn report(&self, (reports, masks): (Vec<(Progress, String)>, MaskSummary)) {
+        self.count(masks);
         for (report, text) in reports {
             self.inner.progress(Progress {
                 message: Some(text),
@@ -115,8 +119,7 @@ impl Client for Masked {
     fn ask(&self, mut wishes: Vec<Wish>) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
         Box::pin(async move {
             let mask = |value: &mut Value| {
-                let marks = self.redactor.value(value);
-                self.marks.fetch_add(marks, Ordering::Relaxed);
+                self.count(self.redactor.mask_all([], Some(value)));
             };
             wishes.iter_mut().for_each(|wish| mask(&mut wish.params));
             let Some(client) = self.inner.client() else {
@@ -130,16 +133,16 @@ impl Client for Masked {
     }
 }
 
-/// Masks a result; how many marks were written. Of bytes, whatever they are, only known values are masked: a picture
+/// Masks a result. Of bytes, whatever they are, only known values are masked: a picture
 /// that holds one is none any more, and was a way to hand it out.
-pub(super) fn output(redactor: &Redactor, output: &mut Output) -> u32 {
-    let mut marks = 0_u32;
+pub(super) fn output(redactor: &Redactor, output: &mut Output) -> MaskSummary {
+    let mut masks = MaskSummary::default();
     for part in &mut output.content {
         match part {
             Content::File { data, .. }
             | Content::Image { data, .. }
             | Content::Audio { data, .. } => {
-                marks = marks.saturating_add(redactor.bytes(data));
+                masks.add(redactor.bytes(data));
             }
             Content::Text { .. } => {}
         }
@@ -149,12 +152,13 @@ pub(super) fn output(redactor: &Redactor, output: &mut Output) -> u32 {
         Content::File { name, .. } => Some(name),
         Content::Image { .. } | Content::Audio { .. } => None,
     });
-    marks.saturating_add(redactor.parts_and_value(texts, output.structured.as_mut()))
+    masks.add(redactor.mask_all(texts, output.structured.as_mut()));
+    masks
 }
 
-/// Masks the words of a failure; how many marks were written.
-pub(super) fn error(redactor: &Redactor, error: &mut ToolError) -> u32 {
-    redactor.parts_and_value([&mut error.message], error.details.as_mut())
+/// Masks the text of a failure.
+pub(super) fn error(redactor: &Redactor, error: &mut ToolError) -> MaskSummary {
+    redactor.mask_all([&mut error.message], error.details.as_mut())
 }
 
 #[cfg(test)]
@@ -178,7 +182,7 @@ mod tests {
             structured: None,
             exit_code: None,
         };
-        assert_eq!(output(&redactor, &mut masked), 2);
+        assert_eq!(output(&redactor, &mut masked).count(), 2);
         for part in masked.content {
             let (Content::Image { data, .. } | Content::Audio { data, .. }) = part else {
                 panic!("{part:?}")

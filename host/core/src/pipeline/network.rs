@@ -13,9 +13,9 @@ use crate::network::{NetworkPolicy, Refusal, Target, Verdict};
 use crate::policy::GRANT;
 use crate::tool::{Tool, Trust};
 
-use super::World;
 use super::effect::{self, Egress};
 use super::validate::Checked;
+use super::{Road, World, approve};
 
 /// What was said beside the reasons.
 #[derive(Debug, Default)]
@@ -26,6 +26,9 @@ pub(super) struct Said {
     pub(super) remedy: String,
     /// The entry of a list that lets it.
     pub(super) pattern: Option<String>,
+    /// True if a person has named the host for this method, in settings that count or in the grant, or the port of a
+    /// server of the session.
+    pub(super) listed: bool,
 }
 
 /// A request as it would be judged. Nothing of it was sent, and no name was looked up.
@@ -56,11 +59,11 @@ pub(super) fn granted(hosts: &[HostNeed]) -> NetworkPolicy {
     only.unwrap_or_default()
 }
 
-/// Says it of a request of a tool that was granted these hosts.
+/// Says it of a request of a tool that was granted these hosts, in a session with servers at these ports.
 pub(super) fn judge(
     world: &World,
     tool: &Tool,
-    hosts: &[HostNeed],
+    (hosts, served): (&[HostNeed], &[u16]),
     egress: Egress<'_>,
     all: &mut Evaluation,
 ) -> Said {
@@ -84,6 +87,7 @@ pub(super) fn judge(
         let basis = Basis {
             reads: Reads::Only(reads.into()),
             way: way.map(Into::into),
+            per_origin: true,
             ..Basis::default()
         };
         all.push_from(reason, basis);
@@ -100,7 +104,7 @@ pub(super) fn judge(
             say(Layer::Network, Decision::Deny, GRANT, text);
         }
     }
-    let settings = world.policy.network(tool, hosts);
+    let settings = world.policy.network(tool, hosts).serving(served);
     match settings.judge(target, method) {
         Verdict::Allowed(pattern) => {
             said.pattern = pattern.map(ToString::to_string);
@@ -121,12 +125,35 @@ pub(super) fn judge(
         }
     }
     for team in world.policy.team_networks(Some(tool)) {
+        let team = team.serving(served);
         if let Some(refusal) = team.judge(target, method).refusal() {
             let (rule, reason) = (&refusal.rule, refusal.reason.clone());
             say(Layer::TeamPolicy, Decision::Deny, rule, reason);
         }
     }
+    let named = hosts.iter().filter(|need| !need.is_any()).cloned();
+    let named: Vec<HostNeed> = named.collect();
+    // A person has seen the ports of the session's own servers on a card, and requests to them stay in the session.
+    said.listed = !said.unlisted
+        && (settings.serves(target)
+            || world.policy.names_host(tool, target, method)
+            || granted(&named).lists(target, method));
     said
+}
+
+/// Returns true if a person has agreed to a host that is on no list: before this call was made (`answered`), or for the
+/// session.
+pub(super) fn is_agreed(
+    road: &Road<'_>,
+    checked: &Checked,
+    answered: &[String],
+    all: &Evaluation,
+) -> bool {
+    let about = all.about_host();
+    let mut asking = about.asking().peekable();
+    asking.peek().is_some()
+        && (asking.all(|reason| answered.contains(&effect::asked_as(reason)))
+            || approve::remembered(road, checked, &about).is_some())
 }
 
 fn knows(hosts: &[HostNeed], target: &Target) -> bool {
@@ -144,9 +171,36 @@ pub(super) fn sent() -> Reads {
     )
 }
 
+/// The request that a call is about, as its arguments have it.
+pub(super) struct OwnRequest {
+    target: Target,
+    method: String,
+    /// Names and values.
+    headers: Vec<String>,
+    body: bool,
+}
+
+impl OwnRequest {
+    /// Converts the request for the effect gate; `headers` is the buffer that it borrows from.
+    pub(super) fn egress<'a>(&'a self, headers: &'a mut Vec<&'a [u8]>) -> Egress<'a> {
+        headers.extend(self.headers.iter().map(String::as_bytes));
+        Egress {
+            target: &self.target,
+            method: &self.method,
+            headers,
+            body: self.body,
+        }
+    }
+
+    /// The target and the method.
+    pub(super) fn place(&self) -> (&Target, &str) {
+        (&self.target, &self.method)
+    }
+}
+
 /// The request that a call is about, where its arguments say so: of a tool that goes wherever it is told, the `url`
 /// and the `method`. An address that cannot be requested is an error of the caller.
-pub(super) fn of_call(checked: &Checked) -> Result<Option<(Target, String)>, ToolError> {
+fn of_call(checked: &Checked) -> Result<Option<OwnRequest>, ToolError> {
     let (tool, arguments) = (checked.tool(), checked.arguments());
     if !hosts(tool).iter().any(HostNeed::is_any) {
         return Ok(None);
@@ -159,32 +213,42 @@ pub(super) fn of_call(checked: &Checked) -> Result<Option<(Target, String)>, Too
         ToolError::new(Code::InvalidInput, message).with_details(json!({ "kind": error.kind() }))
     })?;
     let method = arguments.get("method").and_then(Value::as_str);
-    Ok(Some((target, method.unwrap_or("GET").to_ascii_uppercase())))
+    let headers = arguments.get("headers").and_then(Value::as_object);
+    let headers = headers.into_iter().flatten().flat_map(|(name, value)| {
+        let value = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        [name.clone(), value]
+    });
+    let body = arguments.get("body");
+    Ok(Some(OwnRequest {
+        target,
+        method: method.unwrap_or("GET").to_ascii_uppercase(),
+        headers: headers.collect(),
+        body: body.is_some_and(|body| !body.is_null() && body.as_str() != Some("")),
+    }))
 }
 
 /// What the call gate says of the request that a call is about.
 pub(super) fn foresee(
     world: &World,
     checked: &Checked,
+    served: &[u16],
     all: &mut Evaluation,
-) -> Result<Option<(Said, Foreseen)>, ToolError> {
-    let Some((target, method)) = of_call(checked)? else {
+) -> Result<Option<(Said, OwnRequest, Foreseen)>, ToolError> {
+    let Some(request) = of_call(checked)? else {
         return Ok(None);
     };
-    let (tool, target) = (checked.tool(), &target);
-    let method = method.as_str();
-    let egress = Egress {
-        target,
-        method,
-        headers: &[],
-    };
+    let (tool, target, method) = (checked.tool(), &request.target, request.method.as_str());
+    let mut headers = Vec::new();
+    let egress = request.egress(&mut headers);
     // The rules see the request as it would be sent, and not only as the call spells it.
     let mut late = Evaluation::default();
     world
         .policy
         .request(tool, &effect::arguments(egress), &mut late);
     all.append_new(late);
-    let said = judge(world, tool, hosts(tool), egress, all);
+    let said = judge(world, tool, (hosts(tool), served), egress, all);
     let addresses = world.policy.network(tool, hosts(tool)).addresses(target);
     let foreseen = Foreseen {
         method: method.to_owned(),
@@ -195,7 +259,7 @@ pub(super) fn foresee(
         pattern: said.pattern.clone(),
         addresses,
     };
-    Ok(Some((said, foreseen)))
+    Ok(Some((said, request, foreseen)))
 }
 
 /// The hosts that a call of the tool would have. Without a grant a person says yes to its needs first.

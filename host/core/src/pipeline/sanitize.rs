@@ -5,6 +5,7 @@
 use crate::backend::Usage;
 use crate::error::{Code, ToolError};
 use crate::outcome::{Content, Output, json_len};
+use crate::redact::MaskSummary;
 use crate::text;
 
 use super::mask;
@@ -20,7 +21,7 @@ pub struct Clean {
     pub(super) result: Result<Output, ToolError>,
     pub(super) usage: Usage,
     pub(super) truncated: bool,
-    pub(super) redactions: u32,
+    pub(super) masks: MaskSummary,
     pub(super) bytes_out: u64,
     pub(super) ran: bool,
 }
@@ -30,7 +31,7 @@ const MESSAGE_MAX: usize = 2_000;
 
 pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
     let redactor = trail.redactor();
-    let mut redactions = trail.quiet();
+    let mut masks = trail.quiet();
     let Ran { raw, tool, limits } = ran;
     let mut truncated = raw.truncated;
     let mut bytes_out = 0;
@@ -42,10 +43,10 @@ pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
                 .and_then(|tool| tool.definition.output_schema.as_ref());
             let escaped = show::output(&mut output);
             let marks = mask::output(&redactor, &mut output);
-            redactions += marks;
-            if let Some(schema) = schema.filter(|_| escaped || marks > 0) {
+            if let Some(schema) = schema.filter(|_| escaped || marks.count() > 0) {
                 fit::fit(&mut output, schema);
             }
+            masks.add(marks);
             truncated |= cut::content(&mut output.content, limits.output_chars);
             match output.structured.take() {
                 Some(mut value) => {
@@ -64,7 +65,7 @@ pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
             bytes_out += error.message.len() as u64;
             let mut error = error;
             show::error(&mut error);
-            redactions += mask::error(&redactor, &mut error);
+            masks.add(mask::error(&redactor, &mut error));
             for line in &mut error.way_out {
                 redactor.text(line);
             }
@@ -75,7 +76,7 @@ pub(super) fn sanitize(ran: Ran, trail: &Trail) -> Clean {
         result,
         usage: raw.usage,
         truncated,
-        redactions,
+        masks,
         bytes_out,
         ran: tool.is_some(),
     }

@@ -1,12 +1,16 @@
 //! What a session has read and what a person has said in it. It begins with its first call.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::approval::{Fingerprint, Lease};
-use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
+use crate::decision::{Basis, Decision, Evaluation, Layer, Reads, Reason};
 use crate::outcome::{DataClass, Label, TrustLevel};
 use crate::tool::{Group, Source, Tool};
+
+use super::carried::{self, Seen};
+use super::effect::Egress;
+use super::network;
 
 /// The sessions of one pipeline, and the builds that a person has granted while it runs.
 #[derive(Default)]
@@ -21,11 +25,68 @@ pub(super) struct Session(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Where the first content of strangers came from.
-    untrusted: Option<String>,
+    /// The sources of untrusted content: the first, and the first of another source.
+    untrusted: Vec<(Heard, String)>,
     /// Where the first sensitive content came from.
     sensitive: Option<String>,
     answers: Vec<Given>,
+    /// The rules whose masks its results held.
+    masked: BTreeSet<String>,
+    /// The parts of fetched pages that may be sent again.
+    seen: Seen,
+}
+
+/// Names a command among those that this process has run.
+pub(super) type CommandId = u64;
+
+/// The source by which untrusted content came in: the requests of one command, or any other.
+pub(super) type Heard = Option<CommandId>;
+
+/// The way by which data could leave the machine with what is judged.
+pub(super) enum WayOut<'a> {
+    /// None, or requests and commands that are judged by themselves when they are made.
+    None,
+    /// A call whose requests are not judged before they are made.
+    Call,
+    /// By this request.
+    Request {
+        /// The request.
+        egress: Egress<'a>,
+        /// True if the person has listed the host for this method.
+        listed: bool,
+        /// True if the person has agreed to this host and method for the session.
+        agreed: bool,
+        /// The command that sends it. Content that it received by its own requests does not make its next request a
+        /// question.
+        command: Heard,
+        /// The line that would list the host.
+        way: &'a dyn Fn() -> String,
+    },
+}
+
+impl WayOut<'_> {
+    /// The way out by a call of this tool whose arguments name no request. `confined` is true if requests of its
+    /// commands are judged by themselves.
+    pub(super) fn of(tool: &Tool, confined: bool) -> Self {
+        let needs = &tool.definition.needs;
+        // Servers, models and tools of a team are operated elsewhere.
+        let unseen = needs.model
+            || matches!(tool.source, Source::Mcp | Source::Teams)
+            || (!needs.commands.is_empty() && !confined);
+        let networked = matches!(tool.definition.group, Group::Net | Group::Browser);
+        if unseen || (networked && needs.hosts.is_empty()) {
+            Self::Call
+        } else {
+            Self::None
+        }
+    }
+
+    fn command(&self) -> Heard {
+        match self {
+            Self::Request { command, .. } => *command,
+            Self::None | Self::Call => None,
+        }
+    }
 }
 
 /// An answer for the session.
@@ -73,29 +134,56 @@ fn build(tool: &Tool) -> (String, String) {
 }
 
 impl Session {
-    /// Remembers where a result came from, as far as that matters for later calls.
-    pub(super) fn read(&self, label: &Label) {
+    /// Remembers where a result came from, as far as that matters for later calls, and by what way.
+    pub(super) fn read(&self, label: &Label, heard: Heard) {
         if label.trust != TrustLevel::Untrusted && label.data_class < DataClass::Sensitive {
             return;
         }
         let mut state = lock(&self.0);
-        if label.trust == TrustLevel::Untrusted {
-            state.untrusted.get_or_insert_with(|| label.origin.clone());
+        if label.trust == TrustLevel::Untrusted
+            && state.untrusted.len() < 2
+            && state.untrusted.iter().all(|(known, _)| *known != heard)
+        {
+            state.untrusted.push((heard, label.origin.clone()));
         }
         if label.data_class >= DataClass::Sensitive {
             state.sensitive.get_or_insert_with(|| label.origin.clone());
         }
     }
 
+    /// Remembers which masks a result held.
+    pub(super) fn masked<'a>(&self, rules: impl Iterator<Item = &'a str>) {
+        let mut rules = rules.peekable();
+        if rules.peek().is_none() {
+            return;
+        }
+        let mut state = lock(&self.0);
+        for rule in rules {
+            if !state.masked.contains(rule) {
+                state.masked.insert(rule.to_owned());
+            }
+        }
+    }
+
+    /// Returns true if a mask of this rule was in a result.
+    pub(super) fn has_masked(&self, rule: &str) -> bool {
+        lock(&self.0).masked.contains(rule)
+    }
+
+    /// Remembers what a fetched text has in it that a later request may repeat.
+    pub(super) fn fetched<'a>(&self, texts: impl Iterator<Item = &'a str>) {
+        let mut state = lock(&self.0);
+        texts.for_each(|text| state.seen.note(text));
+    }
+
     /// The worst that it has read.
     pub(super) fn label(&self) -> Label {
         let state = lock(&self.0);
-        let mut origins = [&state.untrusted, &state.sensitive]
-            .map(Option::as_deref)
-            .to_vec();
+        let untrusted = state.untrusted.first().map(|(_, origin)| origin.as_str());
+        let mut origins = vec![untrusted, state.sensitive.as_deref()];
         origins.dedup();
         Label {
-            trust: match state.untrusted {
+            trust: match untrusted {
                 Some(_) => TrustLevel::Untrusted,
                 None => TrustLevel::System,
             },
@@ -111,17 +199,43 @@ impl Session {
         }
     }
 
-    /// Asks about a call that could do harm with what the session has read. `accepts` is what a person has set, `reads`
-    /// the arguments that harm could lie in.
+    /// Asks about what could do harm with what the session has read. `accepts` is what a person has set.
     pub(super) fn taint(
         &self,
-        tool: &Tool,
         accepts: Option<bool>,
-        reads: Reads,
+        out: &WayOut<'_>,
         evaluation: &mut Evaluation,
     ) {
         let state = lock(&self.0);
-        let mut ask = |rule: &str, text: String| {
+        let command = out.command();
+        let mut untrusted = state.untrusted.iter();
+        // A command is not told apart from what its own requests have brought in.
+        let untrusted = untrusted.find(|(heard, _)| heard.is_none() || *heard != command);
+        if untrusted.is_none() && state.sensitive.is_none() {
+            return;
+        }
+        let (sends, harmless, carried, per_origin) = match out {
+            WayOut::None => (false, true, None, false),
+            WayOut::Call => (true, false, None, false),
+            WayOut::Request {
+                egress,
+                listed,
+                agreed,
+                ..
+            } => {
+                let (reads, tunnel) = (carried::only_reads(*egress), egress.method == "CONNECT");
+                let carried = carried::carried(*egress, &state.seen);
+                // A list of hosts says nothing about what goes through a tunnel; an answer about this tunnel does.
+                let known = (*listed && reads) || (*agreed && tunnel);
+                let plain = carried.is_none() && (reads || tunnel);
+                (true, known && carried.is_none(), carried, plain)
+            }
+        };
+        let mut ask = |rule: &str, text: String, way: Option<String>| {
+            let text = match &carried {
+                Some(carried) => format!("{text}; {carried}"),
+                None => text,
+            };
             let reason = Reason {
                 layer: Layer::Taint,
                 decision: Decision::Ask,
@@ -129,16 +243,30 @@ impl Session {
                 source: "session".to_owned(),
                 text,
             };
-            evaluation.push_from(reason, reads.clone().into());
+            let basis = Basis {
+                reads: match out {
+                    WayOut::Request { .. } => network::sent(),
+                    WayOut::None | WayOut::Call => Reads::Everything,
+                },
+                per_origin,
+                way: way.map(Into::into),
+                ..Basis::default()
+            };
+            evaluation.push_from(reason, basis);
         };
-        let sends = can_send(tool);
-        if let Some(origin) = &state.untrusted
-            && (accepts == Some(false) || (sends && accepts != Some(true)))
+        if let Some((_, origin)) = untrusted
+            && (accepts == Some(false) || (sends && !harmless && accepts != Some(true)))
         {
+            let way = match out {
+                WayOut::Request {
+                    listed: false, way, ..
+                } if per_origin => Some(way()),
+                _ => None,
+            };
             let text = format!(
                 "this session has read content of strangers (from {origin}), which could be behind this call"
             );
-            ask("taint: untrusted content", text);
+            ask("taint: untrusted content", text, way);
         }
         if let Some(origin) = &state.sensitive
             && sends
@@ -146,7 +274,7 @@ impl Session {
             let text = format!(
                 "this session has read sensitive data (from {origin}), and this tool can send data out"
             );
-            ask("taint: sensitive data", text);
+            ask("taint: sensitive data", text, None);
         }
     }
 
@@ -179,17 +307,6 @@ impl Session {
     fn has_listed(&self) -> bool {
         lock(&self.0).answers.iter().any(|given| given.listed)
     }
-}
-
-/// Whether something can leave the machine, or the sandbox, through this tool.
-pub(super) fn can_send(tool: &Tool) -> bool {
-    let needs = &tool.definition.needs;
-    // Whoever answers for a server or a model, or for what a team brings, is somewhere else.
-    !needs.hosts.is_empty()
-        || needs.model
-        || matches!(tool.source, Source::Mcp | Source::Teams)
-        || !needs.commands.is_empty()
-        || matches!(tool.definition.group, Group::Net | Group::Browser)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 
 mod approvals;
 mod arguments;
+mod leaks;
 mod masks;
 mod model;
 mod reach;
+mod restore;
 mod storage;
 mod taint;
 mod worker;
@@ -48,7 +50,8 @@ impl Backend for Fake {
                 std::future::pending::<()>().await;
             }
             if let Some(tool) = self.nested {
-                return match call.nested().call(tool, json!({})).await {
+                let calls = call.calls().unwrap_or_else(|| call.nested());
+                return match calls.call(tool, json!({})).await {
                     Ok(outcome) => Raw::from(outcome.result().cloned().map_err(Clone::clone)),
                     Err(error) => Raw::failed(error),
                 };
@@ -107,6 +110,7 @@ fn with(name: &str, backend: Fake) -> Tool {
         aliases: vec![],
         source: Source::Custom,
         origin: Arc::new(Origin {
+            prefix: String::new(),
             speaks: true,
             plugin: name.into(),
             version: "1.0.0".into(),
@@ -114,6 +118,7 @@ fn with(name: &str, backend: Fake) -> Tool {
             digest: "00".into(),
             imports: vec![],
             proofs: vec![],
+            listed: Vec::new(),
         }),
         trust: Trust::Harmless,
         granted: Needs::default(),
@@ -362,6 +367,54 @@ async fn a_tool_calls_only_what_it_was_granted_and_never_without_end() {
             .iter()
             .any(|event| event["tool"] == "sample" && event["parent"] == "good")
     );
+}
+
+#[tokio::test]
+async fn code_of_a_model_calls_what_the_model_may_call_or_what_the_call_names() {
+    let runs_code = |source: Source| {
+        let mut tool = with(
+            "run_code",
+            Fake {
+                nested: Some("sample"),
+                ..Fake::default()
+            },
+        );
+        tool.source = source;
+        tool.trust = Trust::Trusted;
+        tool
+    };
+    let asks = || {
+        let mut asking = tool("sample");
+        asking.definition.approval = Decision::Ask;
+        asking
+    };
+    let bench_of = |source, target| bench(vec![runs_code(source), target], json!({}), Answer::No);
+    let calls = bench_of(Source::BuiltIn, tool("sample"));
+    for (arguments, good) in [
+        (json!({}), true),
+        (json!({"tools": ["sample"]}), true),
+        (json!({"tools": ["other"]}), false),
+        (json!({"tools": []}), false),
+    ] {
+        let outcome = calls.pipeline.call(call("run_code", arguments.clone()));
+        let outcome = outcome.await;
+        let refused = code(&outcome) == Some(Code::PermissionDenied);
+        assert_eq!((outcome.is_ok(), refused), (good, !good), "{arguments}");
+    }
+    let is_nested = |event: &&Value| event["tool"] == "sample" && event["parent"] == "run_code";
+    let nested = {
+        let events = calls.audit.events.lock().unwrap();
+        events.iter().filter(is_nested).count()
+    };
+    assert_eq!(nested, 2);
+    // What asks a person when the model calls it asks when its code does.
+    let refused = bench_of(Source::BuiltIn, asks());
+    let outcome = refused.pipeline.call(call("run_code", json!({}))).await;
+    assert_eq!(code(&outcome), Some(Code::ApprovalDenied));
+    // A plugin of that name has what it was granted.
+    let plugin = bench_of(Source::Custom, tool("sample"));
+    let outcome = plugin.pipeline.call(call("run_code", json!({}))).await;
+    assert_eq!(code(&outcome), Some(Code::PermissionDenied));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use crate::clock::Watch;
 use crate::decision::Evaluation;
 use crate::error::{Code, ToolError};
 use crate::outcome::Outcome;
-use crate::redact::{Redactor, VaultError};
+use crate::redact::{MaskSummary, Redactor, VaultError};
 use crate::registry::Registry;
 use crate::tool::Tool;
 
@@ -39,6 +39,7 @@ impl Trail {
         let mut event = Event::call(ports.clock.now(), &call.context, &call.tool);
         event.parent = call.parent.as_ref().map(|parent| parent.tool.to_string());
         event.bytes_in = Some(weight(&call.arguments));
+        event.trace = call.observer.trace().map(str::to_owned);
         if ports.audit.wants_arguments() {
             event.arguments = Some(call.arguments.clone());
         }
@@ -212,9 +213,15 @@ impl Trail {
         masked
     }
 
-    /// The tool has ended. Says how much was masked while it ran.
-    pub(super) fn quiet(&self) -> u32 {
-        self.masked.as_ref().map_or(0, |masked| masked.finish())
+    /// Masks the result with this, too.
+    pub(super) fn mask_with(&mut self, redactor: Redactor) {
+        self.redactor = redactor;
+    }
+
+    /// The tool has ended. Gives what was masked while it ran.
+    pub(super) fn quiet(&self) -> MaskSummary {
+        let masked = self.masked.as_ref();
+        masked.map_or_else(MaskSummary::default, |masked| masked.finish())
     }
 
     /// How long the call has been under way.

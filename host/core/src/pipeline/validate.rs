@@ -10,9 +10,11 @@ use crate::error::{Code, ToolError};
 use crate::limits::Limits;
 use crate::paths::PathRules;
 use crate::policy;
+use crate::redact::Redactor;
 use crate::tool::Tool;
 
 use super::Road;
+use super::effect::leak;
 use super::label::Floor;
 use super::trail::Trail;
 
@@ -34,6 +36,8 @@ pub struct Checked {
     pub(super) watch: Watch,
     limits: Limits,
     paths: PathRules,
+    /// Finds secrets in it.
+    pub(super) redactor: Redactor,
 }
 
 impl Checked {
@@ -60,6 +64,7 @@ impl Checked {
         observer: Arc<dyn Observer>,
         parent: Parent,
         limits: Limits,
+        redactor: Redactor,
     ) -> Self {
         Self {
             tool,
@@ -73,6 +78,7 @@ impl Checked {
             watch: parent.watch.clone(),
             limits,
             paths: parent.paths.clone(),
+            redactor,
             parent: Some(parent),
         }
     }
@@ -137,6 +143,8 @@ pub(super) fn validate(
     tool.definition
         .input_schema
         .validate("the arguments", &call.arguments)?;
+    let granted = world.policy.secrets_of(&tool);
+    leak::check_arguments(&redactor, granted, &tool, &call.arguments)?;
     let mut paths = world.policy.paths(&tool);
     let mut limits = world.policy.limits(&tool);
     if let Some(same) = &same {
@@ -155,7 +163,8 @@ pub(super) fn validate(
         tool,
         arguments: call.arguments,
         context: call.context,
-        observer: trail.watch(call.observer, redactor),
+        observer: trail.watch(call.observer, redactor.clone()),
+        redactor,
         is_effect: false,
         parent: call.parent,
         depth,

@@ -366,8 +366,8 @@ impl Policy {
     }
 }
 
-/// What is said where no mode is set: commands that only read run, and those that the tool was granted. All others are
-/// asked about, and a person can say yes to all that are like them.
+/// The verdict where no mode is set: commands that only read or stage run, and those that the tool was granted. All
+/// others are asked about, and a person can say yes to all that are like them.
 fn default(
     simple: &Simple,
     granted: &[CommandPattern],
@@ -387,13 +387,19 @@ fn default(
         let text = format!("`{shown}` was granted: `{}`", pattern.as_str());
         return (say(Decision::Allow, text), None);
     }
-    if reading::only_reads(simple) {
+    let harmless = if reading::only_reads(simple) {
+        Some("only reads")
+    } else if reading::only_stages(simple) {
+        Some("only stages files for a commit")
+    } else {
+        None
+    };
+    if let Some(what) = harmless {
         if let Some(file) = chooses() {
             let text = format!("`{shown}` may run a program of the workspace: `{file}` says which");
             return (say(Decision::Ask, text), None);
         }
-        let text = format!("`{shown}` only reads");
-        return (say(Decision::Allow, text), None);
+        return (say(Decision::Allow, format!("`{shown}` {what}")), None);
     }
     let offer = offer::pattern(&simple.words).map(|pattern| {
         Arc::new(Offer {
@@ -403,7 +409,7 @@ fn default(
             builds: offer::builds(&simple.words),
         })
     });
-    let text = format!("`{shown}` is a command that a person has to say yes to");
+    let text = format!("`{shown}` is not on the list of commands that run without a question");
     (say(Decision::Ask, text), offer)
 }
 

@@ -96,6 +96,13 @@ impl Policy {
         })
     }
 
+    /// Returns true if settings that count list the host of a request by name: not a file that is not accepted, and not
+    /// `mode: any`.
+    pub(crate) fn names_host(&self, tool: &Tool, target: &Target, method: &str) -> bool {
+        let (at, settings) = self.network_settings(Some(tool));
+        settings.accepted().names(&at, target, method)
+    }
+
     /// What lets a request that is on no list: the file that lists it already and waits for a person, or else the line
     /// to write.
     pub(crate) fn way_to(&self, tool: &Tool, target: &Target, method: &str) -> String {

@@ -7,7 +7,7 @@ use crate::config::{LabelSettings, ToolSettings};
 use crate::limits::Limits;
 use crate::paths::PathRules;
 use crate::redact::Redactor;
-use crate::tool::Tool;
+use crate::tool::{Source, Tool};
 
 use super::Policy;
 
@@ -52,6 +52,13 @@ impl Policy {
         redactor
             .except(exceptions)
             .unwrap_or_else(|_| redactor.clone())
+    }
+
+    /// The names of the secrets whose values the server behind this tool has.
+    pub(crate) fn secrets_of(&self, tool: &Tool) -> &[String] {
+        let server = Some(&tool.origin.location).filter(|_| tool.source == Source::Mcp);
+        let given = server.and_then(|server| self.server_secrets.get(server));
+        given.map_or(&[], Vec::as_slice)
     }
 
     /// Whether the arguments of a call are kept, if that is set for its tool: a team's word goes first, then one no is
@@ -114,6 +121,10 @@ impl Policy {
             limits = settings.limits.over(limits);
         }
         limits.wall = limits.wall.min(self.longest.unwrap_or(Duration::MAX));
+        let mut own = self.settings(tool).map(|settings| settings.limits.fuel);
+        if self.own_limits.fuel.is_none() && !own.any(|fuel| fuel.is_some()) {
+            limits.fuel = Limits::fuel_within(limits.wall);
+        }
         self.capped(tool, limits)
     }
 

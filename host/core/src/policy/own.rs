@@ -41,6 +41,15 @@ fn is_too_risky(tool: &Tool) -> bool {
     tool.definition.approval == Decision::Allow && tool.definition.risk >= Risk::High
 }
 
+/// Returns true if no person has seen the present description of this tool of an MCP server. No model reads it then: a
+/// description has effects before anything is called.
+pub(crate) fn is_unseen(tool: &Tool) -> bool {
+    let changes = tool.changes.as_ref();
+    // A new version whose words are the same has been seen.
+    let same = changes.is_some_and(|changes| changes.lines.is_empty());
+    tool.source == Source::Mcp && tool.trust == Trust::Untrusted && !same
+}
+
 /// Whether a tool of somebody's server is not the one that a person has seen: then nobody calls it and no model reads
 /// of it, until a person has seen the difference.
 pub(crate) fn is_withdrawn(tool: &Tool) -> bool {

@@ -1,11 +1,11 @@
 mod own_words;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::decision::Layer;
 use crate::pipeline::tests::tool;
-use crate::tool::Group;
-use crate::tool::Trust;
+use crate::tool::{Group, Source as ToolSource, Trust};
 
 fn policy(config: serde_json::Value) -> Policy {
     let config: Config = serde_json::from_value(config).unwrap();
@@ -103,6 +103,33 @@ fn limits_and_paths_are_per_tool() {
             .against_reading()
             .is_none()
     );
+}
+
+#[test]
+fn fuel_follows_the_wall_clock_unless_it_is_set() {
+    let fuel = |settings: serde_json::Value, tool: &crate::Tool| policy(settings).limits(tool).fuel;
+    let second = crate::Limits::FUEL_PER_SECOND;
+    assert_eq!(fuel(json!({}), &sample()), 60 * second);
+    let mut runs_code = tool("runs_code");
+    runs_code
+        .definition
+        .needs
+        .commands
+        .push(crate::needs::CommandNeed {
+            pattern: "*".to_owned(),
+            reason: String::new(),
+        });
+    assert_eq!(fuel(json!({}), &runs_code), 600 * second);
+    let longer = json!({"tools": {"sample": {"limits": {"timeMs": 90_500}}}});
+    assert_eq!(fuel(longer, &sample()), 91 * second);
+    let longest = json!({"tools": {"maxExecutionTime": 3_000}});
+    assert_eq!(fuel(longest, &runs_code), 3 * second);
+    for set in [
+        json!({"limits": {"fuel": 5_000, "timeMs": 90_000}}),
+        json!({"limits": {"timeMs": 90_000}, "tools": {"sample": {"limits": {"fuel": 5_000}}}}),
+    ] {
+        assert_eq!(fuel(set, &sample()), 5_000);
+    }
 }
 
 #[test]
@@ -385,13 +412,22 @@ fn what_can_never_come_true_is_found() {
             "{when}: {lines:?}"
         );
     }
+    // What a path is compared with is reached in other ways, too.
     for when in [
         json!({"path": {"glob": "a*"}}),
+        json!({"path": {"inside": "a", "not": {"inside": "a/b"}}}),
+    ] {
+        let lines = of_rule(when.clone());
+        assert!(
+            matches!(lines.as_slice(), [line] if line.contains("`files.deny`")),
+            "{when}: {lines:?}"
+        );
+    }
+    for when in [
         json!({"n": {"min": 9}}),
         json!({"n": {"exists": false}}),
         json!({"mode": {"glob": "re*"}}),
         json!({"mode": {"equals": "read"}}),
-        json!({"path": {"inside": "a", "not": {"inside": "a/b"}}}),
         json!({"list[*]": {"glob": "a", "not": {"glob": "a"}}}),
         json!({"path": {"regex": "^$"}}),
     ] {
@@ -440,7 +476,7 @@ fn what_can_never_come_true_is_found() {
     }
     let fine = json!({
         "tools": {"sample": {"approval": {"dangerPatterns": ["x"]}}}, "execApprovals": {"mode": "allowlist", "approvals": [{"pattern": "git log *"}]},
-        "policy": {"rules": [{"tools": ["sample"], "when": {"path": {"glob": "a"}}, "decision": "deny"}, {"tools": ["sample"], "decision": "allow"}]},
+        "policy": {"rules": [{"tools": ["sample"], "when": {"mode": {"equals": "read"}}, "decision": "deny"}, {"tools": ["sample"], "decision": "allow"}]},
     });
     assert_eq!(idle(fine), Vec::<String>::new());
 }

@@ -1,5 +1,5 @@
-//! What would let a call through that is asked about or denied: the exact command or line, for the person who
-//! may give or write it. No model reads this.
+//! Remedies for a call that is asked about or denied: the exact command, or the line of a file, for the person. No model
+//! reads them.
 
 use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::grants;
@@ -7,14 +7,27 @@ use crate::tool::Tool;
 
 use super::commands;
 
-/// Where a person writes what holds in a workspace, and what puts it in force.
+/// The file that a person writes the settings of a workspace to, and the command that puts them in force.
 pub(super) const HERE: &str = "in .mimir/config.yml, and then `mimir policy accept`";
+
+/// What is said where no setting counts. With it, nothing else that could be changed matters.
+const ONLY_A_YES: &str = "only a yes at the terminal allows it; no setting does";
 
 /// The rule behind the refusal of a request that was never granted.
 pub(crate) const GRANT: &str = "needs.hosts";
 
+/// The lines that let such requests be sent without a question, for the card of one.
+pub(crate) fn widening(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
+    let of_requests = |layer| matches!(layer, Layer::Taint | Layer::Network | Layer::Secrets);
+    ways_of(evaluation, tool, of_requests)
+}
+
 /// One line for each rule that stands in the way; all of them have to be followed.
 pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
+    ways_of(evaluation, tool, |_| true)
+}
+
+fn ways_of(evaluation: &Evaluation, tool: &Tool, is_asked: impl Fn(Layer) -> bool) -> Vec<String> {
     let decision = evaluation.decision();
     if decision == Decision::Allow {
         return Vec::new();
@@ -22,7 +35,8 @@ pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
     // Agents run mimir too and read what it prints: here nobody speaks but mimir.
     let evaluation = &evaluation.told();
     let mut ways = Vec::new();
-    for (reason, basis) in evaluation.of_decision(decision) {
+    let reasons = evaluation.of_decision(decision);
+    for (reason, basis) in reasons.filter(|(reason, _)| is_asked(reason.layer)) {
         let waiting = evaluation.withheld().next();
         let way = match (reason.layer, waiting) {
             // A person has written already what is to hold in place of the tool's own word.
@@ -32,12 +46,21 @@ pub(crate) fn ways(evaluation: &Evaluation, tool: &Tool) -> Vec<String> {
             ),
             // What the settings refuse outright says itself what would let it.
             (Layer::Network, _) if denies(reason) && reason.rule != GRANT => continue,
+            (Layer::Taint, _) => {
+                let listed = "then reading it is not asked about";
+                let host = basis.way.iter();
+                let host = host.map(|way| format!("{way} ({listed}); or "));
+                host.chain([way(reason, tool)]).collect()
+            }
             _ if basis.way.is_some() => basis.way.iter().map(ToString::to_string).collect(),
             _ => way(reason, tool),
         };
         if !ways.contains(&way) {
             ways.push(way);
         }
+    }
+    if ways.iter().any(|way| way == ONLY_A_YES) {
+        ways = vec![ONLY_A_YES.to_owned()];
     }
     let ways = ways.iter().map(|way| crate::text::visible(way));
     // Other ways may stand before these: which of them belong together is said in words.
@@ -67,7 +90,9 @@ fn way(reason: &Reason, tool: &Tool) -> String {
             };
             format!("`mimir tools trust {name}` shows what it needs{changes}, and grants it")
         }
-        Layer::ToolDefault | Layer::Assessor => format!("`tools.{name}.approval: allow` {HERE}"),
+        Layer::ToolDefault | Layer::Assessor => {
+            format!("`mimir config set tools.{name}.approval allow`")
+        }
         Layer::ToolPolicy => listed(reason, tool, &rule),
         Layer::Commands if reason.rule.ends_with("mode: allowlist") && denies => format!(
             "a pattern for the command in `execApprovals.approvals` lets it run: see {rule}"
@@ -85,13 +110,13 @@ fn way(reason: &Reason, tool: &Tool) -> String {
             "say it in plain words: no variables, no wrappers, and only paths inside of the workspace; or say yes to it".to_owned()
         }
         Layer::Danger if reason.source == commands::OURS => {
-            "a person has to say yes to it; no setting does".to_owned()
+            ONLY_A_YES.to_owned()
         }
         Layer::Taint if reason.rule.ends_with("untrusted content") => format!(
             "a new session has read nothing of strangers; in every session, `tools.{name}.labels.acceptsUntrusted: true` {HERE}"
         ),
         Layer::Network if reason.rule != GRANT => {
-            "a person has to say yes to it; no setting does".to_owned()
+            ONLY_A_YES.to_owned()
         }
         Layer::Network if grants::takes_hosts(tool) => format!(
             "`mimir tools trust {name} --host HOST` names a host that it may reach; it cannot ask for one itself"
@@ -100,6 +125,12 @@ fn way(reason: &Reason, tool: &Tool) -> String {
             "the plugin must name the host and the method among its needs; or `tools.{name}.approval.conditions.unknownHostRequiresApproval: true` {HERE}, asks you about each other host"
         ),
         Layer::Taint => "a new session has read nothing sensitive".to_owned(),
+        Layer::Secrets => {
+            let rule = reason.rule.strip_prefix("secrets: ").unwrap_or(&reason.rule);
+            format!(
+                "`mimir secrets set NAME` stores it, and a tool or server that was granted NAME sends it by that name; if it is not a secret, `tools.{name}.redaction.exceptions: [{rule}]` {HERE}"
+            )
+        }
         Layer::Enabled => {
             // It may be another form of the tool that is switched off.
             let off = reason.rule.strip_prefix("tools.");
@@ -161,8 +192,7 @@ mod tests {
 
     #[test]
     fn each_rule_that_stands_in_the_way_is_named_with_what_changes_it() {
-        let set =
-            "`tools.sample.approval: allow` in .mimir/config.yml, and then `mimir policy accept`";
+        let set = "`mimir config set tools.sample.approval allow`";
         let rule = json!([{"when": {"n": {"min": 0}}, "decision": "ask"}]);
         for (config, way) in [
             (json!({}), set),

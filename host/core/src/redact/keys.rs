@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::excuse;
 use super::pattern::is_identifier;
 use super::scan::Hit;
 
@@ -159,10 +160,7 @@ pub(super) fn judge(key: &[u8]) -> Option<Kind> {
     }
     let letters = key.iter().filter(|byte| byte.is_ascii_alphanumeric());
     let name: Vec<u8> = letters.map(u8::to_ascii_lowercase).collect();
-    if CURSORS
-        .iter()
-        .any(|cursor| name.ends_with(cursor.as_bytes()))
-    {
+    if is_cursor(&name) || name.ends_with(b"publishablekey") {
         return None;
     }
     let fits = |(ending, _, _): &&(&str, &str, Weight)| name.ends_with(ending.as_bytes());
@@ -172,11 +170,21 @@ pub(super) fn judge(key: &[u8]) -> Option<Kind> {
     })
 }
 
+/// Returns true if a name in lower case, without separators, is that of a pagination token.
+pub(super) fn is_cursor(name: &[u8]) -> bool {
+    CURSORS
+        .iter()
+        .any(|cursor| name.ends_with(cursor.as_bytes()))
+}
+
 impl Kind {
     /// Whether this value of such a key is a secret.
     pub(super) fn holds(self, value: &[u8]) -> bool {
         let value = value.trim_ascii();
         if is_placeholder(value) {
+            return false;
+        }
+        if self.weight != Weight::Any && is_name(value) {
             return false;
         }
         let one_word = !value.iter().any(u8::is_ascii_whitespace);
@@ -209,8 +217,18 @@ fn is_likely(value: &[u8]) -> bool {
     }
 }
 
+/// Returns true if the value of a key that has other uses is a version, a publishable key, or made of words that name a
+/// token.
+fn is_name(value: &[u8]) -> bool {
+    excuse::is_version(value)
+        || excuse::is_labelled_digest(value)
+        || excuse::names_itself(value)
+        || value.starts_with(b"pk_live_")
+        || value.starts_with(b"pk_test_")
+}
+
 /// Whether it says where something is.
-fn is_path(value: &[u8]) -> bool {
+pub(super) fn is_path(value: &[u8]) -> bool {
     let starts = |start: &str| value.starts_with(start.as_bytes());
     let has = |word: &str| {
         let mut windows = value.windows(word.len());
@@ -220,7 +238,7 @@ fn is_path(value: &[u8]) -> bool {
 }
 
 /// Whether it only stands for a secret.
-fn is_placeholder(value: &[u8]) -> bool {
+pub(super) fn is_placeholder(value: &[u8]) -> bool {
     let Some((first, last)) = value.first().zip(value.last()) else {
         return true;
     };
@@ -236,7 +254,9 @@ fn is_placeholder(value: &[u8]) -> bool {
             .iter()
             .all(|byte| matches!(byte, b'*' | b'.' | b'-' | b'_'))
         || wrapped(b"${", b"}")
-        || wrapped(b"{{", b"}}")
+        || wrapped(b"{", b"}")
+        || is_format(value)
+        || excuse::is_placeholder(value)
         || (*first == b'<' && *last == b'>')
         || wrapped(super::MARK.as_bytes(), b"]")
         || value.strip_prefix(b"$").is_some_and(is_name)
@@ -244,6 +264,19 @@ fn is_placeholder(value: &[u8]) -> bool {
         || PLACEHOLDERS
             .iter()
             .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Returns true for a directive of a format string: `%s`, `%(name)s`.
+fn is_format(value: &[u8]) -> bool {
+    let directive = |rest: &[u8]| matches!(rest, [b's' | b'd' | b'v' | b'q' | b'@']);
+    match value {
+        [b'%', b'(', rest @ ..] => rest
+            .split(|byte| *byte == b')')
+            .nth(1)
+            .is_some_and(directive),
+        [b'%', rest @ ..] => directive(rest),
+        _ => false,
+    }
 }
 
 /// A key in JSON text: where it is, where its value begins, and how its quotes are written.

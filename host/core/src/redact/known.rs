@@ -1,14 +1,15 @@
 //! Values that are known to be secret, found in every form they are usually written in.
 //!
 //! A value of [`LONG_MIN`] bytes or more is found anywhere: as it is, in base64 (at any place in an encoded text, both
-//! alphabets, with and without padding), in hexadecimal, and with line ends in between, as wrapped base64 has them. All of
-//! that is looked for in the text as it is and as what it [stands for](super::written): with percent signs, entities and
-//! escapes read, whichever characters somebody has written in that way, and up to three times over. A shorter one would be found in ordinary words and codes:
-//! from [`SHORT_MIN`] bytes it is masked where it stands alone, as it is or in a JSON string. What is shorter still is
-//! not masked; whoever stores secrets should refuse it. Of a value of several lines each of [`LONG_MIN`] bytes is masked
-//! by itself, too.
+//! alphabets, with and without padding), in hexadecimal, and with line ends in between, as wrapped base64 has them. All
+//! of that is looked for in the text as it is and as what it [stands for](super::written): with percent signs, entities
+//! and escapes read, whichever characters are escaped, and up to three times over, with strings of JSON that follow
+//! each other read as one, and hex dumps without the separators of their digits. A shorter one would be found in
+//! ordinary words and codes: from [`SHORT_MIN`] bytes it is masked where it stands alone, as it is or in a JSON string.
+//! What is shorter still is not masked; whoever stores secrets should refuse it. Of a value of several lines each of
+//! [`LONG_MIN`] bytes is masked by itself, too.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -17,8 +18,9 @@ use aho_corasick::AhoCorasick;
 use super::forms;
 use super::mask::Finding;
 use super::pattern::is_word;
+use super::pieces;
 use super::veil::Without;
-use super::written::Readings;
+use super::written::{Readings, whole};
 
 /// A value this long is no accident wherever it appears, whatever the form.
 pub const LONG_MIN: usize = 8;
@@ -54,15 +56,22 @@ impl Form {
 
 /// The known values of one redactor.
 pub(super) struct Known {
+    /// The prefix of a value's rule, before its name.
+    prefix: &'static str,
     names: Vec<String>,
     forms: Vec<(usize, Form)>,
     automaton: OnceLock<Option<AhoCorasick>>,
+    /// The pairs of adjacent bytes in any of the forms.
+    pairs: HashSet<(u8, u8)>,
     longest: usize,
 }
 
 impl Known {
     /// Values with their names. Nothing is built before a text is looked at.
-    pub(super) fn new(values: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub(super) fn new(
+        prefix: &'static str,
+        values: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
         let mut names = Vec::new();
         let mut forms: HashMap<Vec<u8>, (usize, Form)> = HashMap::new();
         for (name, value) in values {
@@ -77,14 +86,20 @@ impl Known {
             }
         }
         let forms: Vec<_> = forms.into_values().collect();
+        let pairs = forms
+            .iter()
+            .flat_map(|(_, form)| form.bytes.windows(2).map(|pair| (pair[0], pair[1])))
+            .collect();
         let longest = forms
             .iter()
             .map(|(_, form)| form.bytes.len() * WRITTEN)
             .max();
         Self {
+            prefix,
             names,
             forms,
             automaton: OnceLock::new(),
+            pairs,
             longest: longest.unwrap_or(0),
         }
     }
@@ -121,6 +136,29 @@ impl Known {
                 findings.push(Finding::new(rule, readings.back(number, at)));
             });
         }
+        self.find_in_pieces(automaton, text, findings);
+    }
+
+    /// The values in strings of JSON that follow each other, and in hex dumps.
+    fn find_in_pieces(&self, automaton: &AhoCorasick, text: &[u8], findings: &mut Vec<Finding>) {
+        if let Some(joined) = pieces::strings(text, |a, b| self.pairs.contains(&(a, b))) {
+            let mut found = |at: Range<usize>, rule: String| {
+                let parts = joined.back_in_pieces(at);
+                findings.extend(parts.map(|at| Finding::new(rule.clone(), at)));
+            };
+            self.find_in(automaton, &joined.text, &mut found);
+            let readings = Readings::of(&joined.text);
+            for (number, reading) in readings.texts().enumerate() {
+                self.find_in(automaton, reading, |at, rule| {
+                    found(readings.back(number, at), rule)
+                });
+            }
+        }
+        for dump in pieces::dumps(text).into_iter().flatten() {
+            self.find_in(automaton, &dump.text, |at, rule| {
+                findings.push(Finding::new(rule, dump.back(at)));
+            });
+        }
     }
 
     fn find_in(
@@ -133,7 +171,7 @@ impl Known {
         for found in automaton.find_overlapping_iter(&line.text) {
             let (number, form) = &self.forms[found.pattern().as_usize()];
             if let Some(at) = place(form, &line.text, found.range()) {
-                let rule = format!("secret:{}", self.names[*number]);
+                let rule = format!("{}{}", self.prefix, self.names[*number]);
                 found_at(line.back(at), rule);
             }
         }
@@ -195,6 +233,38 @@ impl Known {
                 Some(tail + readings.back(number, at..at).start)
             });
         written.chain(plain).min()
+    }
+
+    /// The position from which the first value, or the encoding of a character, may be incomplete: the end of the text
+    /// if nothing is.
+    pub(super) fn begun(&self, text: &[u8]) -> usize {
+        let floor = text.len().saturating_sub(2 * self.longest);
+        let tail = &text[floor..];
+        let readings = Readings::of(tail);
+        let mut first = tail.len();
+        let mut note = |at: Option<Range<usize>>| {
+            first = first.min(at.map_or(first, |at| at.start));
+        };
+        note(self.begun_in(tail));
+        for (number, reading) in readings.texts().enumerate() {
+            note(self.begun_in(reading).map(|at| readings.back(number, at)));
+        }
+        floor + first
+    }
+
+    /// The incomplete part in one reading of the text.
+    fn begun_in(&self, text: &[u8]) -> Option<Range<usize>> {
+        let whole = whole(text);
+        let line = on_one_line(&text[..whole]);
+        let from = line.text.len().saturating_sub(self.longest);
+        let mut starts = from..line.text.len();
+        let value = starts.find(|at| {
+            let rest = &line.text[*at..];
+            let mut forms = self.forms.iter().map(|(_, form)| &form.bytes);
+            forms.any(|form| form.len() > rest.len() && form.starts_with(rest))
+        });
+        let value = value.map(|at| line.back(at..at + 1));
+        value.or((whole < text.len()).then_some(whole..whole + 1))
     }
 
     fn open_in(&self, text: &[u8]) -> Option<usize> {

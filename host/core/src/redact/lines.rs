@@ -1,7 +1,7 @@
 //! Lines that are shown as they come, such as those of a log.
 
-use super::Redactor;
 use super::mask::{self, Finding, Joined};
+use super::{MaskSummary, Redactor};
 
 /// How much of the lines shown before stays in view: rules look at what stands before a secret.
 const CONTEXT: usize = 1 << 10;
@@ -35,8 +35,8 @@ impl Redactor {
 }
 
 impl<T> Lines<T> {
-    /// Takes the next line; those that can be shown now, in order, and how many marks are in them.
-    pub fn push(&mut self, tag: T, text: String) -> (Vec<(T, String)>, u32) {
+    /// Takes the next line; those that can be shown now, in order, and what is masked in them.
+    pub fn push(&mut self, tag: T, text: String) -> (Vec<(T, String)>, MaskSummary) {
         self.held.push(Held {
             tag,
             text,
@@ -47,7 +47,7 @@ impl<T> Lines<T> {
     }
 
     /// The lines that were held back.
-    pub fn finish(mut self) -> (Vec<(T, String)>, u32) {
+    pub fn finish(mut self) -> (Vec<(T, String)>, MaskSummary) {
         let all = self.held.len();
         self.show(all)
     }
@@ -81,14 +81,14 @@ impl<T> Lines<T> {
         }
     }
 
-    fn show(&mut self, lines: usize) -> (Vec<(T, String)>, u32) {
-        let mut marks = 0;
+    fn show(&mut self, lines: usize) -> (Vec<(T, String)>, MaskSummary) {
+        let mut masks = MaskSummary::default();
         let mut shown = Vec::with_capacity(lines);
         for mut line in self.held.drain(..lines) {
             self.shown.push_str(&line.text);
             self.shown.push('\n');
             let findings = mask::merge(line.findings);
-            marks += findings.len();
+            masks.add(MaskSummary::of(&findings));
             mask::apply(&mut line.text, &findings);
             shown.push((line.tag, line.text));
         }
@@ -96,6 +96,6 @@ impl<T> Lines<T> {
             .shown
             .ceil_char_boundary(self.shown.len().saturating_sub(CONTEXT));
         self.shown.drain(..kept);
-        (shown, super::count(marks))
+        (shown, masks)
     }
 }

@@ -11,6 +11,8 @@ pub struct Lookout {
     known: Arc<Known>,
     /// The end of what went by, without line ends: a value may go on in the next piece.
     tail: Vec<u8>,
+    /// The names of those that are not looked for.
+    granted: Vec<String>,
 }
 
 impl Redactor {
@@ -20,11 +22,19 @@ impl Redactor {
         Some(Lookout {
             known: Arc::clone(known),
             tail: Vec::new(),
+            granted: Vec::new(),
         })
     }
 }
 
 impl Lookout {
+    /// Excludes the values of these names, which were granted to the receiver.
+    #[must_use]
+    pub fn but(mut self, granted: &[String]) -> Self {
+        self.granted = granted.to_vec();
+        self
+    }
+
     /// The name of a known value in these bytes, in any usual form, or that ends in them.
     pub fn sees(&mut self, bytes: &[u8]) -> Option<String> {
         let ends = |byte: &&u8| !matches!(byte, b'\r' | b'\n');
@@ -34,8 +44,11 @@ impl Lookout {
         // One byte more than the longest: a short value counts where it stands alone.
         let over = self.tail.len().saturating_sub(self.known.longest() + 1);
         self.tail.drain(..over);
-        let rule = &found.first()?.rule;
-        Some(rule.strip_prefix(VALUE).unwrap_or(rule).to_owned())
+        let mut names = found
+            .iter()
+            .map(|finding| finding.rule.strip_prefix(VALUE).unwrap_or(&finding.rule));
+        let name = names.find(|name| !self.granted.iter().any(|granted| granted == name))?;
+        Some(name.to_owned())
     }
 
     /// Looks at something of its own, with no bytes before it.

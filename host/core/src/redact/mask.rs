@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{MARK, keys};
+use super::own::PASSWORD;
+use super::{MARK, VALUE, keys};
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -32,14 +33,27 @@ impl Finding {
         format!("{MARK}{}]", self.rule)
     }
 
-    /// Which name is better where findings overlap: the known value's, a particular rule's, the generic rule's.
+    /// Returns true if a rule for one format found it, or it is a known value.
+    pub(super) fn is_specific(&self) -> bool {
+        self.rank() < 2
+    }
+
+    /// The precedence of its name where findings overlap: that of a known value, a particular rule, the generic rule,
+    /// the rule for passwords in plain text.
     fn rank(&self) -> u8 {
         match &*self.rule {
-            rule if rule.starts_with("secret:") => 0,
-            rule if rule.contains("generic") || rule.starts_with("key:") => 2,
+            rule if rule.starts_with(VALUE) => 0,
+            PASSWORD => 3,
+            rule if is_generic(rule) => 2,
             _ => 1,
         }
     }
+}
+
+/// Returns true if a rule goes by the name before a value and not by the form of the value.
+pub(super) fn is_generic(rule: &str) -> bool {
+    !rule.starts_with(VALUE)
+        && (rule.contains("generic") || rule.starts_with("key:") || rule == PASSWORD)
 }
 
 /// In order, without empty and overlapping ones.
@@ -84,7 +98,7 @@ pub(super) fn apply(text: &mut String, findings: &[Finding]) {
 
 /// What a mark has around it. A number below a key of JSON text has no quotes: with those that the key has, JSON stays
 /// JSON, also inside of a string.
-fn quote<'a>(text: &'a str, finding: &Finding) -> &'a str {
+pub(super) fn quote<'a>(text: &'a str, finding: &Finding) -> &'a str {
     let Some((before, rest)) = text.split_at_checked(finding.start) else {
         return "";
     };
@@ -151,6 +165,14 @@ impl Joined {
         });
     }
 
+    /// The text of a number; `None` if there is no number.
+    pub(super) fn text_of(&self, number: usize) -> &[u8] {
+        let place = self
+            .places
+            .binary_search_by_key(&number, |place| place.number);
+        place.map_or(&[], |place| &self.text[self.places[place].at.clone()])
+    }
+
     /// The texts that a finding touches.
     fn touched(&self, finding: &Finding) -> &[Place] {
         let first = self
@@ -160,6 +182,27 @@ impl Joined {
             .places
             .partition_point(|place| place.at.start < finding.end);
         &self.places[first..last.max(first)]
+    }
+
+    /// The parts of a finding in the texts that it touches: the text's number, and the bytes of it.
+    pub(super) fn parts_of(
+        &self,
+        finding: &Finding,
+    ) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let (start, end) = (finding.start, finding.end);
+        self.touched(finding)
+            .iter()
+            .map(move |Place { at, number, .. }| {
+                let part = start.max(at.start) - at.start..end.min(at.end).saturating_sub(at.start);
+                (*number, part)
+            })
+    }
+
+    /// The pieces of a finding in the texts that it touches.
+    pub(super) fn pieces(&self, finding: &Finding) -> impl Iterator<Item = &[u8]> {
+        let (start, end) = (finding.start, finding.end);
+        let places = self.touched(finding).iter();
+        places.map(move |place| &self.text[start.max(place.at.start)..end.min(place.at.end)])
     }
 
     /// Whether a finding touches more than one text.

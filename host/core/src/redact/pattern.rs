@@ -9,6 +9,7 @@ use regex::bytes::{Captures, Regex, RegexBuilder};
 use super::REACH;
 use super::allow;
 use super::escape::{self, Plain, Resolved};
+use super::excuse::{self, Excuse};
 use super::rules::{Lead, Rule, Shape, Target};
 use super::scan::Hit;
 
@@ -70,6 +71,7 @@ pub(super) struct Pattern {
     regex: Lazy,
     more: Lazy,
     allow: Vec<Lazy>,
+    excuse: Option<Excuse>,
 }
 
 /// One match: where it is, and the secret in it.
@@ -98,6 +100,7 @@ impl Pattern {
             regex: Lazy::default(),
             more: Lazy::default(),
             allow: rule.allow.iter().map(|_| Lazy::default()).collect(),
+            excuse: excuse::of(rule.id),
         }
     }
 
@@ -273,7 +276,7 @@ impl Pattern {
         if self.rule.entropy > 0.0 && allow::entropy(secret) <= self.rule.entropy {
             return false;
         }
-        if allow::everywhere(secret) {
+        if allow::everywhere(secret) || self.excuse.is_some_and(|excuse| excuse(text, found)) {
             return false;
         }
         !self

@@ -1,6 +1,7 @@
 //! The rules as tables: gitleaks' and a few of our own. Nothing is compiled here.
 
 use super::REACH;
+use super::own::OWN;
 
 /// How a rule is found once one of its anchors is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +83,7 @@ pub(super) struct Table {
     pub stopwords: &'static [&'static str],
 }
 
-const RULE: Rule = Rule {
+pub(super) const RULE: Rule = Rule {
     id: "",
     anchors: &[],
     gate: "",
@@ -94,7 +95,7 @@ const RULE: Rule = Rule {
     allow: &[],
 };
 
-const ALLOW: Allow = Allow {
+pub(super) const ALLOW: Allow = Allow {
     target: Target::Secret,
     regex: "",
     stopwords: false,
@@ -102,46 +103,6 @@ const ALLOW: Allow = Allow {
 
 /// gitleaks' rules.
 pub(super) static GITLEAKS: Table = include!("gitleaks/rules.rs.in");
-
-/// What may stand before a line of a key.
-macro_rules! line_start {
-    () => {
-        r#"(?:\s|\\[nrt]|["'>|#*+,]|\d{1,7}(?:[:\t|-]|\xe2\x86\x92))*"#
-    };
-}
-
-/// What gitleaks has no rule for.
-pub(super) static OWN: &[Rule] = &[
-    // A private key without its end, as a cut output or a partly read file has it: whole lines of base64 after the
-    // header, and headers of the key itself between the two. Lines may be quoted, escaped or numbered.
-    Rule {
-        id: "private-key",
-        anchors: &["-----begin"],
-        width: REACH,
-        regex: concat!(
-            r#"(?i)-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----(?:"#,
-            line_start!(),
-            r#"(?:[a-z-]{1,20}: [^\n\\]{0,100}(?:\n|\\n)"#,
-            line_start!(),
-            r#"){0,4}[a-z0-9+/]{40,}={0,2})+(?:"#,
-            line_start!(),
-            r#"[a-z0-9+/]+={0,2})?"#
-        ),
-        ..RULE
-    },
-    // A password in an address.
-    Rule {
-        id: "url-password",
-        anchors: &["://", r":\/\/"],
-        width: 400,
-        regex: r#"://[\w.~%!$&'()*+,;=-]{0,128}:([^\s/?#@"'<>`\[\]{}|\\^]{5,200})@[\w\[]"#,
-        allow: &[Allow {
-            regex: r"(?i)^(?:\$.*|%[a-z_]+%|\*+|x+|\.+|pass(?:word|wd)?|pwd|secret|token|example)$",
-            ..ALLOW
-        }],
-        ..RULE
-    },
-];
 
 /// All rules, gitleaks' first.
 pub(super) fn all() -> impl Iterator<Item = &'static Rule> {

@@ -1,8 +1,11 @@
 //! What is masked, what is not, and that it cannot be hidden.
 
 mod examples;
+mod formats;
 mod known;
 mod lines;
+mod ordinary;
+mod restore;
 mod rules;
 mod split;
 mod streams;

@@ -4,7 +4,11 @@ use serde_json::{Map, Value};
 
 use super::keys::{self, Kind};
 use super::mask::{self, Finding, Joined};
-use super::{Redactor, SHORT_MIN, count};
+use super::summary::{MaskSummary, Piece};
+use super::{Redactor, SHORT_MIN};
+
+/// The shortest piece of a split secret that is masked wherever it is.
+const PIECE_MIN: usize = 6;
 
 /// Texts, and what is found in each.
 struct Together {
@@ -12,7 +16,11 @@ struct Together {
     below: Joined,
     /// Without anything between those that may be pieces of one text.
     close: Joined,
+    /// The strings of each object, as `close` has those of lists.
+    fields: Joined,
     shares: Vec<Vec<Finding>>,
+    /// Numbers that are secrets, as they are written, each with its place among the shares.
+    digits: Vec<(usize, String)>,
     /// Whether the next string of a value may go on where the last text ended.
     joins: bool,
 }
@@ -22,7 +30,9 @@ impl Together {
         Self {
             below: Joined::new(),
             close: Joined::new(),
+            fields: Joined::new(),
             shares: Vec::new(),
+            digits: Vec::new(),
             joins: false,
         }
     }
@@ -42,16 +52,77 @@ impl Together {
     }
 
     /// Finds everything; what is to be masked in each text.
-    fn found(mut self, redactor: &Redactor) -> Vec<Vec<Finding>> {
+    fn find(&mut self, redactor: &Redactor, texts: usize) {
         let findings = redactor.find(&self.below.text);
         self.below.share(findings, &mut self.shares);
         if self.close.len() > 1 {
             let mut findings = redactor.find(&self.close.text);
             // Inside of one text the view above is the right one.
             findings.retain(|finding| self.close.spans(finding));
-            self.close.share(findings, &mut self.shares);
+            self.share_split(findings, |all| &all.close, texts);
         }
-        self.shares.into_iter().map(mask::merge).collect()
+        if self.fields.len() > 1 {
+            let mut findings = redactor.find(&self.fields.text);
+            // What a generic rule finds may be the end of one field and the beginning of the next.
+            // What one of them holds by itself does not go on in the next.
+            let is_new = |finding: &Finding| {
+                self.fields.parts_of(finding).all(|(number, at)| {
+                    let share = self.shares[number].iter();
+                    share
+                        .into_iter()
+                        .all(|own| own.end <= at.start || at.end <= own.start)
+                })
+            };
+            findings.retain(|finding| {
+                finding.is_specific() && self.fields.spans(finding) && is_new(finding)
+            });
+            self.share_split(findings, |all| &all.fields, texts);
+        }
+        for share in &mut self.shares {
+            *share = mask::merge(std::mem::take(share));
+        }
+    }
+
+    /// Shares out what is split over several texts. A piece of it that one of the first texts shows as well is masked
+    /// there, too: they often say the same as the value, in a form of their own.
+    fn share_split(&mut self, findings: Vec<Finding>, view: fn(&Self) -> &Joined, texts: usize) {
+        let mut pieces = Vec::new();
+        for finding in &findings {
+            let parts = view(self)
+                .pieces(finding)
+                .filter(|part| part.len() >= PIECE_MIN);
+            pieces.extend(parts.map(|part| (finding.rule.clone(), part.to_vec())));
+        }
+        let mut shares = std::mem::take(&mut self.shares);
+        view(self).share(findings, &mut shares);
+        for (number, share) in shares.iter_mut().enumerate().take(texts) {
+            let text = self.below.text_of(number);
+            for (rule, piece) in &pieces {
+                let places = text.windows(piece.len()).enumerate();
+                let places = places.filter(|(_, window)| window == piece);
+                share
+                    .extend(places.map(|(at, _)| Finding::new(rule.clone(), at..at + piece.len())));
+            }
+        }
+        self.shares = shares;
+    }
+
+    /// Summarizes the findings, where the first `texts` texts are followed by the strings of a value with the same
+    /// content.
+    fn summary(&self, texts: usize) -> MaskSummary {
+        let pieces = self.shares.iter().enumerate().flat_map(|(number, share)| {
+            let digits = self.digits.iter().find(|(place, _)| *place == number);
+            let whole = match digits {
+                Some((_, digits)) => digits.as_bytes(),
+                None => self.below.text_of(number),
+            };
+            share.iter().map(move |finding| Piece {
+                finding,
+                secret: whole.get(finding.start..finding.end).unwrap_or_default(),
+                in_value: number >= texts,
+            })
+        });
+        MaskSummary::of_twins(pieces)
     }
 }
 
@@ -59,22 +130,7 @@ impl Redactor {
     /// Masks the secrets in the parts of one result, also those that begin in one part and end in another; how many
     /// marks were written.
     pub fn parts<'a>(&self, parts: impl IntoIterator<Item = &'a mut String>) -> u32 {
-        let mut parts: Vec<&mut String> = parts.into_iter().collect();
-        if let [only] = parts.as_mut_slice() {
-            return self.text(only);
-        }
-        let mut together = Together::new();
-        for part in &parts {
-            let number = together.push(part);
-            together.below.glue("\n");
-            together.close.push(number, part);
-        }
-        let mut marks = 0;
-        for (part, share) in parts.into_iter().zip(together.found(self)) {
-            mask::apply(part, &share);
-            marks += share.len();
-        }
-        count(marks)
+        self.mask_all(parts, None).count()
     }
 
     /// Masks the secrets in all strings and keys of a value, and the strings below keys such as `password`; how many
@@ -83,17 +139,28 @@ impl Redactor {
         self.parts_and_value(std::iter::empty(), Some(value))
     }
 
-    /// Masks texts and the value that goes with them, also what begins in the last of the texts and ends in the first
-    /// string of the value; how many marks were written.
+    /// Masks texts and the value that goes with them; how many secrets there were.
     pub fn parts_and_value<'a>(
         &self,
         parts: impl IntoIterator<Item = &'a mut String>,
         value: Option<&mut Value>,
     ) -> u32 {
+        self.mask_all(parts, value).count()
+    }
+
+    /// Masks texts and the value that goes with them, also what begins in one text and ends in the next, or begins in the
+    /// last of the texts and ends in the first string of the value.
+    pub fn mask_all<'a>(
+        &self,
+        parts: impl IntoIterator<Item = &'a mut String>,
+        value: Option<&mut Value>,
+    ) -> MaskSummary {
         let mut parts: Vec<&mut String> = parts.into_iter().collect();
-        let Some(value) = value else {
-            return self.parts(parts);
-        };
+        if let ([only], None) = (parts.as_mut_slice(), &value) {
+            let findings = self.find(only.as_bytes());
+            mask::apply(only, &findings);
+            return MaskSummary::of(&findings);
+        }
         let mut together = Together::new();
         for part in &parts {
             let number = together.push(part);
@@ -101,17 +168,21 @@ impl Redactor {
             together.close.push(number, part);
         }
         together.joins = !parts.is_empty();
-        self.collect(value, None, &mut together);
-        let shares = together.found(self);
-        let marks = shares.iter().map(Vec::len).sum();
-        if marks > 0 {
-            let mut shares = shares.into_iter();
+        if let Some(value) = &value {
+            self.collect(value, None, &mut together);
+        }
+        together.find(self, parts.len());
+        let summary = together.summary(parts.len());
+        if summary.count() > 0 {
+            let mut shares = together.shares.into_iter();
             for part in &mut parts {
                 mask::apply(part, &shares.next().unwrap_or_default());
             }
-            write(value, &mut shares);
+            if let Some(value) = value {
+                write(value, &mut shares);
+            }
         }
-        count(marks)
+        summary
     }
 
     /// Reads all strings in order, each key before its value and beside it, as a rule wants to see them.
@@ -155,8 +226,14 @@ impl Redactor {
                         "\": {\n"
                     });
                     let kind = keys::judge(key.as_bytes()).or(named.filter(|_| key == "value"));
+                    let number = together.shares.len();
                     self.collect(item, kind, together);
+                    if let Value::String(text) = item {
+                        let text = text.trim_end_matches(['\r', '\n']);
+                        together.fields.push(number, text);
+                    }
                 }
+                together.fields.glue("\n\n");
             }
             Value::Number(digits) => {
                 // A mark takes its place only where it is a secret: everything else keeps its form.
@@ -167,6 +244,9 @@ impl Redactor {
                         && !self.lets_through(kind.rule)
                 });
                 let share = kind.map(|kind| Finding::new(kind.rule, 0..digits.len()));
+                if share.is_some() {
+                    together.digits.push((together.shares.len(), digits));
+                }
                 together.shares.push(share.into_iter().collect());
             }
             Value::Null | Value::Bool(_) => {}

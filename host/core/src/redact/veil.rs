@@ -65,6 +65,24 @@ impl Without {
         offset + start + gone(start)..offset + last + gone(last) + 1
     }
 
+    /// The ranges in the text of bytes that are left, without those that were removed between them.
+    pub(super) fn back_in_pieces(&self, at: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let inner = self.cuts.iter().map(|(place, _)| *place);
+        let inner: Vec<usize> = inner
+            .filter(|place| at.start < *place && *place < at.end)
+            .collect();
+        let starts: Vec<usize> = std::iter::once(at.start)
+            .chain(inner.iter().copied())
+            .collect();
+        let ends = inner.into_iter().chain([at.end]);
+        let pieces: Vec<_> = starts
+            .into_iter()
+            .zip(ends)
+            .map(|(start, end)| self.back(start..end))
+            .collect();
+        pieces.into_iter()
+    }
+
     /// Whether this ends where the stretch does, but not the text: there may be more of it.
     pub(super) fn breaks_off(&self, at: &Range<usize>, text: &[u8]) -> bool {
         (at.start == self.whole.start && at.start > 0)

@@ -95,7 +95,7 @@ impl Readings {
 }
 
 /// Where a text ends without what its end is only the beginning of.
-fn whole(text: &[u8]) -> usize {
+pub(super) fn whole(text: &[u8]) -> usize {
     let mut at = text.len().saturating_sub(LONGEST);
     while let Some(next) = text[at..].iter().position(|byte| is_sign(*byte)) {
         at += next;

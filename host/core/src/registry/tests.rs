@@ -160,3 +160,65 @@ fn of_a_tool_whose_server_is_not_there_it_is_said_why() {
         );
     }
 }
+
+#[test]
+fn find_says_that_a_tool_was_left_out() {
+    let left_out = |location: &str| Quarantined {
+        location: location.to_owned(),
+        code: Code::InvalidInput,
+        reason: "its key is misspelt".to_owned(),
+    };
+    let quarantined = vec![
+        left_out(".mimir/tools/word-count.yml"),
+        left_out(".mimir/tools/fs.wasm (read_it)"),
+    ];
+    let registry = Registry::new([tool("word_counts")], quarantined);
+    for (name, file) in [("word_count", "word-count.yml"), ("read_it", "fs.wasm")] {
+        let error = registry.find(name).unwrap_err();
+        assert_eq!(error.code, Code::NotFound);
+        assert!(
+            error.message.contains("left out") && error.message.contains(file),
+            "{error}"
+        );
+        assert!(!error.message.contains("misspelt"), "{error}");
+        assert!(error.way_out.iter().any(|line| line.contains("misspelt")));
+    }
+    // Another tool of the file is not known, and neither is its file.
+    let error = registry.find("fs").unwrap_err();
+    assert!(error.message.contains("there is no tool"), "{error}");
+}
+
+#[test]
+fn a_component_whose_name_is_taken_can_have_a_prefix() {
+    let mut theirs = tool("sample");
+    theirs.source = Source::Custom;
+    let mut origin = (*theirs.origin).clone();
+    origin.location = ".mimir/tools/filesystem-rs.wasm".to_owned();
+    theirs.origin = Arc::new(origin);
+    let registry = Registry::new([tool("sample"), theirs.clone()], vec![]);
+    let [left_out] = registry.quarantined() else {
+        panic!("{:?}", registry.quarantined());
+    };
+    assert!(
+        left_out
+            .reason
+            .contains("`mimir tools trust filesystem-rs.wasm --prefix filesystem_rs_`"),
+        "{left_out:?}"
+    );
+    let mut lock = crate::grants::Lock::default();
+    let location = theirs.origin.location.clone();
+    lock.prefixes.insert(location, "fs_".to_owned());
+    let (mut tools, mut quarantined) = (vec![tool("sample"), theirs], vec![]);
+    // However often.
+    crate::grants::prefix(&lock, &mut tools, &mut quarantined);
+    crate::grants::prefix(&lock, &mut tools, &mut quarantined);
+    assert!(quarantined.is_empty());
+    let registry = Registry::new(tools, quarantined);
+    let names: Vec<_> = registry
+        .tools()
+        .iter()
+        .map(|tool| tool.name().as_str())
+        .collect();
+    assert_eq!(names, ["fs_sample", "sample"]);
+    assert_eq!(registry.get("fs_sample").unwrap().own_name(), "sample");
+}

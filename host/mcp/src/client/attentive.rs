@@ -87,13 +87,18 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Attentive<T> {
                     self.end.because_too_many_requests();
                     return None;
                 }
-                ServerJsonRpcMessage::Notification(_) if !self.notes.takes() => {
-                    self.end.flooded();
-                    continue;
-                }
                 ServerJsonRpcMessage::Notification(note) => match &note.notification {
                     ServerNotification::ProgressNotification(note) => {
+                        // Also of a flood: the newest value counts, and how many are sent on is limited there.
                         self.ears.progress(&note.params);
+                        if !self.notes.takes() {
+                            self.end.flooded();
+                            continue;
+                        }
+                    }
+                    _ if !self.notes.takes() => {
+                        self.end.flooded();
+                        continue;
                     }
                     ServerNotification::LoggingMessageNotification(note) => {
                         self.ears.log(&note.params);

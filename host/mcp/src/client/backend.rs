@@ -54,9 +54,16 @@ impl Backend for Reader {
             let call = Arc::new(call);
             let wanted = self.reads.wanted(call.arguments());
             let server = &self.server;
+            if call.arguments()[readers::WATCH] == true {
+                let uri = call.arguments()["uri"].as_str().unwrap_or_default();
+                return match server.watch(uri, true).await {
+                    Ok(()) => readers::watched(),
+                    Err(error) => Raw::failed(error),
+                };
+            }
             let desk = Desk::new(&server.spec, server.root(), Arc::clone(&call));
             match server.call(&wanted, None, &desk).await {
-                Ok(answer) => readers::raw(&answer, call.limits()),
+                Ok(answer) => readers::raw(answer, call.limits()),
                 Err(error) => Raw::failed(error),
             }
         })

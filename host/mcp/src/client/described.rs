@@ -15,6 +15,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::flags::{flags, show_value, shown};
+use super::library;
 use super::link::ITEMS_MOST;
 use super::names;
 use super::readers::Reads;
@@ -207,7 +208,7 @@ impl Described {
                 );
                 continue;
             };
-            match read(name, ours, tool) {
+            match read(name, ours, tool, &names) {
                 Ok(tool) => theirs.push(tool),
                 Err(reason) => quarantine(name, Code::InvalidInput, reason),
             }
@@ -235,7 +236,12 @@ impl Described {
         prints
             .iter()
             .for_each(|print| update(&mut hash, print.as_bytes()));
+        let listed = library::entries(spec, self);
+        for entry in &listed {
+            update(&mut hash, entry.words.as_bytes());
+        }
         let origin = Arc::new(Origin {
+            prefix: String::new(),
             plugin: spec.name.clone(),
             version: text::visible(text::prefix(&self.server.1, NAME_MOST)),
             location: spec.location(),
@@ -243,6 +249,7 @@ impl Described {
             speaks: true,
             imports,
             proofs: Vec::new(),
+            listed,
         });
         let theirs = theirs
             .into_iter()
@@ -307,7 +314,12 @@ pub(super) fn print(definition: &Definition) -> String {
 }
 
 /// One tool of theirs, or why it cannot be used.
-fn read(name: &str, ours: mimir_core::ToolName, tool: &Value) -> Result<Theirs, String> {
+fn read(
+    name: &str,
+    ours: mimir_core::ToolName,
+    tool: &Value,
+    own: &[&str],
+) -> Result<Theirs, String> {
     let words = |key: &str| tool[key].as_str().unwrap_or_default();
     let description = words("description");
     if description.len() > WORDS_MOST {
@@ -319,17 +331,15 @@ fn read(name: &str, ours: mimir_core::ToolName, tool: &Value) -> Result<Theirs, 
         "" => hints["title"].as_str().unwrap_or_default(),
         title => title,
     };
-    let mut odd = shown(description) != description || shown(title) != title || shown(name) != name;
     let input_schema = match &tool["inputSchema"] {
         Value::Null => return Err("it has no input schema".to_owned()),
-        schema => self::schema("input", schema, &mut odd)?,
+        schema => self::schema("input", schema)?,
     };
     let output_schema = match &tool["outputSchema"] {
         Value::Null => None,
-        schema => Some(self::schema("output", schema, &mut odd)?),
+        schema => Some(self::schema("output", schema)?),
     };
-    let all = format!("{title}\n{}\n{}", shown(description), input_schema.as_str());
-    let flags = flags(&all, odd);
+    let flags = flags(tool, own);
     let hint = |key: &str| hints[key].as_bool();
     let destructive = hint("destructiveHint") == Some(true);
     Ok(Theirs {
@@ -362,9 +372,9 @@ fn read(name: &str, ours: mimir_core::ToolName, tool: &Value) -> Result<Theirs, 
     })
 }
 
-fn schema(which: &str, theirs: &Value, odd: &mut bool) -> Result<Schema, String> {
+fn schema(which: &str, theirs: &Value) -> Result<Schema, String> {
     let mut theirs = theirs.clone();
-    *odd |= show_value(&mut theirs);
+    show_value(&mut theirs);
     let text = theirs.to_string();
     if text.len() > SCHEMA_MOST {
         let most = text::bytes(SCHEMA_MOST as u64);

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mimir_core::call::{LogLevel, LogLine, Observer, Progress};
+use mimir_core::call::{LogLevel, LogLine, Progress};
 use mimir_core::redact::{REACH, Redactor};
 use mimir_core::text::{prefix, visible};
 use mimir_core::wish::Want;
@@ -30,8 +30,7 @@ use super::misfit::misfit;
 use super::pace::{self, Pace};
 use super::spec::ServerSpec;
 
-/// Progress of one call that is passed on, and characters of each message: as much as of a tool of ours.
-const PROGRESS_MOST: u32 = 1_000;
+/// Characters of a progress message: as many as of a tool of ours. How many are sent on is limited where they are sent.
 const MESSAGE_MOST: usize = 500;
 
 /// Characters of a log line that are kept.
@@ -43,22 +42,8 @@ const EARLY_MOST: usize = 64;
 /// The calls under way, and what was said of those that nobody watches yet, the newest first.
 #[derive(Default)]
 struct Watching {
-    calls: HashMap<ProgressToken, Watcher>,
+    calls: HashMap<ProgressToken, Arc<Desk>>,
     early: VecDeque<(ProgressToken, Progress)>,
-}
-
-/// The desk of a call, and how much was told already.
-struct Watcher {
-    desk: Arc<Desk>,
-    told: u32,
-}
-
-impl Watcher {
-    /// Who is told of one more; nobody of too many.
-    fn hears(&mut self) -> Option<Arc<dyn Observer>> {
-        self.told += 1;
-        (self.told <= PROGRESS_MOST).then(|| Arc::clone(self.desk.observer()))
-    }
 }
 
 /// A resource of a server that is another now.
@@ -103,22 +88,19 @@ impl Ears {
     /// Hands the progress of a call to its desk, and what the server asks for meanwhile.
     pub(super) fn watch(&self, token: ProgressToken, desk: Arc<Desk>) {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut watcher = Watcher { desk, told: 0 };
         // Under the lock, so that what comes now comes after.
         while let Some(at) = watching.early.iter().rposition(|(of, _)| *of == token) {
-            if let Some((_, progress)) = watching.early.remove(at)
-                && let Some(observer) = watcher.hears()
-            {
-                observer.progress(progress);
+            if let Some((_, progress)) = watching.early.remove(at) {
+                desk.observer().progress(progress);
             }
         }
-        watching.calls.insert(token, watcher);
+        watching.calls.insert(token, desk);
     }
 
     /// The desk that what a server says without naming a call belongs to; none if it may be of one session or another.
     fn desk(&self) -> Option<Arc<Desk>> {
         let watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut desks = watching.calls.values().map(|watcher| &watcher.desk);
+        let mut desks = watching.calls.values();
         let first = desks.next()?;
         desks
             .all(|other| other.session() == first.session())
@@ -168,8 +150,8 @@ impl Ears {
         let observer = {
             let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
             let token = &said.progress_token;
-            match (watching.calls.get_mut(token), &token.0) {
-                (Some(watcher), _) => watcher.hears(),
+            match (watching.calls.get(token), &token.0) {
+                (Some(desk), _) => Arc::clone(desk.observer()),
                 // Its call has been sent, and whoever sent it has not come to watching yet. Our tokens are numbers.
                 (None, NumberOrString::Number(_)) => {
                     watching.early.truncate(EARLY_MOST - 1);
@@ -179,9 +161,7 @@ impl Ears {
                 (None, NumberOrString::String(_)) => return,
             }
         };
-        if let Some(observer) = observer {
-            observer.progress(progress);
-        }
+        observer.progress(progress);
     }
 
     /// A server has written a line of its log.

@@ -6,9 +6,13 @@
 //!
 //! Never here: what a resource or prompt says. That is read by a call.
 
+use std::collections::{BTreeSet, HashSet};
+
+use mimir_core::{ListedEntry, text};
 use rmcp::model::{Prompt, Resource, ResourceTemplate};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::described::Described;
 use super::flags::show_value;
@@ -28,39 +32,128 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Adds what one server has, as far as `shows` shows what it is read by.
+    /// Adds the entries of one server that a person has seen, which `shows` gives for the tool that reads them.
     pub(super) fn add(
         &mut self,
         spec: &ServerSpec,
         described: &Described,
-        shows: impl Fn(&str) -> bool,
+        shows: impl Fn(&str) -> Option<HashSet<String>>,
     ) {
-        if spec.resources && shows(&Reads::Resources.name(spec)) {
+        if spec.resources
+            && let Some(seen) = shows(&Reads::Resources.name(spec))
+        {
             let named = |uri: &mut String| *uri = uri_here(spec, uri);
-            self.resources
-                .extend(items(&described.resources, |one: &mut Resource| {
+            self.resources.extend(items(
+                RESOURCE,
+                &described.resources,
+                &seen,
+                |one: &mut Resource| {
                     (one.icons, one.meta) = (None, None);
                     named(&mut one.uri);
-                }));
-            self.templates
-                .extend(items(&described.templates, |one: &mut ResourceTemplate| {
+                },
+            ));
+            self.templates.extend(items(
+                TEMPLATE,
+                &described.templates,
+                &seen,
+                |one: &mut ResourceTemplate| {
                     (one.icons, one.meta) = (None, None);
                     named(&mut one.uri_template);
-                }));
+                },
+            ));
         }
-        if spec.prompts && shows(&Reads::Prompts.name(spec)) {
-            self.prompts
-                .extend(items(&described.prompts, |one: &mut Prompt| {
+        if spec.prompts
+            && let Some(seen) = shows(&Reads::Prompts.name(spec))
+        {
+            self.prompts.extend(items(
+                PROMPT,
+                &described.prompts,
+                &seen,
+                |one: &mut Prompt| {
                     (one.icons, one.meta) = (None, None);
                     one.name = format!("{}{}", spec.prefix, one.name);
-                }));
+                },
+            ));
         }
     }
 }
 
-/// What of a list can be read and shown. One that is broken harms no other.
-fn items<T: DeserializeOwned>(theirs: &[Value], fit: impl Fn(&mut T)) -> Vec<T> {
+/// The words for an entry of each list.
+const PROMPT: &str = "prompt";
+const RESOURCE: &str = "resource";
+const TEMPLATE: &str = "resource template";
+
+/// The members of an entry that have words for a model or a person.
+const WORDS: [&str; 7] = [
+    "name",
+    "title",
+    "uri",
+    "uriTemplate",
+    "description",
+    "mimeType",
+    "arguments",
+];
+
+/// Characters of an entry that are shown in its line.
+const LINE_MOST: usize = 160;
+
+/// The entries of all lists, a line for each, as a grant keeps them.
+pub(super) fn entries(spec: &ServerSpec, described: &Described) -> Vec<ListedEntry> {
+    let lists = [
+        (spec.prompts, PROMPT, &described.prompts),
+        (spec.resources, RESOURCE, &described.resources),
+        (spec.resources, TEMPLATE, &described.templates),
+    ];
+    let lists = lists.into_iter().filter(|(shared, ..)| *shared);
+    let lines = lists.flat_map(|(_, kind, list)| {
+        let list = list.iter().take(ITEMS_MOST);
+        list.map(move |item| words(kind, item))
+    });
+    // Sorted, so that the order in which a server lists its entries changes nothing.
+    let lines: BTreeSet<String> = lines.collect();
+    let entry = |words| ListedEntry {
+        words,
+        is_seen: false,
+    };
+    lines.into_iter().map(entry).collect()
+}
+
+/// An entry in one line: the beginning of its words, and the digest of all of them.
+fn words(kind: &str, item: &Value) -> String {
+    let mut hash = Sha256::new();
+    let mut shown = Vec::new();
+    for key in WORDS {
+        let text = match &item[key] {
+            Value::Null => continue,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        for part in [key, &text] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        shown.push(format!("{key}: {text}"));
+    }
+    let shown = text::visible(&shown.join(", "));
+    let digest = format!("{:x}", hash.finalize());
+    format!(
+        "{kind} ({}) sha256 {}",
+        text::prefix(&shown, LINE_MOST),
+        text::prefix(&digest, 32)
+    )
+}
+
+/// The entries of a list that can be read and that a person has seen. One that is broken harms no other.
+fn items<T: DeserializeOwned>(
+    kind: &str,
+    theirs: &[Value],
+    seen: &HashSet<String>,
+    fit: impl Fn(&mut T),
+) -> Vec<T> {
     let all = theirs.iter().take(ITEMS_MOST).filter_map(|item| {
+        if !seen.contains(&words(kind, item)) {
+            return None;
+        }
         let mut item = item.clone();
         if item.to_string().len() > ITEM_MOST {
             return None;

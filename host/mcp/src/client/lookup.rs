@@ -1,19 +1,16 @@
 //! Which server has what: from the names that clients of mimir know to the server and its own.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use mimir_core::{Code, ToolError};
-use rmcp::model::{
-    ArgumentInfo, ClientRequest, CompleteRequest, CompleteRequestParams, CompletionContext,
-    CompletionInfo, Reference, ServerResult,
-};
-use serde_json::{Value, json};
+use mimir_core::ToolError;
+use rmcp::model::{ArgumentInfo, CompletionContext, Reference};
+use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 
 use super::ears::Updated;
-use super::flags::shown;
 use super::library::{self, Library};
-use super::readers::Reads;
+use super::readers::{COMPLETE, Reads, WATCH};
 use super::server::Server;
 use super::servers::Servers;
 
@@ -26,9 +23,6 @@ pub(crate) struct Place {
     theirs: String,
 }
 
-/// Characters of a proposal for an argument.
-const PROPOSAL_MOST: usize = 256;
-
 impl Servers {
     /// Whether any server is to be seen beyond its tools.
     pub(crate) fn shares(&self) -> bool {
@@ -37,8 +31,9 @@ impl Servers {
             .any(|server| server.spec.resources || server.spec.prompts)
     }
 
-    /// What servers have beside tools, as far as it is known. `shows` says whether a tool that reads it is shown.
-    pub(crate) fn library(&self, shows: impl Fn(&str) -> bool) -> Library {
+    /// What servers have beside tools, as far as it is known. `shows` gives the entries that a person has seen of a
+    /// server, where the tool that reads them is shown.
+    pub(crate) fn library(&self, shows: impl Fn(&str) -> Option<HashSet<String>>) -> Library {
         let mut library = Library::default();
         for server in self.sorted() {
             if let Some(described) = server.known() {
@@ -140,38 +135,40 @@ impl Place {
             .is_some_and(|described| described.can.subscribe)
     }
 
-    /// Has the server say when it is another, or say so no more.
-    pub(crate) async fn watch(&self, on: bool) -> Result<(), ToolError> {
-        self.server.watch(&self.theirs, on).await
+    /// The arguments of the call that has the server say when it changes.
+    pub(crate) fn watching(&self) -> Value {
+        json!({ "uri": self.theirs, WATCH: true })
     }
 
-    /// The server's proposals for an argument.
-    pub(crate) async fn complete(
+    /// Has the server say no more when it changes. It was told the URI by the call that began to watch.
+    pub(crate) async fn unwatch(&self) -> Result<(), ToolError> {
+        self.server.watch(&self.theirs, false).await
+    }
+
+    /// Returns true if the server has proposals for arguments.
+    pub(crate) fn completes(&self) -> bool {
+        let known = self.server.known();
+        known.is_some_and(|described| described.can.complete)
+    }
+
+    /// The arguments of the call that asks for proposals for one argument. `context` has the values of others.
+    pub(crate) fn completing(
         &self,
         reference: &Reference,
         argument: ArgumentInfo,
         context: Option<CompletionContext>,
-    ) -> Result<CompletionInfo, ToolError> {
-        let can = self.server.known().map(|described| described.can);
-        if !can.is_some_and(|can| can.complete) {
-            return Ok(CompletionInfo::default());
-        }
-        let theirs = match reference {
-            Reference::Prompt(_) => Reference::for_prompt(self.theirs.clone()),
-            _ => Reference::for_resource(self.theirs.clone()),
+    ) -> Value {
+        let others = context.and_then(|context| context.arguments);
+        let mut arguments: Map<String, Value> = others
+            .into_iter()
+            .flatten()
+            .map(|(name, value)| (name, value.into()))
+            .collect();
+        arguments.insert(argument.name.clone(), argument.value.into());
+        let key = match reference {
+            Reference::Prompt(_) => "name",
+            _ => "uri",
         };
-        let mut params = CompleteRequestParams::new(theirs, argument);
-        params.context = context;
-        let request = ClientRequest::CompleteRequest(CompleteRequest::new(params));
-        let ServerResult::CompleteResult(result) = self.server.ask(request).await? else {
-            let message = "the server's answer is not what was asked for";
-            return Err(ToolError::new(Code::ExecutionError, message));
-        };
-        let mut info = result.completion;
-        info.values.truncate(CompletionInfo::MAX_VALUES);
-        for value in &mut info.values {
-            *value = shown(mimir_core::text::prefix(value, PROPOSAL_MOST));
-        }
-        Ok(info)
+        json!({key: self.theirs, "arguments": arguments, COMPLETE: argument.name})
     }
 }

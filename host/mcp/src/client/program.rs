@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use mimir_core::config::SandboxMode;
 use mimir_core::launch::{Hold, Launch, Launched};
 use mimir_core::redact::{Lines as Masked, REACH};
 use mimir_core::text::{prefix, visible};
@@ -16,6 +17,7 @@ use super::ears::Ears;
 use super::hidden;
 use super::lines::Lines;
 use super::link::{End, Era, Link, Unbegun};
+use super::runner;
 use super::server::Deps;
 use super::spec::filled;
 
@@ -51,6 +53,9 @@ pub(super) async fn begin(
     end: Arc<End>,
     deps: &Deps,
 ) -> Result<Link, Unbegun> {
+    if let Some(error) = offline(launch, &end.server) {
+        return Err(Unbegun::Failed(error));
+    }
     let filled = Launch {
         environment: filled(&launch.environment, &*deps.vault).map_err(Unbegun::Failed)?,
         ..launch.clone()
@@ -82,6 +87,29 @@ pub(super) async fn begin(
         }
         begun => begun,
     }
+}
+
+/// The error for a program that downloads a package each time it starts, where its sandbox has no network.
+fn offline(launch: &Launch, server: &str) -> Option<ToolError> {
+    let sandbox = &launch.sandbox;
+    // What an image or a mounted folder has need not be downloaded.
+    let elsewhere = matches!(
+        sandbox.mode,
+        Some(SandboxMode::None | SandboxMode::Container)
+    ) || sandbox.image.is_some()
+        || !sandbox.bind_mounts.is_empty();
+    if elsewhere || launch.package.is_some() || sandbox.network_access == Some(true) {
+        return None;
+    }
+    let runner = runner::downloads(&launch.words)?;
+    let message = format!(
+        "the server `{server}` cannot be started: `{runner}` downloads its package when it starts, and its sandbox has no network"
+    );
+    let ways = [
+        format!("`mimir mcp install {server}` downloads the package once, and pins it"),
+        format!("`sandbox: none` in mcp.servers.{server} starts it with all that you may do"),
+    ];
+    Some(ToolError::new(Code::Unavailable, message).with_way_out(ways))
 }
 
 /// Waits for the end of the program, or ends it when nobody holds it any more.

@@ -1,5 +1,6 @@
 //! Reading a server's resources and prompts as tools of mimir: so that each reading is judged, masked, labelled and on
-//! record like any call. Models are not shown them; whoever lists resources or prompts reads through them.
+//! record like any call. Models are not shown them; whoever lists resources or prompts reads through them. Proposals for
+//! arguments and subscriptions are calls of the same tools: they carry words of the client to the server, too.
 //!
 //! Texts and data travel as parts of the result, where the limits of results hold for them; the rest, with a number
 //! in place of each of them, is its structure.
@@ -11,9 +12,10 @@ use mimir_core::limits::Limits;
 use mimir_core::needs::Needs;
 use mimir_core::outcome::Output;
 use mimir_core::{Code, Content, Decision, Definition, Group, Hints, Risk, Schema, ToolError};
-use rmcp::model::ServerResult;
+use rmcp::model::{ArgumentInfo, CompletionContext, CompletionInfo, Reference, ServerResult};
 use serde_json::{Value, json};
 
+use super::flags::is_plain;
 use super::names;
 use super::spec::ServerSpec;
 use super::wanted::Wanted;
@@ -26,6 +28,15 @@ pub enum Reads {
     /// A prompt, by its name and arguments.
     Prompts,
 }
+
+/// The key that names the argument for which proposals are wanted, in place of what is read.
+pub(super) const COMPLETE: &str = "complete";
+
+/// The key that asks the server to say when a resource changes, in place of what it says.
+pub(super) const WATCH: &str = "watch";
+
+/// Characters of a proposal for an argument.
+const PROPOSAL_MOST: usize = 256;
 
 /// The key of a part's number, in place of what it is.
 const PART: &str = "mimirPart";
@@ -47,13 +58,16 @@ impl Reads {
         let (what, schema) = match self {
             Self::Resources => (
                 "Reads a resource of",
-                json!({"type": "object", "properties": {"uri": {"type": "string"}},
+                json!({"type": "object", "properties": {"uri": {"type": "string"},
+                    "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+                    COMPLETE: {"type": "string"}, WATCH: {"type": "boolean"}},
                     "required": ["uri"], "additionalProperties": false}),
             ),
             Self::Prompts => (
                 "Gets the messages of a prompt of",
                 json!({"type": "object", "properties": {"name": {"type": "string"},
-                    "arguments": {"type": "object", "additionalProperties": {"type": "string"}}},
+                    "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+                    COMPLETE: {"type": "string"}},
                     "required": ["name"], "additionalProperties": false}),
             ),
         };
@@ -82,6 +96,13 @@ impl Reads {
     /// What a call of the tool asks the server for.
     pub(super) fn wanted(self, arguments: &Value) -> Wanted {
         let word = |key: &str| arguments[key].as_str().unwrap_or_default().to_owned();
+        if arguments[COMPLETE].is_string() {
+            let of = match self {
+                Self::Resources => Reference::for_resource(word("uri")),
+                Self::Prompts => Reference::for_prompt(word("name")),
+            };
+            return completion(of, word(COMPLETE), &arguments["arguments"]);
+        }
         match self {
             Self::Resources => Wanted::Resource { uri: word("uri") },
             Self::Prompts => Wanted::Prompt {
@@ -95,15 +116,54 @@ impl Reads {
     }
 }
 
+/// The proposals that are wanted for one argument, with what the others are.
+fn completion(of: Reference, name: String, arguments: &Value) -> Wanted {
+    let mut context = CompletionContext::new();
+    let mut value = String::new();
+    for (key, given) in arguments.as_object().into_iter().flatten() {
+        let given = given.as_str().unwrap_or_default().to_owned();
+        if *key == name {
+            value = given;
+        } else {
+            let others = context.arguments.get_or_insert_default();
+            others.insert(key.clone(), given);
+        }
+    }
+    Wanted::Completion {
+        of,
+        argument: ArgumentInfo::new(name, value),
+        context,
+    }
+}
+
+/// The result of a subscription, which reads nothing.
+pub(super) fn watched() -> Raw {
+    Raw::from(Ok(Output {
+        content: Vec::new(),
+        structured: None,
+        exit_code: None,
+    }))
+}
+
 /// What was read, as a result.
-pub(super) fn raw(result: &ServerResult, limits: &Limits) -> Raw {
+pub(super) fn raw(mut result: ServerResult, limits: &Limits) -> Raw {
     let fault = |code, message: &str| Raw::failed(ToolError::new(code, message));
-    if !matches!(
-        result,
-        ServerResult::ReadResourceResult(_) | ServerResult::GetPromptResult(_)
-    ) {
-        let message = "the server's answer is not what was asked for";
-        return fault(Code::ExecutionError, message);
+    match &mut result {
+        ServerResult::ReadResourceResult(_) | ServerResult::GetPromptResult(_) => {}
+        ServerResult::CompleteResult(proposals) => {
+            proposals.completion.values = {
+                let values = std::mem::take(&mut proposals.completion.values).into_iter();
+                let values = values.take(CompletionInfo::MAX_VALUES);
+                let short =
+                    |value: String| mimir_core::text::prefix(&value, PROPOSAL_MOST).to_owned();
+                // A proposal is too short for marks: one that addresses a model, or hides something, is none.
+                values.map(short).filter(|value| is_plain(value)).collect()
+            }
+        }
+        _ => {
+            let message = "the server's answer is not what was asked for";
+            return fault(Code::ExecutionError, message);
+        }
     }
     let mut value = serde_json::to_value(result).unwrap_or_default();
     let mut parts = Vec::new();

@@ -10,7 +10,7 @@ use mimir_core::launch::Launcher;
 use mimir_core::redact::Vault;
 use mimir_core::{Code, ToolError};
 use mimir_net::Client;
-use rmcp::model::{ClientRequest, ServerResult};
+use rmcp::model::ServerResult;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -68,6 +68,8 @@ pub(super) struct Server {
     said: Lock<Option<Said>>,
     /// Why it could not be started, or reached, the last time.
     fault: Lock<Option<ToolError>>,
+    /// The end of the start that was tried last: it has the last lines of the server's stderr.
+    last_end: Lock<Option<Arc<End>>>,
     calls: AtomicUsize,
     used: Lock<Instant>,
     /// Counts how often its tools were others than before.
@@ -107,6 +109,7 @@ impl Server {
             state: Mutex::default(),
             said: Lock::default(),
             fault: Lock::default(),
+            last_end: Lock::default(),
             calls: AtomicUsize::new(0),
             used: Lock::new(Instant::now()),
             changes,
@@ -167,16 +170,6 @@ impl Server {
             self.still_is(name, approved)?;
         }
         link.call(wanted, desk, self.spec.call).await
-    }
-
-    /// Asks for something that is no call and that nobody has to approve.
-    pub(super) async fn ask(
-        self: &Arc<Self>,
-        request: ClientRequest,
-    ) -> Result<ServerResult, ToolError> {
-        let _call = Call::begin(self);
-        let link = self.link().await?;
-        link.ask(request, self.spec.start).await
     }
 
     /// Whether a tool is what it was when it was approved.
@@ -249,14 +242,7 @@ impl Server {
         state.wanted = None;
         let begun = match timeout(self.spec.start, self.begin(&mut state)).await {
             Ok(begun) => begun,
-            Err(_) => {
-                let millis = self.spec.start.as_millis();
-                let message = format!(
-                    "the server `{}` was not ready within {millis} ms",
-                    self.spec.name
-                );
-                Err(ToolError::new(Code::Timeout, message))
-            }
+            Err(_) => Err(self.late()),
         };
         match begun {
             Ok(link) => {
@@ -285,13 +271,21 @@ impl Server {
     async fn begin(&self, state: &mut State) -> Result<Link, ToolError> {
         // Over HTTP the newer era is asked for first, as it wants it: that costs an older server one request. A program
         // of the older era may not survive a request that it does not know.
-        let first = state.era.unwrap_or(match self.spec.way {
+        let first = self.spec.era.or(state.era).unwrap_or(match self.spec.way {
             Way::Program(_) => Era::Handshake,
             Way::Web { .. } => Era::Discovery,
         });
         let link = match self.begin_as(first).await {
             Ok(link) => link,
             Err(Unbegun::Failed(error)) => return Err(error),
+            // The settings say which, and no other is tried.
+            Err(Unbegun::Refused(error)) if self.spec.era.is_some() => {
+                let key = format!("mcp.servers.{}.protocol", self.spec.name);
+                let way_out = format!(
+                    "without `{key}` in the settings, mimir tries both protocol generations"
+                );
+                return Err(error.with_way_out([way_out]));
+            }
             // It answered, and does not know how: it may be of the other era.
             Err(Unbegun::Refused(error)) => match self.begin_as(first.other()).await {
                 Ok(link) => {
@@ -322,6 +316,7 @@ impl Server {
         })?;
         let ears = Ears::new(&self.spec, &self.updates, redactor.clone());
         let end = End::new(&self.spec.name, redactor);
+        *self.last_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&end));
         match &self.spec.way {
             Way::Program(launch) => program::begin(launch, era, ears, end, &self.deps).await,
             Way::Web {

@@ -55,6 +55,8 @@ pub struct Tried {
     pub server: (String, String),
     /// Its tools.
     pub found: Found,
+    /// Its description of itself, as it sent it.
+    pub described: Arc<Described>,
     /// How long it took until it was ready.
     pub took: Duration,
 }
@@ -241,6 +243,7 @@ impl Servers {
             Tried {
                 server: described.server.clone(),
                 found,
+                described: Arc::clone(&described),
                 took: begun.elapsed(),
             }
         }))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mimir_core::config::{McpOauth, McpServer, SandboxSettings};
+use mimir_core::config::{McpOauth, McpProtocol, McpServer, SandboxSettings};
 use mimir_core::launch::Launch;
 use mimir_core::redact::{Redactor, Vault};
 use mimir_core::text::visible;
@@ -10,6 +10,7 @@ use mimir_core::{Code, ToolError};
 use sha2::{Digest as _, Sha256};
 
 use super::desk::Gates;
+use super::link::Era;
 use super::names;
 
 /// A server that the settings describe.
@@ -21,6 +22,8 @@ pub struct ServerSpec {
     pub prefix: String,
     /// How it is started or reached.
     pub way: Way,
+    /// The protocol generation, if the settings choose one.
+    pub(super) era: Option<Era>,
     /// Longest time of one call; those of the pipeline hold all the same.
     pub call: Option<Duration>,
     /// Longest time until it is ready.
@@ -37,6 +40,7 @@ pub struct ServerSpec {
 
 /// How a server is started or reached.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each server")]
 pub enum Way {
     /// It is a program.
     Program(Launch),
@@ -69,24 +73,36 @@ impl ServerSpec {
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect()
         };
-        let way = match (&settings.command, &settings.url) {
-            (Some(command), _) => Way::Program(Launch {
-                words: std::iter::once(command)
+        let is_program = settings.command.is_some() || settings.package.is_some();
+        let way = match (is_program, &settings.url) {
+            (true, _) => Way::Program(Launch {
+                name: name.to_owned(),
+                words: settings
+                    .command
+                    .iter()
                     .chain(&settings.args)
                     .cloned()
                     .collect(),
+                package: settings.package.clone(),
                 directory: settings.cwd.clone(),
                 workspace_code: settings.workspace_code == Some(true),
                 secrets: settings.env.iter().any(is_secret),
                 environment: pairs(&settings.env),
                 sandbox: settings.sandbox_over(sandbox),
+                // Both were checked when the file was read; what cannot be read reaches nothing.
+                hosts: settings.hosts().unwrap_or_default(),
+                folders: settings
+                    .package
+                    .as_ref()
+                    .map(|_| settings.launch_folders().unwrap_or_default()),
+                private: Vec::new(),
             }),
-            (None, Some(url)) => Way::Web {
+            (false, Some(url)) => Way::Web {
                 url: url.clone(),
                 headers: pairs(&settings.headers),
                 oauth: settings.oauth.clone().unwrap_or_default(),
             },
-            (None, None) => return None,
+            (false, None) => return None,
         };
         let time = |millis: Option<u64>| millis.map(Duration::from_millis);
         Some(Self {
@@ -96,6 +112,10 @@ impl ServerSpec {
                 None => format!("mcp_{}_", names::word(name)),
             },
             way,
+            era: settings.protocol.map(|protocol| match protocol {
+                McpProtocol::Handshake => Era::Handshake,
+                McpProtocol::Discovery => Era::Discovery,
+            }),
             call: time(settings.timeout_ms),
             start: time(settings.start_timeout_ms).unwrap_or(START),
             idle: time(settings.idle_ms).unwrap_or(IDLE),
@@ -129,7 +149,28 @@ impl ServerSpec {
                     false => word.clone(),
                 });
                 let words: Vec<String> = words.collect();
-                lines.push(format!("started as `{}`", words.join(" ")));
+                match &launch.package {
+                    Some(package) => {
+                        lines.push(format!("the package {package} ({})", package.integrity));
+                        let dependencies = package.dependencies.iter();
+                        lines
+                            .extend(dependencies.map(|it| format!("with its dependencies ({it})")));
+                        lines.push(format!(
+                            "its program `{}`, with the arguments `{}`",
+                            package.program,
+                            words.join(" ")
+                        ));
+                    }
+                    None => lines.push(format!("started as `{}`", words.join(" "))),
+                }
+                for folder in launch.folders.iter().flatten() {
+                    let may = if folder.writable {
+                        "read and change"
+                    } else {
+                        "read"
+                    };
+                    lines.push(format!("let {may} `{}` of the workspace", folder.path));
+                }
                 if let Some(directory) = &launch.directory {
                     lines.push(format!("started in {directory}"));
                 }
@@ -143,14 +184,21 @@ impl ServerSpec {
                     lines.push("let run what lies in the workspace".to_owned());
                 }
                 if launch.sandbox.network_access == Some(true) {
-                    lines.push("given the network".to_owned());
+                    let hosts: Vec<String> = launch.hosts.iter().map(ToString::to_string).collect();
+                    lines.push(match hosts.is_empty() {
+                        true => "given the network".to_owned(),
+                        false => format!("given the network: {}", hosts.join(", ")),
+                    });
                 }
                 if launch.sandbox.mode == Some(mimir_core::config::SandboxMode::None) {
                     lines.push("in no sandbox".to_owned());
                 }
                 let sandbox = &launch.sandbox;
                 let places = (&sandbox.bind_mounts, &sandbox.image, &sandbox.socket);
-                lines.push(very(&(&launch.words, &launch.environment, places)));
+                lines.push(match &launch.package {
+                    Some(package) => very(&(package, &launch.words, &launch.environment, places)),
+                    None => very(&(&launch.words, &launch.environment, places)),
+                });
             }
             Way::Web { url, headers, .. } => {
                 lines.push(format!("reached at {url}"));
@@ -164,7 +212,7 @@ impl ServerSpec {
         lines.iter().map(|line| visible(line)).collect()
     }
 
-    /// Under which name it is remembered what its tools are.
+    /// The key under which its tools are cached.
     pub fn key(&self) -> String {
         let mut hash = Sha256::new();
         for line in std::iter::once(&self.name).chain(&self.identity()) {
@@ -175,7 +223,9 @@ impl ServerSpec {
     }
 }
 
-/// What a grant is bound to and is not for all to read: words as they are, values, and what a sandbox is made of.
+/// The digest of the private settings that a grant is bound to: words as they are, values, and the sandbox.
+///
+/// Stored grants hold its text: another wording would ask for all of them again.
 fn very(what: &(impl std::fmt::Debug + ?Sized)) -> String {
     let hash = format!("{:x}", Sha256::digest(format!("{what:?}")));
     format!("with the very words and values of sha256 {hash}")

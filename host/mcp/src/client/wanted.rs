@@ -5,10 +5,11 @@
 )]
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequest,
-    GetPromptRequestParams, InputResponses, JsonObject, ListPromptsRequest,
-    ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams,
-    ReadResourceRequest, ReadResourceRequestParams, SubscribeRequest, SubscribeRequestParams,
+    ArgumentInfo, CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest,
+    CompleteRequestParams, CompletionContext, GetPromptRequest, GetPromptRequestParams,
+    InputResponses, JsonObject, ListPromptsRequest, ListResourceTemplatesRequest,
+    ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ReadResourceRequest,
+    ReadResourceRequestParams, Reference, SubscribeRequest, SubscribeRequestParams,
     UnsubscribeRequest, UnsubscribeRequestParams,
 };
 
@@ -25,6 +26,12 @@ pub(super) enum Wanted {
     Resource { uri: String },
     /// The messages of a prompt.
     Prompt { name: String, arguments: JsonObject },
+    /// Proposals for an argument of a prompt or of a template.
+    Completion {
+        of: Reference,
+        argument: ArgumentInfo,
+        context: CompletionContext,
+    },
 }
 
 /// What the server is told of the round before.
@@ -58,6 +65,16 @@ impl Wanted {
                 params.input_responses = responses;
                 params.request_state = state;
                 ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
+            }
+            // It has one round.
+            Self::Completion {
+                of,
+                argument,
+                context,
+            } => {
+                let mut params = CompleteRequestParams::new(of.clone(), argument.clone());
+                params.context = context.arguments.is_some().then(|| context.clone());
+                ClientRequest::CompleteRequest(CompleteRequest::new(params))
             }
         }
     }

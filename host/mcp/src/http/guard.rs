@@ -23,6 +23,8 @@ pub(super) struct Guard {
 pub(super) enum Refusal {
     /// It was sent to another name.
     Host,
+    /// It names several hosts: a proxy in front of this server may use another one.
+    Hosts,
     /// It comes from a web page that nobody allowed.
     Origin,
     /// It has no token, or a wrong one.
@@ -39,6 +41,7 @@ impl Refusal {
     pub(super) const fn status(self) -> StatusCode {
         match self {
             Refusal::Host | Refusal::Origin => StatusCode::FORBIDDEN,
+            Refusal::Hosts => StatusCode::BAD_REQUEST,
             Refusal::Token => StatusCode::UNAUTHORIZED,
             Refusal::NoSession => StatusCode::NOT_FOUND,
             Refusal::Busy | Refusal::Full => StatusCode::SERVICE_UNAVAILABLE,
@@ -50,6 +53,7 @@ impl Refusal {
             Refusal::Host => {
                 "this server is not called by that name; `mimir serve --host NAME` allows one\n"
             }
+            Refusal::Hosts => "a request has one Host header\n",
             Refusal::Origin => {
                 "this page may not speak with this server; `mimir serve --origin URL` allows one\n"
             }
@@ -66,7 +70,7 @@ impl Refusal {
         match self {
             Refusal::Token => Some((WWW_AUTHENTICATE, "Bearer realm=\"mimir\"")),
             Refusal::Busy | Refusal::Full => Some((RETRY_AFTER, "1")),
-            Refusal::Host | Refusal::Origin | Refusal::NoSession => None,
+            Refusal::Host | Refusal::Hosts | Refusal::Origin | Refusal::NoSession => None,
         }
     }
 }
@@ -94,6 +98,9 @@ impl Guard {
     /// Whether a request was meant for this server, and comes from where it may.
     pub(super) fn address<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let headers = request.headers();
+        if headers.get_all(HOST).iter().count() > 1 {
+            return Err(Refusal::Hosts);
+        }
         let named = request.uri().authority().cloned().or_else(|| {
             let host = headers.get(HOST)?.to_str().ok()?;
             host.parse::<Authority>().ok()
@@ -197,6 +204,8 @@ mod tests {
             assert_eq!(refused, Err(Refusal::Host), "{bad}");
         }
         assert_eq!(guard().address(&request(&[])), Err(Refusal::Host));
+        let two = request(&[("host", "localhost"), ("host", "evil.example")]);
+        assert_eq!(guard().address(&two), Err(Refusal::Hosts));
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub(super) struct Identity {
     keys: Keys,
 }
 
-/// Why a token lets nobody in.
+/// The reason for which a token is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denied {
     /// There is none.

@@ -9,7 +9,7 @@ use mimir_core::{Call, CallContext, Code, Outcome, RequestId, ToolError};
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
-    ErrorCode, ErrorData, InputRequiredResult, InputResponses,
+    ErrorCode, ErrorData, InputRequiredResult, InputResponses, RequestMetaObject,
 };
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use crate::ask::{self, Key, Parked};
 use crate::discovery::Found;
 use crate::logs;
 use crate::progress::{Ear, Heard, Question};
-use crate::result;
+use crate::result::{self, Structure};
 use crate::work::Work;
 
 use super::Session;
@@ -167,7 +167,8 @@ impl Session {
         let wants_progress = context.meta.get_progress_token().is_some();
         let person = |client| server.person(can_ask.then_some(client));
         let (least, apart) = (self.least(context), is_modern(context));
-        let (ear, heard) = Ear::new(wants_progress, least, has, apart, given, person);
+        let trace = trace_of(&context.meta);
+        let (ear, heard) = Ear::new(wants_progress, least, trace, has, apart, given, person);
         let now = CallContext {
             request_id: RequestId::new(SystemTime::now()),
             session_id: key.owner.clone(),
@@ -194,7 +195,7 @@ impl Session {
         context: &RequestContext<RoleServer>,
     ) -> Step {
         let metrics = &self.server.0.metrics;
-        let mut tell = pin!(telling::tell(&mut heard.said, tool, context));
+        let mut tell = pin!(telling::tell(&mut heard.said, &heard.latest, tool, context));
         let mut ask = pin!(asking::ask(&mut heard.questions, context, metrics));
         let (mut tells, mut asks) = (true, true);
         let end = loop {
@@ -269,9 +270,24 @@ impl Session {
                 return Err(error);
             }
         }
-        let promised = tool.is_some_and(|tool| tool.definition.output_schema.is_some());
-        Ok(result::result(outcome, promised).into())
+        let structure = Structure {
+            schema: tool.and_then(|tool| tool.definition.output_schema.as_ref()),
+            marks: world.policy.marks(),
+        };
+        Ok(result::result(outcome, structure).into())
     }
+}
+
+/// The trace context that a request carries, if it is one: version, trace, span and flags in hex.
+fn trace_of(meta: &RequestMetaObject) -> Option<String> {
+    let trace = meta.get("traceparent")?.as_str()?;
+    let hex = |part: &str| {
+        part.bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let parts: Vec<&str> = trace.split('-').collect();
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    (lengths == [2, 32, 16, 2] && parts.into_iter().all(hex)).then(|| trace.to_owned())
 }
 
 /// What a server behind the tool cannot do without, and this client did not declare: the protocol's own error.

@@ -2,13 +2,14 @@
 //!
 //! Never here: a way to a server past the pipeline. What is read is read by a call of the tool that reads it.
 
+use mimir_core::config::Marks;
 use mimir_core::mark::Mark;
 use mimir_core::outcome::Output;
 use mimir_core::{Code, Outcome, ToolError};
 use rmcp::RoleServer;
 use rmcp::model::{
-    CacheScope, CompleteRequestParams, CompleteResult, ContentBlock, ErrorCode, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, GetPromptResult, JsonObject, MetaObject,
+    CacheScope, CompleteRequestParams, CompleteResult, CompletionInfo, ContentBlock, ErrorCode,
+    ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult, JsonObject, MetaObject,
     PromptMessage, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
     ResultType,
 };
@@ -71,6 +72,11 @@ impl Session {
                     _ => error,
                 })?;
                 read.contents.iter_mut().for_each(|one| named(one, &place));
+                let marks = self.server.0.pipeline.world().policy.marks();
+                if let Some(mark) = result::mark(&outcome).filter(|_| marks != Marks::Minimal) {
+                    let contents = read.contents.iter_mut();
+                    contents.for_each(|one| result::mark_resource(one, &mark));
+                }
                 read.meta = Some(meta(&outcome));
                 // A server of the older era does not say it, and rmcp takes it out again for a client of that one.
                 read.result_type = Some(ResultType::COMPLETE);
@@ -94,6 +100,7 @@ impl Session {
             let message = "there is no such prompt; prompts/list has all of them";
             return Err(ErrorData::invalid_params(message, None));
         };
+        self.still_is(&place, &request.name)?;
         let answers = Answers {
             state: request.request_state,
             responses: request.input_responses,
@@ -105,6 +112,7 @@ impl Session {
                 let mut got: GetPromptResult = self::read(&outcome)?;
                 if let Some(mark) = result::mark(&outcome) {
                     got.messages = marked(got.messages, &mark);
+                    got.description = got.description.map(|words| mark.around(&words));
                 }
                 got.meta = Some(meta(&outcome));
                 got.result_type = Some(ResultType::COMPLETE);
@@ -115,10 +123,12 @@ impl Session {
         }
     }
 
-    /// Proposals for an argument of a prompt or template, from the server that has it.
+    /// Proposals for an argument of a prompt or template, from the server that has it: by a call of the tool that reads
+    /// it, since the server is sent what was typed.
     pub(super) async fn proposals(
         &self,
         request: CompleteRequestParams,
+        context: &RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let place = match &request.r#ref {
             Reference::Resource(template) => Some(self.place_of(&template.uri)?),
@@ -133,10 +143,53 @@ impl Session {
             return Err(ErrorData::invalid_params(message, None));
         };
         self.shown(&place)?;
-        let info = place.complete(&request.r#ref, request.argument, request.context);
-        Ok(CompleteResult::new(
-            info.await.map_err(|error| fault(&error))?,
-        ))
+        if let Reference::Prompt(prompt) = &request.r#ref {
+            self.still_is(&place, &prompt.name)?;
+        }
+        if !place.completes() {
+            return Ok(CompleteResult::new(CompletionInfo::default()));
+        }
+        let arguments = place.completing(&request.r#ref, request.argument, request.context);
+        let outcome = self.run_at_once(&place.tool, arguments, context).await?;
+        self::read(&outcome)
+    }
+
+    /// Runs a call whose request has no room for a question in its answer.
+    pub(super) async fn run_at_once(
+        &self,
+        tool: &str,
+        arguments: Value,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Outcome, ErrorData> {
+        let answers = Answers {
+            state: None,
+            responses: None,
+        };
+        match self.run(tool, arguments, answers, context).await? {
+            Ended::Outcome(outcome) => Ok(*outcome),
+            Ended::Asks(_) => Err(fault(&ToolError::new(
+                Code::ApprovalDenied,
+                format!("`{tool}` needs an approval, and this request cannot ask for one"),
+            ))),
+            Ended::Stopped => Err(stopped()),
+        }
+    }
+
+    /// Refuses a prompt whose entry has changed since a person trusted the server.
+    fn still_is(&self, place: &Place, name: &str) -> Result<(), ErrorData> {
+        if self.shown(place).is_err() {
+            // Whether it may be read at all is decided by the call.
+            return Ok(());
+        }
+        let catalogue = self.server.catalogue();
+        let mut prompts = catalogue.library.prompts.iter();
+        match prompts.any(|prompt| prompt.name == name) {
+            true => Ok(()),
+            false => Err(fault(&ToolError::new(
+                Code::PermissionDenied,
+                "the server says something else of this prompt than it did; it cannot be used before a person has trusted the server again (`mimir mcp trust`)",
+            ))),
+        }
     }
 
     /// The resource of this URI, if there is one to be seen.

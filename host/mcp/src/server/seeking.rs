@@ -1,4 +1,5 @@
-//! A call of a tool that is not known, while the server behind that may have it is not there yet: it waits for that.
+//! A call of a tool that is not known, while the server behind that may have it is not there yet, or a component that
+//! may have it was not described yet: it waits for that.
 //!
 //! Never here: the call itself.
 
@@ -14,6 +15,14 @@ const COUNTS: Duration = Duration::from_secs(5);
 impl Server {
     /// Waits for the servers behind that may have this tool, if it is not known, and until what they say counts.
     pub(super) async fn seek(&self, tool: &str) {
+        if self.is_there(tool) {
+            return;
+        }
+        if let Some(described) = self.0.described.get() {
+            // A component that is described for the first time may have it. What describes them gives up by itself.
+            let mut described = described.clone();
+            let _ = described.wait_for(|described| *described).await;
+        }
         let Some(servers) = self.servers() else {
             return;
         };

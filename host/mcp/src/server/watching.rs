@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
-use rmcp::service::{Peer, SubscriptionContext, SubscriptionSink};
+use rmcp::service::{Peer, RequestContext, SubscriptionContext, SubscriptionSink};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::AbortHandle;
@@ -44,7 +44,7 @@ impl Drop for Watched {
         runtime.spawn(async move {
             for place in places.into_values() {
                 // A server that is gone needs not be told.
-                let _ = place.watch(false).await;
+                let _ = place.unwatch().await;
             }
         });
     }
@@ -55,7 +55,7 @@ impl Session {
     pub(super) async fn subscribe_to(
         &self,
         uri: String,
-        peer: Peer<RoleServer>,
+        context: &RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         {
             let watched = lock(&self.watched);
@@ -67,7 +67,7 @@ impl Session {
                 return Err(ErrorData::invalid_request(message, None));
             }
         }
-        let place = self.watch(&uri).await?;
+        let place = self.watch(&uri, context).await?;
         let mut watched = lock(&self.watched);
         lock(&watched.uris).insert(uri.clone());
         watched.places.insert(uri, place);
@@ -75,7 +75,7 @@ impl Session {
             && let Some(servers) = self.server.servers()
         {
             let news = (Arc::clone(servers), servers.news());
-            let telling = tell(news, Arc::clone(&watched.uris), peer);
+            let telling = tell(news, Arc::clone(&watched.uris), context.peer.clone());
             watched.teller = Some(tokio::spawn(telling).abort_handle());
         }
         Ok(())
@@ -89,20 +89,26 @@ impl Session {
             watched.places.remove(uri)
         };
         match place {
-            Some(place) => place.watch(false).await.map_err(|error| fault(&error)),
+            Some(place) => place.unwatch().await.map_err(|error| fault(&error)),
             None => Ok(()),
         }
     }
 
-    /// Has the server of a resource say when it is another.
-    async fn watch(&self, uri: &str) -> Result<Place, ErrorData> {
+    /// Has the server of a resource say when it changes: by a call, since the server is sent the URI.
+    async fn watch(
+        &self,
+        uri: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Place, ErrorData> {
         let place = self.place_of(uri)?;
         self.shown(&place)?;
         if !place.is_watchable() {
             let message = "the server of this resource does not say when it is another";
             return Err(ErrorData::invalid_request(message, None));
         }
-        place.watch(true).await.map_err(|error| fault(&error))?;
+        let watching = self.run_at_once(&place.tool, place.watching(), context);
+        let outcome = watching.await?;
+        outcome.result().map_err(fault)?;
         Ok(place)
     }
 
@@ -118,7 +124,7 @@ impl Session {
         let accepted = subscription.accepted();
         for uri in accepted.resource_subscriptions.iter().flatten() {
             // It was accepted without asking its server, which may say no: then there is no news of it.
-            if let Ok(place) = self.watch(uri).await {
+            if let Ok(place) = self.watch(uri, subscription.request_context()).await {
                 watched.places.insert(uri.clone(), place);
             }
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Behind, Does, Script, text};
 
 /// A server with a resource, a template and a prompt.
-fn script() -> Script {
+pub fn script() -> Script {
     let mut script = Script::new(Does::Answers(text("hello")));
     script.can = json!({"resources": {"subscribe": true}, "prompts": {}, "completions": {}});
     let words = json!({"type": "text", "text": "words"});
@@ -51,7 +51,7 @@ fn script() -> Script {
     script
 }
 
-fn on(script: &Script, settings: Value) -> Behind {
+pub fn on(script: &Script, settings: Value) -> Behind {
     let mut server = json!({"command": "s"});
     for (key, value) in settings.as_object().unwrap() {
         server[key] = value.clone();
@@ -80,7 +80,10 @@ async fn what_servers_have_is_listed_under_their_names_and_read_by_calls() {
     );
     let read = json!({"uri": "mcp://s/file:///a.txt"});
     let read = wire.request("resources/read", read).await["result"].take();
-    assert_eq!(read["contents"][0]["text"], "the text s3cr3t");
+    let words = read["contents"][0]["text"].as_str().unwrap();
+    let lines: Vec<&str> = words.lines().collect();
+    assert!(lines[0].starts_with("[untrusted "), "{words}");
+    assert_eq!(lines[1], "the text s3cr3t");
     assert_eq!(read["contents"][0]["uri"], "mcp://s/file:///a.txt");
     assert_eq!(read["contents"][1]["blob"], "AAEC");
     assert_eq!(

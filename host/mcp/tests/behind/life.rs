@@ -132,6 +132,42 @@ async fn a_secret_that_is_not_kept_starts_nothing_and_says_what_keeps_it() {
 }
 
 #[tokio::test]
+async fn mcp_protocol_of_a_server_is_the_one_that_is_set() {
+    let settings = |protocol: &str| json!({"s": {"command": "s", "protocol": protocol}});
+    for (modern, right, wrong, other) in [
+        (false, "2025-11-25", "2026-07-28", "initialize"),
+        (true, "2026-07-28", "2025-11-25", "server/discover"),
+    ] {
+        let mut script = Script::new(Does::Answers(text("hello")));
+        script.modern = modern;
+        script.legacy = !modern;
+        let behind = Behind::on(Arc::default(), settings(right), &[("s", &script)]);
+        assert_eq!(behind.servers.load().await.tools.len(), 1, "{right}");
+        let begun = if modern {
+            "initialize"
+        } else {
+            "server/discover"
+        };
+        assert!(script.heard(begun).is_empty(), "{right}: it is not tried");
+        let before = script.heard(other).len();
+        let behind = Behind::on(Arc::default(), settings(wrong), &[("s", &script)]);
+        let error = behind.servers.test("s").await.unwrap().unwrap_err();
+        assert_eq!(
+            script.heard(other).len(),
+            before,
+            "{wrong}: no other is tried"
+        );
+        let way_out = error.way_out.join(" ");
+        assert!(way_out.contains("mcp.servers.s.protocol"), "{error:?}");
+    }
+    // Without it both are tried.
+    let mut script = Script::new(Does::Answers(text("hello")));
+    script.modern = true;
+    assert_eq!(Behind::one(&script).servers.load().await.tools.len(), 1);
+    assert_eq!(script.heard("initialize").len(), 1);
+}
+
+#[tokio::test]
 async fn one_that_is_switched_off_is_not_there() {
     let script = Script::new(Does::Answers(text("hello")));
     let servers = json!({"s": {"command": "s", "enabled": false}});

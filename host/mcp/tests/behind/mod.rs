@@ -7,6 +7,7 @@ mod kept;
 mod library;
 mod life;
 mod pins;
+mod requests;
 mod starting;
 mod theirs;
 
@@ -94,6 +95,8 @@ pub struct Script {
     pub also: Arc<Mutex<HashMap<&'static str, Value>>>,
     /// Speaks without a handshake.
     pub modern: bool,
+    /// Knows no `server/discover`.
+    pub legacy: bool,
     /// The version that it says it speaks, whatever it was asked for.
     pub speaks: Option<Value>,
 }
@@ -131,6 +134,7 @@ impl Script {
             can: json!({}),
             also: Arc::default(),
             modern: false,
+            legacy: false,
             speaks: None,
         }
     }
@@ -174,6 +178,11 @@ impl Script {
                         &json!({"jsonrpc": "2.0", "id": id, "error": error}),
                     )
                     .await;
+                }
+                Some("server/discover") if self.legacy => {
+                    let error = json!({"code": -32601, "message": "no such method"});
+                    let refusal = json!({"jsonrpc": "2.0", "id": id, "error": error});
+                    say(&mut to, &refusal).await;
                 }
                 Some("server/discover") => {
                     let result = json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
@@ -432,6 +441,8 @@ impl Behind {
         for tool in &mut tools {
             tool.trust = mimir_core::tool::Trust::Trusted;
             tool.definition.approval = mimir_core::Decision::Allow;
+            let listed = &mut Arc::make_mut(&mut tool.origin).listed;
+            listed.iter_mut().for_each(|entry| entry.is_seen = true);
         }
         tools
     }

@@ -10,9 +10,11 @@ use serde_json::json;
 use super::{Behind, Does, Script, said, text, tool};
 
 /// The tools with what a person granted when they were `seen`.
-fn pinned(seen: &[Tool], mut now: Vec<Tool>) -> Vec<Tool> {
+pub fn pinned(seen: &[Tool], mut now: Vec<Tool>) -> Vec<Tool> {
     let registry = Registry::new(seen.iter().cloned(), vec![]);
-    let grant = Grant::new(&registry.plugin(&seen[0]), vec![]).unwrap();
+    let plugin = registry.plugin(&seen[0]);
+    let grant = Grant::new(&plugin, vec![]).unwrap();
+    let grant = grant.with_listed(&plugin);
     let mut lock = Lock::default();
     lock.plugins.insert("mcp:s".to_owned(), grant);
     // As it is written and read.

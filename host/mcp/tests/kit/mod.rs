@@ -50,6 +50,13 @@ impl Memory {
 }
 
 impl Memory {
+    /// The trace contexts of the calls; null for one that has none.
+    pub fn traces(&self) -> Vec<Value> {
+        let events = self.0.lock().unwrap();
+        let calls = events.iter().filter(|event| event["event"] == "call");
+        calls.map(|event| event["trace"].clone()).collect()
+    }
+
     /// Whose calls there were.
     pub fn users(&self) -> Vec<String> {
         let events = self.0.lock().unwrap();

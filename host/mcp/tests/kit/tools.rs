@@ -59,6 +59,7 @@ pub fn tool(name: &str, backend: Fake) -> Tool {
         aliases: vec![],
         source: Source::BuiltIn,
         origin: Arc::new(Origin {
+            prefix: String::new(),
             plugin: name.into(),
             version: "1.0.0".into(),
             location: "built-in".into(),
@@ -66,6 +67,7 @@ pub fn tool(name: &str, backend: Fake) -> Tool {
             speaks: true,
             imports: vec![],
             proofs: vec![],
+            listed: Vec::new(),
         }),
         trust: Trust::Trusted,
         granted: Needs::default(),

@@ -21,12 +21,23 @@ use crate::error::{Error, Stage};
 use crate::hold::{Hold, allowed};
 use crate::limits::Limits;
 use crate::resolver::addresses;
+use records::{Cut, FromClient, FromServer, directions};
+
+mod hello;
+mod records;
 
 /// Bytes that are on their way at once, in each direction.
 const PIECE: usize = 16 << 10;
 
 /// What TLS begins with: a record of the handshake, of version 3.
 const HELLO: [u8; 2] = [0x16, 0x03];
+
+/// The bytes that the client sent before anything was forwarded, and the judge of the rest.
+pub(crate) struct Begun {
+    first: Vec<u8>,
+    client: FromClient,
+    server: FromServer,
+}
 
 /// A connection to a host that was let.
 pub(crate) struct Tunnel {
@@ -49,6 +60,7 @@ impl Client {
             target: &target,
             method: &method,
             headers: &headers,
+            body: false,
             hop: 0,
             verdict: &verdict,
         };
@@ -83,59 +95,102 @@ impl Client {
 }
 
 impl Tunnel {
-    /// The first bytes of whoever is inside, which say that it speaks TLS. Nothing of the other side is handed on before
-    /// that: in TLS it says nothing first. Nothing if whoever is inside has ended by then.
+    /// Reads the ClientHello of the client, and refuses one for another host than that of the tunnel. Nothing is
+    /// forwarded before that: in TLS the server does not speak first. Nothing is read if the client ends at once.
     pub(crate) async fn begins(
         &self,
         inside: &mut (impl AsyncRead + Unpin),
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Begun, Error> {
         let limit = self.limits.first_byte;
-        let mut first = vec![0; HELLO.len()];
-        let mut count = 0;
+        let (client, server) = directions(self.hold.target.host());
+        let mut begun = Begun {
+            first: Vec::new(),
+            client,
+            server,
+        };
         let reading = async {
-            while count < first.len() {
-                let rest = first.get_mut(count..).unwrap_or_default();
-                match inside.read(rest).await {
-                    Ok(0) | Err(_) => break,
-                    Ok(more) => count += more,
+            let mut piece = vec![0; PIECE];
+            while !begun.client.has_asked() {
+                let count = inside.read(&mut piece).await.unwrap_or(0);
+                let bytes = piece.get(..count).unwrap_or_default();
+                begun.first.extend_from_slice(bytes);
+                let begin = begun.first.iter().take(HELLO.len());
+                if begin.clone().zip(&HELLO).any(|(one, other)| one != other) {
+                    return Err(Error::ClearTunnel(place(&self.hold.target)));
+                }
+                let checked = begun.client.check(bytes);
+                checked.map_err(|why| cut(&self.hold.target, why))?;
+                if count == 0 {
+                    return match begun.first.is_empty() {
+                        true => Ok(()),
+                        false => Err(Error::ClearTunnel(place(&self.hold.target))),
+                    };
                 }
             }
+            Ok(())
         };
         let read = timeout(limit, reading).await;
-        read.map_err(|_| timed_out(Stage::Headers, limit))?;
-        first.truncate(count);
-        match first.is_empty() || first == HELLO {
-            true => Ok(first),
-            false => Err(Error::ClearTunnel(format!(
-                "{}:{}",
-                self.hold.target.host(),
-                self.hold.target.port()
-            ))),
-        }
+        read.map_err(|_| timed_out(Stage::Headers, limit))??;
+        Ok(begun)
     }
 
-    /// Carries bytes both ways until both sides have ended, or one of the bounds: time, silence, bytes, or a policy that
-    /// would not let it any more. `first` are those that were read already.
+    /// Carries bytes both ways until both sides have ended, or one of the bounds: time, silence, bytes, something else
+    /// than TLS, or a policy that would not let it any more.
     pub(crate) async fn carry(
         mut self,
-        first: Vec<u8>,
+        begun: Begun,
         inside: impl AsyncRead + AsyncWrite + Send,
     ) -> Result<(), Error> {
+        let Begun {
+            first,
+            mut client,
+            mut server,
+        } = begun;
         let (from_inside, to_inside) = tokio::io::split(inside);
-        let from_inside = std::io::Cursor::new(first).chain(from_inside);
-        let (from_host, to_host) = self.stream.split();
+        let (from_host, mut to_host) = self.stream.split();
+        let target = Arc::clone(&self.hold.target);
         let watch = Watch {
             client: &self.client,
             between: self.limits.between_bytes,
             state: Mutex::new((self.hold, Instant::now())),
         };
+        watch.in_time(to_host.write_all(&first)).await?;
         let (up, down) = (self.limits.upload_bytes, self.limits.body_bytes);
+        let up = (
+            up.saturating_sub(first.len() as u64),
+            "what is sent through a tunnel",
+        );
+        let down = (down, "what comes through a tunnel");
         tokio::try_join!(
-            watch.way(from_inside, to_host, (up, "what is sent through a tunnel")),
-            watch.way(from_host, to_inside, (down, "what comes through a tunnel")),
+            watch.way(from_inside, to_host, up, |bytes| client
+                .check(bytes)
+                .map_err(|why| cut(&target, why))),
+            watch.way(from_host, to_inside, down, |bytes| server
+                .check(bytes)
+                .map_err(|why| cut(&target, why))),
         )?;
         Ok(())
     }
+}
+
+/// The error for a tunnel to this host that is cut.
+fn cut(target: &Target, why: Cut) -> Error {
+    let host = place(target);
+    match why {
+        Cut::Malformed(why) => Error::NotTls { host, why },
+        Cut::Name(Some(name)) => Error::TunnelName {
+            host,
+            asked: format!("`{}`", mimir_core::text::visible(&name)),
+        },
+        Cut::Name(None) => Error::TunnelName {
+            host,
+            asked: "no host at all (it has no server name)".to_owned(),
+        },
+    }
+}
+
+fn place(target: &Target) -> String {
+    format!("{}:{}", target.host(), target.port())
 }
 
 /// What both ways of a tunnel are held to.
@@ -153,6 +208,7 @@ impl Watch<'_> {
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
         (limit, what): (u64, &'static str),
+        mut check: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut piece = vec![0; PIECE];
         let mut carried = 0_u64;
@@ -167,6 +223,7 @@ impl Watch<'_> {
                 return Err(Error::TooLarge { what, limit });
             }
             let piece = piece.get(..count).unwrap_or_default();
+            check(piece)?;
             self.in_time(to.write_all(piece)).await?;
             self.lock().1 = Instant::now();
         }

@@ -12,7 +12,8 @@ fn owner(session: &str) -> Owner {
 async fn start(jobs: &Jobs, session: &str, text: &str) -> Result<JobId, Fault> {
     let folder = std::env::temp_dir().canonicalize().unwrap();
     let spec = Spec::new(Program::Script(text.into()), folder);
-    jobs.start(&NoSandbox::new(), &spec, &owner(session), text.into())
+    let owner = owner(session);
+    jobs.start(&NoSandbox::new(), &spec, &owner, text.into(), None)
         .await
 }
 
@@ -141,7 +142,7 @@ async fn a_timeout_is_said_in_the_output() {
     let mut spec = Spec::new(Program::Script("echo up; sleep 60".into()), folder);
     spec.timeout = Some(Duration::from_millis(300));
     let job = jobs
-        .start(&NoSandbox::new(), &spec, &owner("s"), String::new())
+        .start(&NoSandbox::new(), &spec, &owner("s"), String::new(), None)
         .await
         .unwrap();
     let done = ended(&jobs, "s", job).await;

@@ -12,6 +12,7 @@
 //! Who made something is not known: what a person makes meanwhile is treated alike.
 
 mod file;
+mod obeyed;
 mod repository;
 mod tree;
 
@@ -25,8 +26,9 @@ use mimir_core::paths::{PathRules, Shield, Verdict};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::oneshot::{Receiver, channel};
 
-use crate::sandbox::{Ground, Seen, Spec, beside};
+use crate::sandbox::{Ground, Seen, Spec, beside, closed};
 use file::aside;
+pub(crate) use tree::{Hidden, HiddenKind};
 use tree::{Searched, Tree};
 
 /// Folders of a workspace of which rules name single entries.
@@ -85,6 +87,8 @@ pub(crate) struct Guard {
     search: Search,
     /// What a search has set aside of what a command may fetch as a whole.
     aside: Vec<Made>,
+    /// Files that agents and tools obey and that were made or changed, when the command is gone.
+    obeyed: Vec<String>,
 }
 
 /// A search that goes on, or when the next one begins.
@@ -119,7 +123,8 @@ impl Guard {
         let beside = beside(spec).into_iter().map(|(_, ground)| ground);
         let beside = beside.filter(|ground| !ground.folder().starts_with(workspace));
         let grounds = std::iter::once(Ground::workspace(workspace)).chain(beside);
-        let trees = grounds.map(|ground| Tree::new(ground, workspace, rules));
+        let closed = closed(spec);
+        let trees = grounds.map(|ground| Tree::new(ground, workspace, rules).begun(closed.clone()));
         let there =
             |below: &&str| below.is_empty() || workspace.join(below).is_dir() || *below != ".git";
         let folders = FOLDERS.iter().copied().filter(there).map(|below| {
@@ -145,7 +150,27 @@ impl Guard {
                 next: Instant::now() + SEARCH_EVERY,
             },
             aside: Vec::new(),
+            obeyed: Vec::new(),
         }
+    }
+
+    /// The paths of the workspace that commands may not read.
+    pub(crate) fn hidden(&self) -> &[Hidden] {
+        self.workspace_tree().map_or(&[], Tree::hidden)
+    }
+
+    /// Folders and files `.git` of the workspace.
+    pub(crate) fn repositories(&self) -> &[String] {
+        self.workspace_tree().map_or(&[], Tree::repositories)
+    }
+
+    fn workspace_tree(&self) -> Option<&Tree> {
+        self.trees.as_ref()?.first()
+    }
+
+    /// The files that agents and tools obey and that were made or changed, once the command is gone.
+    pub(crate) fn take_obeyed(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.obeyed)
     }
 
     /// Watches what is covered for the command, too.
@@ -168,6 +193,7 @@ impl Guard {
                 next: Instant::now(),
             },
             aside: Vec::new(),
+            obeyed: Vec::new(),
         }
     }
 
@@ -197,7 +223,9 @@ impl Guard {
             {
                 self.aside.extend(searched.made);
             }
-            self.aside.extend(searched.unwrap_or_default().made);
+            let searched = searched.unwrap_or_default();
+            self.aside.extend(searched.made);
+            self.obeyed = searched.obeyed;
         }
         first.or_else(|| self.all_aside())
     }
@@ -289,6 +317,7 @@ fn search(trees: &[Tree]) -> Searched {
     let mut all = Searched::default();
     for searched in trees.iter().map(Tree::search) {
         all.made.extend(searched.made);
+        all.obeyed.extend(searched.obeyed);
         all.ends |= searched.ends;
     }
     all

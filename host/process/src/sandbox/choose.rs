@@ -44,7 +44,8 @@ pub fn choose(settings: &SandboxSettings) -> Result<Chosen, Fault> {
 
 /// What each sandbox gives on this machine, or why it is not to be had; whatever the settings choose.
 pub fn survey(settings: &SandboxSettings) -> [(&'static str, Result<Vec<String>, Fault>); 3] {
-    let gives = |sandbox: Result<Arc<dyn Sandbox>, Fault>| sandbox?.available();
+    let bounds = bounds(settings);
+    let gives = |sandbox: Result<Arc<dyn Sandbox>, Fault>| sandbox?.gives(&bounds);
     [
         ("process", gives(process())),
         ("container", gives(container(settings))),
@@ -80,23 +81,16 @@ fn with(
         (true, Some(true)) => Network::Proxy,
         (true, _) => Network::None,
     };
-    let usual = Bounds::default();
-    let asked = |value: Option<u64>, usual| value.map_or(usual, Bound::Asked);
-    let megabytes = settings.max_memory_mb.map(|mb| mb.saturating_mul(1 << 20));
+    let bounds = bounds(settings);
     let chosen = Chosen {
-        bounds: Bounds {
-            memory: asked(megabytes, usual.memory),
-            processes: asked(settings.max_processes, usual.processes),
-            cpu: settings.max_cpu_percent,
-            ..usual
-        },
+        bounds,
         mounts: settings
             .bind_mounts
             .iter()
             .map(mount)
             .collect::<Result<_, _>>()?,
         network,
-        gives: sandbox.available()?,
+        gives: sandbox.gives(&bounds)?,
         sandbox,
     };
     let program = mimir_core::command::Program::Vector(Vec::new());
@@ -108,6 +102,19 @@ fn with(
         ..Spec::new(program, "/home/mimir/workspace")
     })?;
     Ok(chosen)
+}
+
+/// The resources that the settings allow each command.
+fn bounds(settings: &SandboxSettings) -> Bounds {
+    let usual = Bounds::default();
+    let asked = |value: Option<u64>, usual| value.map_or(usual, Bound::Asked);
+    let megabytes = settings.max_memory_mb.map(|mb| mb.saturating_mul(1 << 20));
+    Bounds {
+        memory: asked(megabytes, usual.memory),
+        processes: asked(settings.max_processes, usual.processes),
+        cpu: settings.max_cpu_percent,
+        ..usual
+    }
 }
 
 #[cfg(unix)]

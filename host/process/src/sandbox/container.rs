@@ -33,7 +33,7 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::config::SandboxSettings;
 
 use super::person::Person;
-use super::{Child, Fault, Network, Sandbox, Spec};
+use super::{APART, Bounds, Child, Fault, Network, Sandbox, Spec};
 use blueprint::Blueprint;
 use engine::blocking;
 use facts::Facts;
@@ -107,12 +107,12 @@ impl Sandbox for ContainerSandbox {
         NAME
     }
 
-    fn available(&self) -> Result<Vec<String>, Fault> {
+    fn gives(&self, bounds: &Bounds) -> Result<Vec<String>, Fault> {
         let found = self.found()?;
         let engine = found.pool.engine();
         let image = self.image()?;
         blocking(engine.has_image(image)).map_err(Fault::io("a thread cannot be started"))??;
-        Ok(gives(&engine.facts, image))
+        Ok(gives(&engine.facts, image, bounds))
     }
 
     fn holds(&self, spec: &Spec) -> Result<(), Fault> {
@@ -144,17 +144,17 @@ fn find(socket: Option<&str>) -> Result<Found, String> {
     })
 }
 
-fn gives(facts: &Facts, image: &str) -> Vec<String> {
-    let usual = super::Bounds::default();
+fn gives(facts: &Facts, image: &str, bounds: &Bounds) -> Vec<String> {
     let held = |holds: bool, what: String| match holds {
         true => what,
         false => format!("{what}: cannot be held here, the engine has no control group for it"),
     };
-    let memory = mimir_core::text::bytes(usual.memory.value());
+    let memory = mimir_core::text::bytes(bounds.memory.value());
     let kind = if facts.rootless { ", without root" } else { "" };
     vec![
         format!("{}{kind}; image {image}", facts.engine),
         "a container for each command; the image read-only, workspace writable, home and /tmp its own".to_owned(),
+        APART.to_owned(),
         match way_out::possible(facts) {
             Ok(()) => "network: none but its own loopback; with `networkAccess: true`, what `network` lets through a proxy",
             Err(_) => "network: none but its own loopback",
@@ -162,7 +162,7 @@ fn gives(facts: &Facts, image: &str) -> Vec<String> {
         .to_owned(),
         "no capabilities, no new privileges; system calls: filtered as the engine does".to_owned(),
         held(facts.holds_memory(), format!("memory: {memory}")),
-        held(facts.pids, format!("processes: {}", usual.processes.value())),
+        held(facts.pids, format!("processes: {}", bounds.processes.value())),
         held(facts.cpu, "processor time: where it is asked for".to_owned()),
     ]
 }
@@ -258,7 +258,7 @@ mod tests {
                 "what is usual need not be held"
             );
             assert!(
-                gives(&facts, "x")
+                gives(&facts, "x", &Bounds::default())
                     .iter()
                     .any(|line| line.contains("cannot be held"))
             );
@@ -288,7 +288,7 @@ mod tests {
             let held = holds(facts, &network);
             assert_eq!(held.is_ok(), lets_out, "{held:?}");
             assert_eq!(
-                gives(facts, "x")
+                gives(facts, "x", &Bounds::default())
                     .iter()
                     .any(|line| line.contains("networkAccess")),
                 lets_out

@@ -84,6 +84,7 @@ impl Ambient {
         path: &[PathBuf],
         home: &Path,
         temp: &Path,
+        proxy: u16,
     ) -> Result<Variables, Fault> {
         let joined = std::env::join_paths(path).unwrap_or_default();
         let mut all = usual(spec, home, temp);
@@ -91,7 +92,7 @@ impl Ambient {
             all.insert(name.into(), value.into());
         }
         all.insert("PATH".into(), joined);
-        add(&mut all, spec)?;
+        add(&mut all, spec, proxy)?;
         Ok(all)
     }
 }
@@ -110,7 +111,14 @@ pub(super) fn usual(spec: &Spec, home: &Path, temp: &Path) -> Variables {
     if spec.network == Network::None {
         all.insert(NO_FETCH.into(), "1".into());
     }
+    // `git status` then writes no index, so that the hook `post-index-change` of a repository does not run.
+    all.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
     git(&mut all, GIT);
+    let own = spec.git.iter();
+    git(
+        &mut all,
+        own.map(|(key, value)| (key.as_str(), value.as_str())),
+    );
     all
 }
 
@@ -118,13 +126,35 @@ pub(super) fn usual(spec: &Spec, home: &Path, temp: &Path) -> Variables {
 /// from, and the program that would is named by the repository.
 const NO_FETCH: &str = "GIT_NO_LAZY_FETCH";
 
-/// What git obeys over the settings of a repository, since it would run programs of it for a command that only reads:
-/// a folder that only looks like a repository, as a tool can make one, is none; and `git status` asks no program what
-/// has changed. What filters, a `textconv` or an external diff of a repository's own settings run for `git diff`, `log`
-/// or `show` cannot be switched off here, since each has a name of somebody's choice.
-const GIT: [(&str, &str); 2] = [
+/// Settings that go before those of a repository, so that git runs no program of it for a command that only reads.
+///
+/// Signatures are neither verified nor made: the keys of the person are not in the sandbox anyway. A commit that the
+/// settings want signed fails, with a note on what to do (see `run/notes.rs`), and is never made without a signature.
+/// Not switched off: filters, `textconv` and external diffs, whose names are a repository's choice and without which
+/// git would store or compare other content. Programs of viewers of manuals are found per repository (see `git.rs`).
+const GIT: [(&str, &str); 17] = [
+    // A folder that only looks like a repository, as a tool can make one, does not count.
     ("safe.bareRepository", "explicit"),
     ("core.fsmonitor", "false"),
+    ("core.alternateRefsCommand", "false"),
+    // `git log` with `log.showSignature` or a format with `%G…`, `git branch` with `branch.sort=signature`.
+    ("log.showSignature", "false"),
+    ("gpg.program", "false"),
+    ("gpg.openpgp.program", "false"),
+    ("gpg.ssh.program", "false"),
+    ("gpg.ssh.defaultKeyCommand", "false"),
+    ("gpg.x509.program", "false"),
+    // `remerge` would run merge drivers.
+    ("log.diffMerges", "separate"),
+    // `git log --help` in a browser.
+    ("help.format", "man"),
+    ("help.browser", "none"),
+    ("web.browser", "none"),
+    ("browser.none.cmd", "false"),
+    // `git archive --format=tgz`.
+    ("tar.tgz.command", "gzip -cn"),
+    ("tar.tar.gz.command", "gzip -cn"),
+    ("diff.autoRefreshIndex", "false"),
 ];
 
 /// Adds settings of git to those that are there.
@@ -142,11 +172,11 @@ pub(super) fn git<'a>(all: &mut Variables, settings: impl IntoIterator<Item = (&
 
 const GIT_COUNT: &str = "GIT_CONFIG_COUNT";
 
-/// What this command is told beside that, which wins.
-pub(super) fn add(all: &mut Variables, spec: &Spec) -> Result<(), Fault> {
+/// Adds the variables of this command, which override the others. `proxy` is the port of its proxy, if it has one.
+pub(super) fn add(all: &mut Variables, spec: &Spec, proxy: u16) -> Result<(), Fault> {
     if spec.network == Network::Proxy {
         for name in PROXIES {
-            all.insert(name.into(), format!("http://127.0.0.1:{PROXY}").into());
+            all.insert(name.into(), format!("http://127.0.0.1:{proxy}").into());
         }
         // What a command starts itself it reaches by itself.
         for name in ["no_proxy", "NO_PROXY"] {
@@ -205,6 +235,7 @@ mod tests {
                 &["/bin".into()],
                 Path::new("/h"),
                 Path::new("/t"),
+                PROXY,
             )
             .unwrap();
         let get = |name: &str| {
@@ -235,8 +266,13 @@ mod tests {
     #[test]
     fn a_variable_that_would_be_another_one_is_refused() {
         for bad in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0y")] {
-            let made =
-                Ambient::of_this_process().of(&spec(&[bad]), &[], Path::new("/"), Path::new("/"));
+            let made = Ambient::of_this_process().of(
+                &spec(&[bad]),
+                &[],
+                Path::new("/"),
+                Path::new("/"),
+                PROXY,
+            );
             assert!(matches!(made, Err(Fault::Unfit { .. })), "{bad:?}");
         }
     }

@@ -43,6 +43,9 @@ pub enum Fault {
         /// What is missing.
         why: &'static str,
     },
+    /// The certificates that the settings name cannot be used.
+    #[error("{0}")]
+    Roots(mimir_net::Error),
     /// There is neither bash nor sh.
     #[error("there is no shell here: neither `bash` nor `sh` is on the PATH")]
     NoShell,
@@ -85,7 +88,7 @@ pub enum Fault {
         why: String,
     },
     /// The sandbox is not to be had here.
-    #[error("the sandbox `{sandbox}` is not to be had here: {why}")]
+    #[error("the sandbox `{sandbox}` is not available here: {why}")]
     Unavailable {
         /// Which sandbox.
         sandbox: &'static str,
@@ -229,6 +232,7 @@ impl Fault {
             Self::Timeout(_) => Code::Timeout,
             Self::Memory(_) | Self::TooManyJobs(_) => Code::LimitExceeded,
             Self::NoShell
+            | Self::Roots(_)
             | Self::Workspace(_)
             | Self::Mount { .. }
             | Self::CannotHold { .. }

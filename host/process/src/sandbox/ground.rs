@@ -21,6 +21,8 @@ pub(crate) struct Ground {
     pub(crate) start: String,
     /// Whether it is the workspace.
     pub(crate) own: bool,
+    /// True if it is known to be a repository and is not called `.git`, so that no rule names what is in it.
+    pub(crate) repository: bool,
 }
 
 impl Ground {
@@ -30,6 +32,7 @@ impl Ground {
             base: workspace.to_owned(),
             start: String::new(),
             own: true,
+            repository: false,
         }
     }
 
@@ -44,6 +47,7 @@ impl Ground {
                     base: base.to_owned(),
                     start,
                     own: false,
+                    repository: false,
                 };
             }
         }
@@ -63,7 +67,7 @@ impl Ground {
 }
 
 /// The folders beside the workspace that a command may change, each with the mount that shows it. A part of the
-/// workspace that is shown where it is anyway is none of them.
+/// workspace that is shown where it is anyway is none of them, and neither is a folder of the command's own.
 pub(crate) fn beside(spec: &Spec) -> Vec<(&Mount, Ground)> {
     let parts = spec.parts();
     let is_seen = |mount: &Mount| {
@@ -72,7 +76,24 @@ pub(crate) fn beside(spec: &Spec) -> Vec<(&Mount, Ground)> {
     let mounts = spec.mounts.iter();
     mounts
         .filter(|mount| mount.writable && mount.from.is_dir() && !is_seen(mount))
-        .map(|mount| (mount, Ground::beside(&mount.from, &spec.shield)))
+        .filter(|mount| !spec.private.contains(&mount.from))
+        .map(|mount| {
+            let known = spec.repositories.contains(&mount.from) && !mount.from.ends_with(".git");
+            let ground = Ground {
+                repository: known,
+                ..Ground::beside(&mount.from, &spec.shield)
+            };
+            (mount, ground)
+        })
+        .collect()
+}
+
+/// The folders beside the workspace that a command sees where they are and may not change.
+pub(crate) fn closed(spec: &Spec) -> Vec<PathBuf> {
+    let mounts = spec.mounts.iter();
+    mounts
+        .filter(|mount| !mount.writable && mount.from == mount.at)
+        .map(|mount| mount.from.clone())
         .collect()
 }
 
@@ -143,5 +164,7 @@ mod tests {
                 (real.join("alias"), real.join("work/sub"))
             ]
         );
+        spec.private = vec![real.join("write")];
+        assert_eq!(beside(&spec).len(), 1);
     }
 }

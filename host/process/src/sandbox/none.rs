@@ -2,9 +2,12 @@
 //!
 //! The environment is built from nothing here too. On Linux nothing of the command is left when it ends, unless it hides
 //! on purpose: whatever it has started is found by its group and by a variable that all of it inherits. Elsewhere it is
-//! found by its group, on Windows by its job object; both compile, and are untested.
+//! found by its group, on Windows by its job object; both compile, and are untested. The same holds when mimir itself is
+//! killed.
 
 mod tree;
+#[cfg(unix)]
+mod watch;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,8 +16,10 @@ use std::process::Stdio;
 use mimir_core::backend::BoxFuture;
 use tokio::process::Command;
 
-use super::environment::{Ambient, Variables};
-use super::{Child, Exit, Fault, Handle, Network, Reach, Sandbox, Seen, Spec, find};
+use super::environment::{Ambient, PROXY, Variables};
+use super::{
+    Bounds, Child, Exit, Fault, Handle, Network, Reach, Sandbox, Seen, Spec, find, input_writer,
+};
 
 const NAME: &str = "none";
 
@@ -47,7 +52,7 @@ impl Sandbox for NoSandbox {
         NAME
     }
 
-    fn available(&self) -> Result<Vec<String>, Fault> {
+    fn gives(&self, _: &Bounds) -> Result<Vec<String>, Fault> {
         let mut lines = Vec::new();
         if cfg!(not(target_os = "linux")) {
             lines
@@ -101,7 +106,8 @@ impl Sandbox for NoSandbox {
 fn start(ambient: &Ambient, spec: &Spec) -> Result<Child, Fault> {
     let found = find::resolve(&spec.program, &ambient.path, &spec.directory)?;
     let home = ambient.home.clone().unwrap_or_else(|| PathBuf::from("/"));
-    let variables = ambient.of(spec, &ambient.path, &home, &std::env::temp_dir())?;
+    let temp = std::env::temp_dir();
+    let variables = ambient.of(spec, &ambient.path, &home, &temp, PROXY)?;
     let file = if found.file.is_absolute() {
         found.file
     } else {
@@ -113,7 +119,7 @@ fn start(ambient: &Ambient, spec: &Spec) -> Result<Child, Fault> {
     if let Some(name) = found.arguments.first() {
         command.arg0(name);
     }
-    run(command, variables, &spec.directory, Lead::Group)
+    run(command, variables, spec, Lead::Group)
         .map_err(|error| refused(error, spec, &found.arguments))?
         .child(Vec::new())
 }
@@ -132,16 +138,18 @@ pub(super) enum Lead {
 pub(super) fn run(
     mut command: Command,
     variables: Variables,
-    directory: &Path,
+    spec: &Spec,
     lead: Lead,
 ) -> io::Result<Running> {
     let mark = mark();
+    #[cfg(unix)]
+    let mut watch = watch::Watch::begin(&format!("{MARK}={mark}"))?;
     command
         .env_clear()
         .envs(variables)
         .env(MARK, &mark)
-        .current_dir(directory)
-        .stdin(Stdio::piped())
+        .current_dir(&spec.directory)
+        .stdin(spec.stdin.stdio())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
@@ -156,11 +164,18 @@ pub(super) fn run(
         Lead::Session => tree::leads_session(&mut command),
     }
     let process = tree::spawn(command)?;
+    let group = process.id();
+    #[cfg(unix)]
+    if let Some(group) = group {
+        watch.follow(group)?;
+    }
     Ok(Running {
-        group: process.id(),
+        group,
         process,
         mark,
         exit: None,
+        #[cfg(unix)]
+        watch: Some(watch),
     })
 }
 
@@ -200,6 +215,9 @@ pub(super) struct Running {
     group: Option<u32>,
     mark: String,
     exit: Option<Exit>,
+    /// Ends the command when this process does.
+    #[cfg(unix)]
+    watch: Option<watch::Watch>,
 }
 
 impl Running {
@@ -209,7 +227,7 @@ impl Running {
             Fault::io("a command has no input or output")(io::ErrorKind::BrokenPipe.into())
         })?;
         Ok(Child {
-            stdin: Box::new(stdin),
+            stdin: input_writer(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
             handle: Box::new(self),
@@ -231,6 +249,10 @@ impl Running {
             out_of_memory: false,
         };
         self.exit = Some(exit);
+        #[cfg(unix)]
+        {
+            self.watch = None;
+        }
         Ok(exit)
     }
 }

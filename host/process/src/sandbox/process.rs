@@ -16,6 +16,7 @@ mod inside;
 mod landlock;
 mod plan;
 mod root;
+mod shared;
 mod start;
 mod view;
 
@@ -28,7 +29,9 @@ use mimir_core::backend::BoxFuture;
 use seccompiler::BpfProgram;
 
 use super::environment::Ambient;
-use super::{Bound, Child, Fault, Network, Sandbox, Spec, find, sys};
+use super::{Bound, Bounds, Child, Fault, Network, Sandbox, Spec, find, sys};
+pub(super) use shared::Shared;
+
 use berth::Berths;
 use cgroup::Tree;
 use view::View;
@@ -95,7 +98,7 @@ impl ProcessSandbox {
         }
     }
 
-    /// The same, made by bubblewrap even where this process could make it.
+    /// A sandbox made by bubblewrap, even where this process could make it.
     pub fn by_bubblewrap() -> Self {
         Self {
             wrapped: true,
@@ -103,11 +106,30 @@ impl ProcessSandbox {
         }
     }
 
-    fn gives(&self) -> Result<Gives, Fault> {
+    /// A sandbox without control groups, even where some could be made.
+    pub fn without_control_groups() -> Self {
+        Self {
+            groups: Tree::default(),
+            ..Self::new()
+        }
+    }
+
+    fn tried(&self) -> Result<Gives, Fault> {
         let tried = self.tried.get_or_init(|| self.try_out());
         tried
             .clone()
             .map_err(|why| Fault::Unavailable { sandbox: NAME, why })
+    }
+
+    /// Bytes of memory that each process of a command may have, where no control group holds all of them together: the
+    /// bound of the command, or three quarters of what the machine has.
+    fn memory_of_each(&self, bounds: &Bounds) -> Option<u64> {
+        if self.groups.holds_memory() {
+            return None;
+        }
+        let machine = rustix::system::sysinfo();
+        let machine = machine.totalram.saturating_mul(machine.mem_unit.into());
+        Some(bounds.memory.value().min(machine / 4 * 3))
     }
 
     /// By a group, or by the limit that the kernel has for each user, from which root is exempt.
@@ -121,9 +143,8 @@ impl Sandbox for ProcessSandbox {
         NAME
     }
 
-    fn available(&self) -> Result<Vec<String>, Fault> {
-        let gives = self.gives()?;
-        let usual = super::Bounds::default();
+    fn gives(&self, bounds: &Bounds) -> Result<Vec<String>, Fault> {
+        let gives = self.tried()?;
         let held = |holds: bool, what: String| match holds {
             true => what,
             false => format!("{what}: cannot be held here, no control group can be made"),
@@ -142,8 +163,12 @@ impl Sandbox for ProcessSandbox {
             })
             .collect();
         lines.extend([
-            "programs and toolchains read-only, workspace writable, home and /tmp its own"
-                .to_owned(),
+            "programs and toolchains read-only, workspace writable, home its own".to_owned(),
+            match wrapped {
+                None => "shared by the commands of one session: /tmp and the network",
+                Some(_) => super::APART,
+            }
+            .to_owned(),
             "namespaces: user, processes, mounts, network, ipc, host name, control groups"
                 .to_owned(),
             match gives.proc {
@@ -159,13 +184,17 @@ impl Sandbox for ProcessSandbox {
                 None => "Landlock: this kernel has none; the mounts hold without it".to_owned(),
             },
             "system calls: filtered".to_owned(),
-            held(
-                self.groups.holds_memory(),
-                format!("memory: {}", bound(usual.memory)),
-            ),
+            match self.memory_of_each(bounds) {
+                None => format!("memory: {}", bound(bounds.memory)),
+                Some(each) => format!(
+                    "memory: {} for each process (RLIMIT_DATA); all of them together are not bounded, since no control \
+                     group can be made",
+                    mimir_core::text::bytes(each)
+                ),
+            },
             held(
                 self.holds_processes(),
-                format!("processes: {}", usual.processes.value()),
+                format!("processes: {}", bounds.processes.value()),
             ),
             held(
                 self.groups.holds_cpu(),
@@ -177,6 +206,19 @@ impl Sandbox for ProcessSandbox {
 
     fn has(&self, program: &str, directory: &Path) -> Result<(), Fault> {
         find::program(program, &self.view.path, directory)
+    }
+
+    fn shares_network(&self) -> Result<(), Fault> {
+        match self.tried()?.by {
+            By::Us => Ok(()),
+            By::Bubblewrap(_) => Err(Fault::CannotHold {
+                sandbox: NAME,
+                what: "named ports",
+                why: "it is made by bubblewrap here, where each command has a network of its own; leave `ports` out, \
+                      and start a server and what asks it in one command"
+                    .to_owned(),
+            }),
+        }
     }
 
     fn holds(&self, spec: &Spec) -> Result<(), Fault> {
@@ -211,7 +253,7 @@ impl Sandbox for ProcessSandbox {
 
     fn start<'a>(&'a self, spec: &'a Spec) -> BoxFuture<'a, Result<Child, Fault>> {
         Box::pin(async move {
-            let gives = self.gives()?;
+            let gives = self.tried()?;
             self.holds(spec)?;
             if spec.network == Network::Proxy && spec.proxy.is_none() {
                 return Err(Fault::CannotHold {

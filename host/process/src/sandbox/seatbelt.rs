@@ -19,9 +19,11 @@ mod here {
     use tokio::process::Command;
 
     use super::profile::{self, Profile};
-    use crate::sandbox::environment::Ambient;
+    use crate::sandbox::environment::{Ambient, PROXY};
     use crate::sandbox::shield::{covers, covers_beside};
-    use crate::sandbox::{Child, Exit, Fault, Handle, Network, Sandbox, Seen, Spec, find, none};
+    use crate::sandbox::{
+        Bounds, Child, Exit, Fault, Handle, Network, Sandbox, Seen, Spec, find, none,
+    };
 
     const NAME: &str = "process";
 
@@ -76,9 +78,9 @@ mod here {
                 mounts: &spec.mounts,
                 covers: &covers,
             };
-            let mut variables = self
-                .ambient
-                .of(spec, &self.ambient.path, &room.0, &room.0)?;
+            let mut variables =
+                self.ambient
+                    .of(spec, &self.ambient.path, &room.0, &room.0, PROXY)?;
             // The home is the room: toolchains would look for themselves there.
             for (name, folder) in homes {
                 variables.entry(name.into()).or_insert(folder.into());
@@ -87,7 +89,7 @@ mod here {
             command.arg("-p").arg(profile.text()?).arg("--");
             command.arg(&found.file);
             command.args(found.arguments.get(1..).unwrap_or_default());
-            let running = none::run(command, variables, &spec.directory, none::Lead::Session);
+            let running = none::run(command, variables, spec, none::Lead::Session);
             let running = running.map_err(Fault::io("a command could not be started"))?;
             let mut child = running.child(seen)?;
             child.handle = Box::new(Housed {
@@ -145,7 +147,7 @@ mod here {
             NAME
         }
 
-        fn available(&self) -> Result<Vec<String>, Fault> {
+        fn gives(&self, _: &Bounds) -> Result<Vec<String>, Fault> {
             if !Path::new(PROGRAM).is_file() {
                 let why = format!("there is no {PROGRAM}");
                 return Err(Fault::Unavailable { sandbox: NAME, why });

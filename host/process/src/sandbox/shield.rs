@@ -14,10 +14,14 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::paths::{PathRules, Verdict};
 
-use super::folders::{INNER, NOT_OURS, OBEYED, inner, named_by_rules};
-use super::ground::{Ground, beside};
+use super::folders::{NOT_OURS, named_by_rules};
+use super::ground::{Ground, beside, closed};
 use super::sockets::{Sockets, is_socket};
 use super::{Fault, Spec};
+
+mod repositories;
+
+use repositories::{HOOKS, MODULES, is_inner};
 
 /// What comes over a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,10 +40,8 @@ pub(super) enum Cover {
 /// Folders in which git looks for itself, and of which each entry is judged by its name alone.
 const REPOSITORY: &str = ".git";
 
-/// Made, empty, in the workspace and in every repository of it where they are missing: git makes the one with every
-/// repository, and the other is ours.
+/// Made, empty, in the workspace if it is missing: it is ours.
 const OURS: &str = ".mimir";
-const HOOKS: &str = "hooks";
 
 /// More than this is no workspace, but a collection of test fixtures.
 const COVERS_MOST: usize = 4_000;
@@ -77,10 +79,10 @@ pub(super) fn covers_beside(sandbox: &'static str, spec: &Spec) -> Result<Vec<Be
     let mut all = Vec::new();
     for (mount, ground) in beside(spec) {
         // What the workspace has is covered there.
-        let seen = match mount.from == mount.at {
-            true => spec.parts().into_iter().map(|(part, _)| part).collect(),
-            false => Vec::new(),
-        };
+        let mut seen = closed(spec);
+        if mount.from == mount.at {
+            seen.extend(spec.parts().into_iter().map(|(part, _)| part));
+        }
         let mut found = Found::new(&ground, &spec.shield, true);
         found.seen = seen;
         let found = found.all(sandbox)?;
@@ -109,10 +111,6 @@ pub(super) fn covers_beside(sandbox: &'static str, spec: &Spec) -> Result<Vec<Be
     Ok(all)
 }
 
-fn is_inner(name: &str) -> bool {
-    INNER.iter().any(|inner| name.eq_ignore_ascii_case(inner))
-}
-
 struct Found<'a> {
     ground: &'a Ground,
     rules: &'a PathRules,
@@ -139,7 +137,9 @@ impl<'a> Found<'a> {
 
     /// All of it, sorted by path, so that what is above comes first.
     fn all(mut self, sandbox: &'static str) -> Result<Vec<(PathBuf, Cover)>, Fault> {
-        if !self.rules.rules().is_empty() {
+        if self.ground.repository && self.keeps_hooks() {
+            self.repository(&self.ground.start);
+        } else if !self.rules.rules().is_empty() {
             self.folder(&self.ground.start).map_err(Fault::io(
                 "a folder of commands could not be looked through",
             ))?;
@@ -165,14 +165,6 @@ impl<'a> Found<'a> {
 
     fn real(&self, path: impl AsRef<Path>) -> PathBuf {
         self.ground.base.join(path)
-    }
-
-    /// What is there cannot be made.
-    fn keep_empty(&self, path: &str) {
-        if self.writes && self.rules.check(path).against_writing().is_some() {
-            // It is there in nearly every case. Where it cannot be made, the command cannot make it either.
-            let _ = make(&self.real(path));
-        }
     }
 
     /// Looks through a folder, `at` below where paths begin.
@@ -231,9 +223,11 @@ impl<'a> Found<'a> {
                 _ if is_socket(kind) && self.lead_out(&path) => {
                     self.cover(&path, kind, Cover::Nothing { folder: false });
                 }
-                // A person who shows a repository that is elsewhere may mean the worktree or the submodule that the
-                // workspace is: what git writes there is let, but for what it obeys.
-                Verdict::ReadOnly { .. } if repository && !self.ground.own && is_inner(&name) => {
+                // What git writes of submodules, and of the worktree that the workspace is, is let, but for what it
+                // obeys. The worktrees of a repository in the workspace are others.
+                Verdict::ReadOnly { .. }
+                    if repository && is_inner(&name) && (!self.ground.own || name == MODULES) =>
+                {
                     self.inner(&path);
                 }
                 Verdict::ReadOnly { .. } => self.cover(&path, kind, Cover::ReadOnly),
@@ -250,55 +244,6 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Covers what the repositories in a folder obey, and keeps them where they are.
-    fn inner(&mut self, at: &str) {
-        self.covers.insert(at.into(), Cover::Pin);
-        for folder in inner(&self.real(at)) {
-            if !folder.join("commondir").exists() {
-                let _ = make(&folder.join(HOOKS));
-            }
-            let Ok(below) = folder.strip_prefix(&self.ground.base).map(Path::to_owned) else {
-                continue;
-            };
-            for name in OBEYED {
-                let is_there =
-                    |path: &Path| path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
-                if is_there(&folder.join(name)) {
-                    self.covers.insert(below.join(name), Cover::ReadOnly);
-                }
-            }
-            let above = below
-                .ancestors()
-                .take_while(|above| *above != Path::new(at));
-            for above in above {
-                self.covers.insert(above.to_owned(), Cover::Pin);
-            }
-        }
-    }
-
-    /// Covers what a repository obeys that has no folder `.git` around it.
-    fn bare(&mut self, at: &str, folder: &Path) {
-        let is_one = ["objects", "refs"]
-            .iter()
-            .all(|name| folder.join(name).is_dir());
-        let kept = self.rules.check(".git/hooks").against_writing().is_some();
-        if !is_one || !kept {
-            return;
-        }
-        if self.writes {
-            let _ = make(&folder.join(HOOKS));
-        }
-        for name in OBEYED {
-            if let Ok(meta) = folder.join(name).symlink_metadata() {
-                let path = Path::new(at).join(name);
-                self.cover(&path.to_string_lossy(), meta.file_type(), Cover::ReadOnly);
-            }
-        }
-        if !at.is_empty() && at != self.ground.start {
-            self.covers.entry(at.into()).or_insert(Cover::Pin);
-        }
-    }
-
     fn lead_out(&self, path: &str) -> bool {
         let sockets = self.sockets.as_ref();
         sockets.is_some_and(|sockets| sockets.lead_out(&self.real(path)))
@@ -309,21 +254,32 @@ impl<'a> Found<'a> {
         if kind.is_symlink() {
             return self.link(path, with);
         }
-        // A folder that a rule names along with what is in it stays where it is: else it could be moved away with what
-        // covers it, and another one put in its place.
-        if let Some(above) = path
-            .parent()
-            .filter(|above| above.file_name().is_some_and(named_by_rules))
-            // The folder that was mounted cannot be moved.
-            .filter(|above| *above != Path::new(&self.ground.start))
-        {
-            self.covers.entry(above.to_owned()).or_insert(Cover::Pin);
-        }
+        self.pin_above(path);
         let strictest = self
             .covers
             .get(path)
             .map_or(with, |other| (*other).max(with));
         self.covers.insert(path.to_owned(), strictest);
+    }
+
+    /// Pins the folders above a covered path whose place the rules depend on: `a` and `a/keys` for the rule
+    /// `a/keys/**`. Renaming such a folder would take the covered files to a path that no rule names, or let another
+    /// folder take its place. A rename of a mount point fails with EBUSY.
+    fn pin_above(&mut self, path: &Path) {
+        let start = Path::new(&self.ground.start);
+        // The folder that was mounted cannot be renamed anyway.
+        let above = path.ancestors().skip(1);
+        for folder in above.take_while(|folder| *folder != start && folder.starts_with(start)) {
+            if self.covers.contains_key(folder) {
+                continue;
+            }
+            let by_place = |folder: &str| self.rules.may_cover_below(folder).is_some();
+            if folder.file_name().is_some_and(named_by_rules)
+                || folder.to_str().is_some_and(by_place)
+            {
+                self.covers.insert(folder.to_owned(), Cover::Pin);
+            }
+        }
     }
 
     /// A link is not covered itself, but what it leads to is, if that is in the same folder. What is outside of it is
@@ -351,24 +307,6 @@ impl<'a> Found<'a> {
             .map_or(with, |other| (*other).max(with));
         self.covers.insert(below.to_owned(), strictest);
     }
-}
-
-/// Makes a folder in one that no link leads to: a command that runs already can have put one in the way by now.
-#[cfg(target_os = "linux")]
-fn make(path: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2};
-
-    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let above = openat2(CWD, above, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-    Ok(mkdirat(above, name, Mode::from_raw_mode(0o777))?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn make(path: &Path) -> io::Result<()> {
-    fs::create_dir(path)
 }
 
 #[cfg(test)]
@@ -452,18 +390,5 @@ mod tests {
             ("secrets.txt".into(), Cover::Nothing { folder: false })
         );
         assert_eq!(covers.len(), 2, "{covers:?}");
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn nothing_is_made_where_a_link_leads_to() {
-        let folder = tempfile::tempdir().unwrap();
-        let real = folder.path().canonicalize().unwrap();
-        fs::create_dir(real.join("home")).unwrap();
-        std::os::unix::fs::symlink("home", real.join("link")).unwrap();
-        assert!(make(&real.join("link/hooks")).is_err());
-        assert!(!real.join("home/hooks").exists());
-        make(&real.join("home/hooks")).unwrap();
-        assert!(real.join("home/hooks").is_dir());
     }
 }

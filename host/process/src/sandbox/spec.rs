@@ -1,11 +1,15 @@
 //! What is to run and what it gets, in words that every sandbox understands.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::command::Program;
 use mimir_core::paths::PathRules;
 use mimir_net::Proxy;
+
+use super::session::Session;
 
 /// One command, with all that it gets. What is not in here, it does not get.
 #[derive(Debug, Clone)]
@@ -20,22 +24,68 @@ pub struct Spec {
     pub reach: Vec<Reach>,
     /// What of that it may not change or not even read.
     pub shield: PathRules,
+    /// Files and folders of this machine that are shown in the place of hidden ones, by the paths of those. A hidden
+    /// path without one is an unreadable file or an empty folder.
+    pub stand_ins: BTreeMap<PathBuf, PathBuf>,
+    /// Settings of git that go before those of a repository.
+    pub git: Vec<(String, String)>,
+    /// Mounts that are known to be repositories: what git obeys in them is read-only.
+    pub repositories: Vec<PathBuf>,
+    /// The tool that runs it, as the settings name it; notes about hidden files say `tools.NAME.reveal`.
+    pub tool: String,
     /// Folders beside the workspace.
     pub mounts: Vec<Mount>,
+    /// The mounts that belong to this command alone, by their paths on this machine: no rule about paths holds there.
+    pub private: Vec<PathBuf>,
     /// Variables beside those that every command gets; these win.
     pub environment: Vec<(String, String)>,
     /// What it reads from its standard input.
-    pub stdin: Vec<u8>,
+    pub stdin: Stdin,
     /// What it reaches over the network.
     pub network: Network,
     /// What lets its requests through, where it is to reach the network by [`Network::Proxy`].
     pub proxy: Option<Proxy>,
+    /// The session whose resources it shares, where the sandbox supports that; `None` otherwise.
+    pub session: Option<Arc<Session>>,
     /// What it may use up.
     pub bounds: Bounds,
     /// How long it may run.
     pub timeout: Option<Duration>,
     /// Bytes that are kept of each of its outputs.
     pub keep: usize,
+}
+
+/// The standard input of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stdin {
+    /// The null device. Programs such as `rg` search their input instead of the folder where it is a pipe.
+    Null,
+    /// These bytes, then its end.
+    Bytes(Vec<u8>),
+    /// A pipe that the caller of [`Sandbox::start`](super::Sandbox::start) writes to.
+    Pipe,
+}
+
+impl Stdin {
+    /// The null device where there are no bytes.
+    pub fn bytes(bytes: Vec<u8>) -> Self {
+        match bytes.is_empty() {
+            true => Self::Null,
+            false => Self::Bytes(bytes),
+        }
+    }
+
+    /// Whether the command has the null device.
+    pub(super) fn is_null(&self) -> bool {
+        *self == Self::Null
+    }
+
+    pub(super) fn stdio(&self) -> std::process::Stdio {
+        match self.is_null() {
+            true => std::process::Stdio::null(),
+            false => std::process::Stdio::piped(),
+        }
+    }
 }
 
 impl Spec {
@@ -48,11 +98,17 @@ impl Spec {
             workspace,
             reach: vec![Reach::all()],
             shield: PathRules::protected(),
+            stand_ins: BTreeMap::new(),
+            git: Vec::new(),
+            repositories: Vec::new(),
+            tool: "exec".to_owned(),
             mounts: Vec::new(),
+            private: Vec::new(),
             environment: Vec::new(),
-            stdin: Vec::new(),
+            stdin: Stdin::Null,
             network: Network::None,
             proxy: None,
+            session: None,
             bounds: Bounds::default(),
             timeout: None,
             // As much as a call may hand back as a whole.

@@ -14,7 +14,7 @@ use seccompiler::BpfProgram;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-pub(super) use fork::{NAMESPACES, Work, beside, fork, fork_to_exec};
+pub(super) use fork::{NAMESPACES, SHARED, fork, fork_sibling, fork_to_exec};
 
 fn check(result: c_long) -> io::Result<c_long> {
     match result {
@@ -28,26 +28,6 @@ fn number(result: c_long) -> Result<c_long, Errno> {
     match result {
         -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
         result => Ok(result),
-    }
-}
-
-/// Makes a network of this process's own, with nothing but its loopback. What is handed out is a socket in it, which
-/// keeps it.
-pub(super) fn new_network() -> Result<OwnedFd, Errno> {
-    // SAFETY: this process shares nothing with others that the flag is about.
-    number(unsafe { libc::unshare(libc::CLONE_NEWNET) }.into())?;
-    loopback_up()
-}
-
-/// Goes into the network that a socket is in.
-pub(super) fn enter_network_of(socket: &OwnedFd) -> Result<(), Errno> {
-    /// Of `linux/sockios.h`; it hands out a descriptor of the network.
-    const SIOCGSKNS: libc::Ioctl = 0x894c;
-    // SAFETY: numbers only; the descriptor that the kernel hands out is nobody else's.
-    unsafe {
-        let network = number(libc::ioctl(socket.as_raw_fd(), SIOCGSKNS).into())?;
-        let network = OwnedFd::from_raw_fd(network as RawFd);
-        number(libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET).into()).map(drop)
     }
 }
 
@@ -356,8 +336,8 @@ pub(super) fn close_range(first: RawFd, last: RawFd, on_exec: bool) {
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
 }
 
-/// Switches the loopback interface of this network namespace on. Gives the socket by which it did.
-pub(super) fn loopback_up() -> Result<OwnedFd, Errno> {
+/// Switches the loopback interface of this network namespace on.
+pub(super) fn loopback_up() -> Result<(), Errno> {
     // SAFETY: an ifreq is plain data, for which zeros are valid; it lives as long as the calls do. The flags are the
     // member of the union that SIOCSIFFLAGS reads.
     unsafe {
@@ -369,7 +349,7 @@ pub(super) fn loopback_up() -> Result<OwnedFd, Errno> {
         request.ifr_name[1] = b'o' as c_char;
         request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
         number(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request).into())
-            .map(|_| socket)
+            .map(drop)
     }
 }
 

@@ -14,7 +14,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use mimir_net::Proxy;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -24,10 +25,11 @@ use rustix::net::{
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::sandbox::environment::PROXY;
-
 /// Connections that a command has to its proxy at a time; more wait. A package manager opens some dozens.
 const MOST: usize = 128;
+
+/// Descriptors that are handed out at once.
+pub(super) const HANDED: usize = 8;
 
 /// Connections that wait to be taken.
 const WAITING: i32 = 128;
@@ -46,20 +48,24 @@ pub(super) fn door() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(ends?)
 }
 
-/// Inside: listens, and hands the socket out. Made of system calls alone, as all that runs there.
-pub(super) fn open(door: &OwnedFd) -> Result<(), Errno> {
+/// Inside: a socket that listens on a port of the loopback.
+pub(super) fn listening(port: u16) -> Result<OwnedFd, Errno> {
     let listening = socket_with(
         AddressFamily::INET,
         SocketType::STREAM,
         SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         None,
     )?;
-    bind(&listening, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, PROXY))?;
+    bind(&listening, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
     listen(&listening, WAITING)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    Ok(listening)
+}
+
+/// Inside: hands descriptors out, at most [`HANDED`]. Made of system calls alone, as all that runs there.
+pub(super) fn hand_out(door: &OwnedFd, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let sockets = [listening.as_fd()];
-    if !control.push(SendAncillaryMessage::ScmRights(&sockets)) {
+    if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(Errno::NOBUFS);
     }
     let sent = sendmsg(
@@ -81,32 +87,50 @@ pub(super) fn fail(door: &OwnedFd, error: Errno) {
     );
 }
 
-/// Outside: takes the socket. It is there already, since the program has begun, or whoever opened it has ended.
-fn take(door: &OwnedFd) -> io::Result<TcpListener> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// Outside: takes what was handed out. It is there already: the sender has ended.
+pub(super) fn take(door: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut said = [0; size_of::<i32>()];
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let got = recvmsg(door, &mut [IoSliceMut::new(&mut said)], &mut control, flags)?;
-    let socket = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
-        _ => None,
-    });
-    match socket {
-        Some(socket) => TcpListener::from_std(socket.into()),
-        None if got.bytes == said.len() => {
+    let mut taken = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            taken.extend(descriptors);
+        }
+    }
+    match taken.is_empty() {
+        false => Ok(taken),
+        true if got.bytes == said.len() => {
             Err(io::Error::from_raw_os_error(i32::from_ne_bytes(said)))
         }
-        None => Err(io::ErrorKind::BrokenPipe.into()),
+        true => Err(io::ErrorKind::BrokenPipe.into()),
     }
+}
+
+/// Outside: lets the one inside go on, who waits for it.
+pub(super) fn let_go(door: &OwnedFd) {
+    // One that has ended meanwhile has said why by other means.
+    let _ = send(door, b"0", SendFlags::NOSIGNAL);
+}
+
+/// Inside: waits until it may go on, at most so long. Made of system calls alone.
+pub(super) fn wait_to_go(door: &OwnedFd, most: Duration) {
+    let most = Timespec {
+        tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: most.subsec_nanos().into(),
+    };
+    let _ = poll(&mut [PollFd::new(door, PollFlags::IN)], Some(&most));
 }
 
 /// The proxy of a command. Dropping it ends it with all its connections.
 pub(super) struct Serving(JoinHandle<()>);
 
 impl Serving {
-    pub(super) fn begin(door: &OwnedFd, proxy: Proxy) -> io::Result<Self> {
-        let listener = take(door)?;
+    /// Serves connections to a socket that listens inside.
+    pub(super) fn begin(listening: OwnedFd, proxy: Proxy) -> io::Result<Self> {
+        let listener = TcpListener::from_std(listening.into())?;
         Ok(Self(tokio::spawn(serve(listener, proxy))))
     }
 }

@@ -82,7 +82,13 @@ const SHOWS: &[&str] = &[
 ];
 
 /// Their options that write a file or run a program.
-const WRITES: &[&str] = &["ext-diff", "output", "show-signature", "textconv"];
+const WRITES: &[&str] = &[
+    "ext-diff",
+    "output",
+    "remerge-diff",
+    "show-signature",
+    "textconv",
+];
 
 /// Whether a word is one of those, shortened or not: git takes any beginning of an option.
 fn is_shortened(word: &str) -> bool {
@@ -144,7 +150,12 @@ pub(super) fn unknown(words: &[Word]) -> Vec<String> {
     if let Some(command) = command.filter(|command| SHOWS.contains(command)) {
         let mut options = rest.iter().take_while(|word| **word != "--");
         // Of a signature, a program of the settings says what it is.
-        let found = options.find(|word| is_shortened(word) || word.contains("%G"));
+        // `--diff-merges=remerge` runs merge drivers.
+        let found = options.find(|word| {
+            is_shortened(word)
+                || word.contains("%G")
+                || word.starts_with("--diff-m") && word.contains("=r")
+        });
         all.extend(found.map(|word| {
             format!("`git {command} {word}` may write a file or run a program of the settings")
         }));

@@ -40,7 +40,7 @@ pub async fn outpours(sandbox: &dyn Sandbox, mut spec: Spec) {
     assert_eq!(code, 0);
     assert!(captured.bytes.starts_with(b"begin\n"));
     assert!(
-        captured.bytes.len() < (1 << 20) + 100 && captured.missing > 1 << 26,
+        captured.bytes.len() < (1 << 20) + 100 && captured.missing > 1 << 24,
         "{}",
         captured.missing
     );

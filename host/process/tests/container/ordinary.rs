@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use mimir_core::Code;
 use mimir_core::command::Stream;
 use mimir_process::run::run;
-use mimir_process::sandbox::{Fault, Mount, Reach, Sandbox, Spec};
+use mimir_process::sandbox::{Fault, Mount, Reach, Sandbox, Spec, Stdin};
 
 use crate::kit::{World, run_in, sandbox, vector};
 
@@ -27,14 +27,27 @@ async fn a_script_works_in_its_workspace_and_its_files_are_the_persons() {
 
 #[tokio::test]
 #[ignore = "needs a container engine"]
+async fn stdin_is_the_null_device_without_input() {
+    let world = World::new();
+    let said = world.sh("readlink /proc/self/fd/0; cat").await;
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (0, "/dev/null\n"),
+        "{said:?}"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs a container engine"]
 async fn a_vector_reads_its_input_and_nobody_has_to() {
     let world = World::new();
     let mut spec = world.spec(vector(&["cat", "-"]));
-    spec.stdin = vec![7; 1 << 20];
+    let input = vec![7; 1 << 20];
+    spec.stdin = Stdin::Bytes(input.clone());
     spec.keep = 2 << 20;
     let finished = run_in(&sandbox(), &spec).await.unwrap();
-    assert_eq!(finished.stdout.bytes.len(), spec.stdin.len());
-    assert_eq!(finished.stdout.bytes, spec.stdin);
+    assert_eq!(finished.stdout.bytes.len(), input.len());
+    assert_eq!(finished.stdout.bytes, input);
     let spec = Spec {
         program: vector(&["true"]),
         ..spec

@@ -81,7 +81,6 @@ impl World {
 pub struct Said {
     pub code: i32,
     pub out: String,
-    #[expect(dead_code, reason = "it is shown when a test fails")]
     pub err: String,
 }
 

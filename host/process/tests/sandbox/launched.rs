@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use mimir_core::Code;
-use mimir_core::config::SandboxSettings;
 use mimir_core::launch::{Launch, Launched, Launcher};
 use mimir_process::Programs;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -15,10 +14,8 @@ fn launch(script: &str) -> Launch {
     Launch {
         words: ["sh", "-c", script].map(str::to_owned).to_vec(),
         directory: Some(".".to_owned()),
-        workspace_code: false,
-        secrets: false,
         environment: vec![("WHO".to_owned(), "me".to_owned())],
-        sandbox: SandboxSettings::default(),
+        ..Launch::default()
     }
 }
 

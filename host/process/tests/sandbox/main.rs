@@ -13,4 +13,6 @@ mod escape;
 mod kit;
 mod launched;
 mod ordinary;
+mod repositories;
+mod session;
 mod wrapped;

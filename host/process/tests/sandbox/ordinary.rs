@@ -2,7 +2,7 @@
 
 use mimir_core::command::{Program, Stream};
 use mimir_process::run::run;
-use mimir_process::sandbox::{Fault, Mount, Reach};
+use mimir_process::sandbox::{Fault, Mount, Reach, Stdin};
 
 use crate::kit::{Said, World, run_in, sandbox};
 
@@ -24,14 +24,27 @@ async fn a_script_works_in_its_workspace() {
     assert_eq!(world.read("b.txt").as_deref(), Some("new\n"));
 }
 
+/// Programs such as `rg` search their input instead of the folder where that is a pipe.
+#[tokio::test]
+async fn stdin_is_the_null_device_without_input() {
+    let world = World::new();
+    let said = world.sh("readlink /proc/self/fd/0; cat").await;
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (0, "/dev/null\n"),
+        "{said:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_vector_needs_no_shell_and_reads_its_input() {
     let world = World::new();
     let mut spec = world.spec(vector(&["cat", "-"]));
-    spec.stdin = vec![7; 1 << 20];
+    let input = vec![7; 1 << 20];
+    spec.stdin = Stdin::Bytes(input.clone());
     spec.keep = 2 << 20;
     let finished = run_in(&*sandbox(), &spec).await.unwrap();
-    assert_eq!(finished.stdout.bytes, spec.stdin);
+    assert_eq!(finished.stdout.bytes, input);
     // Nobody reads it.
     let spec = mimir_process::sandbox::Spec {
         program: vector(&["true"]),

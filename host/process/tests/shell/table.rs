@@ -167,7 +167,6 @@ const OFFERED: &[(&str, &str)] = &[
     ("pytest -x", "pytest *"),
     ("python3 tools/gen.py", "python3 tools/gen.py *"),
     ("git commit -m 'a b'", "git commit *"),
-    ("git add src", "git add *"),
     ("git push", "git push *"),
     ("git checkout main", "git checkout *"),
     ("git stash", "git stash *"),
@@ -191,6 +190,31 @@ const OFFERED: &[(&str, &str)] = &[
     ("cd sub && cargo test", "cargo test *"),
     ("npx tsc --noEmit", "npx tsc *"),
     ("bash build.sh", "bash build.sh *"),
+];
+
+/// What puts files into the index, and what of `git add` does more.
+const STAGES: &[&str] = &[
+    "git add src",
+    "git add .",
+    "git add -A",
+    "git add --all -v -- src",
+    "git add -u && git status",
+    "cd src && git add lib.rs",
+];
+const STAGES_MORE: &[&str] = &[
+    "git add -f target",
+    "git add -p",
+    "git add -e",
+    "git add --edit",
+    "git add --chmod=+x build.sh",
+    "git add --pathspec-from-file=list",
+    "git add --renormalize .",
+    "git add $x",
+    "git add *",
+    "git add ../x",
+    "git -c filter.x.clean=./x add .",
+    "GIT_DIR=x git add .",
+    "git add . && git commit -m x",
 ];
 
 /// What is asked about each time, as it is.
@@ -277,6 +301,13 @@ pub const ASKED: &[&str] = &[
 #[test]
 fn what_only_reads_is_allowed() {
     Judge::plain().all(Allow, READS);
+}
+
+#[test]
+fn staging_is_allowed_and_what_goes_beyond_it_is_asked_about() {
+    Judge::plain().all(Allow, STAGES);
+    Judge::plain().all(Ask, STAGES_MORE);
+    Judge::list(&["ls *"]).all(Deny, &["git add ."]);
 }
 
 #[test]

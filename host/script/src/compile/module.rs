@@ -13,7 +13,7 @@ use oxc::parser::Parser;
 use oxc::span::{GetSpan as _, Span};
 
 use super::exports::{Edited, Foreign, UNNAMED};
-use super::{Fault, Mentions, good, kind, place, small, transformed};
+use super::{Fault, LINES_BEFORE, Mentions, good, kind, place, small, transformed};
 
 /// What a module may import without a bundler.
 pub(super) const OWN: &str = "mimir";
@@ -97,7 +97,7 @@ pub(super) fn compile(source: &str, typed: bool) -> Result<Module, Vec<Fault>> {
     if let Some((offset, message)) = inside.found {
         return Err(vec![place(source, offset as usize, message)]);
     }
-    let written = transformed(&plain.0, typed)?;
+    let written = transformed(&plain.0, kind(typed), LINES_BEFORE)?;
     // All that is put before the code is in one line.
     let own = match own.is_empty() {
         true => String::new(),
@@ -250,7 +250,7 @@ fn name_of(name: &ModuleExportName<'_>) -> String {
 }
 
 /// The values that a declaration makes, and where their names stand.
-fn declared(declaration: &Declaration<'_>) -> Vec<(String, u32)> {
+pub(super) fn declared(declaration: &Declaration<'_>) -> Vec<(String, u32)> {
     match declaration {
         Declaration::FunctionDeclaration(function) if function.body.is_some() => {
             let id = function.id.iter();

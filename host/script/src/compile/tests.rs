@@ -71,6 +71,43 @@ fn what_a_script_cannot_have_is_refused_where_it_stands() {
 }
 
 #[test]
+fn misspelt_members_of_the_context_are_named() {
+    for (parameters, column, said) in [
+        (
+            "args, { platfrom }",
+            33,
+            "`context` has no `platfrom`. Did you mean `platform`?",
+        ),
+        (
+            "args, { platform: { fs, exeuctor } }",
+            49,
+            "`context.platform` has no `exeuctor`. Did you mean `executor`?",
+        ),
+        (
+            "args, { tool: t }: Context",
+            33,
+            "`context` has no `tool`. Did you mean `tools`?",
+        ),
+    ] {
+        let (line, at, message) = fault(&format!("export function execute({parameters}) {{}}"));
+        assert_eq!((line, at, &*message), (1, column, said), "{parameters}");
+        let arrow = format!("export const execute = ({parameters}) => 1;");
+        assert_eq!(fault(&arrow).2, said);
+        let default = format!("export default async function ({parameters}) {{}}");
+        assert_eq!(fault(&default).2, said);
+    }
+    for parameters in [
+        "args, { platform, fetch, logger, config, conversation, progress, tools, storage, llm }",
+        "args, { platform: { fs: files, executor, http }, ...rest }",
+        "args, { platform: { docker }, permissions, tool = 1, [args.a]: b }",
+        "{ platfrom }, context",
+    ] {
+        let source = format!("export function execute({parameters}) {{}}");
+        assert!(compile(&source, true).is_ok(), "{parameters}");
+    }
+}
+
+#[test]
 fn types_are_no_javascript() {
     let source = "export function execute(a: string) {}";
     assert!(compile(source, true).is_ok() && compile(source, false).is_err());

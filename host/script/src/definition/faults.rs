@@ -6,9 +6,10 @@ use mimir_core::{Code, ToolError, text};
 
 use serde_json::Value;
 
-use super::file::KEYS;
+use super::file::{KEYS, PERMISSION_KEYS};
 use super::places::Places;
 use crate::compile::{self, Fault};
+use crate::misspelt::is_misspelt;
 
 /// The faults of a file that the reader with the types does not take: all keys that are unknown, what that reader says,
 /// and what is wrong with the code, if there is any.
@@ -28,9 +29,12 @@ pub(super) fn of_unread(
     unknown.sort_unstable();
     for (at, key) in unknown {
         if line != Some(at) {
-            let said = match is_misspelt(key, KEYS) {
-                true => format!("unknown key `{key}`.{}", did_you_mean(key, KEYS)),
-                false => "unknown key.".to_owned(),
+            let said = if let Some(said) = misplaced(key) {
+                said
+            } else if is_misspelt(key, KEYS) {
+                format!("unknown key `{key}`.{}", did_you_mean(key, KEYS))
+            } else {
+                "unknown key.".to_owned()
             };
             let known = KEYS.join(", ");
             let message = format!("{place}:{at}: {said} Known: {known}.");
@@ -65,9 +69,6 @@ fn unread(place: &str, error: &serde_yaml::Error) -> ToolError {
     ToolError::new(Code::InvalidInput, text::visible(&message))
 }
 
-/// Letters of a key that may be one misspelt.
-const KEY_MAX: usize = 30;
-
 /// What the YAML reader says, without what stands in the file: that need not be a tool, but a secret that somebody has
 /// linked to, or copied to the wrong place. A key is told if it looks like one that is known.
 fn withheld(said: &str) -> String {
@@ -88,6 +89,11 @@ fn withheld(said: &str) -> String {
     };
     let word = &found[open + 1..close];
     let known = expected.split('`').skip(1).step_by(2);
+    if expected.contains("`permissions`")
+        && let Some(said) = misplaced(word)
+    {
+        return said;
+    }
     if is_misspelt(word, known) {
         return nearer(said);
     }
@@ -100,27 +106,10 @@ fn withheld(said: &str) -> String {
         .replacen("unknown variant", "unknown value", 1)
 }
 
-/// Whether a word is a known one but for a letter in three.
-fn is_misspelt<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let plain = word.len() <= KEY_MAX && word.chars().all(fits);
-    let mut known = known.into_iter();
-    plain && known.any(|one| distance(word.as_bytes(), one.as_bytes()) <= one.len() / 3)
-}
-
-/// Letters to change, add or leave out to make one word of the other.
-fn distance(one: &[u8], other: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, a) in one.iter().enumerate() {
-        let mut corner = at;
-        row[0] = at + 1;
-        for (to, b) in other.iter().enumerate() {
-            let changed = corner + usize::from(!a.eq_ignore_ascii_case(b));
-            corner = row[to + 1];
-            row[to + 1] = changed.min(corner + 1).min(row[to] + 1);
-        }
-    }
-    row[other.len()]
+/// The message for a key of `permissions` that is written at the top of the file.
+fn misplaced(key: &str) -> Option<String> {
+    let known = PERMISSION_KEYS.contains(&key);
+    known.then(|| format!("unknown key `{key}`. Did you mean `permissions.{key}`?"))
 }
 
 pub(super) fn wrong_code(place: &str, places: &Places, fault: Fault) -> ToolError {

@@ -18,6 +18,9 @@ pub(super) const KEYS: [&str; 8] = [
     "code",
 ];
 
+/// The keys of the block `permissions`.
+pub(super) const PERMISSION_KEYS: [&str; 3] = ["allowlist", "autoAccept", "riskLevel"];
+
 /// A tool of mimir: a file in `.mimir/tools`.
 // A key that is not here is an error: it would promise what nobody does.
 #[derive(Debug, Deserialize, JsonSchema)]

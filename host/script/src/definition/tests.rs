@@ -220,6 +220,14 @@ fn what_stands_in_a_file_is_not_told() {
         message.contains("unknown key `descripton`. Did you mean `description`"),
         "{message}"
     );
+    for key in ["autoAccept: true", "riskLevel: low", "allowlist: []"] {
+        let message = refusal(&format!("{key}\n{SMALL}"));
+        let name = key.split(':').next().unwrap();
+        assert!(
+            message.contains(&format!("Did you mean `permissions.{name}`?")),
+            "{message}"
+        );
+    }
     let message = refusal("name: small");
     assert!(message.contains("missing field `description`"), "{message}");
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use mimir_core::{Code, ToolError, text};
 use tokio::process::Command;
 
+use super::places::Places;
+
 /// The module `mimir`, for bundlers.
 const OWN: &str = "export const defineTool = (tool) => tool;\n";
 
@@ -29,11 +31,27 @@ enum Kind {
 /// Bundlers, the one that is looked for first in front.
 const KINDS: [(Kind, &str); 2] = [(Kind::Esbuild, "esbuild"), (Kind::Rolldown, "rolldown")];
 
-/// Gives a function that gives the exports, and the bundler that was used. `foreign` is the import that asks for it.
+/// What packages for browsers find beside the globals: what most bundlers give them, and no sign of Node.
+const AROUND: &str = "var mimir = __mimir, global = globalThis, process = { env: { NODE_ENV: \"production\" }, browser: true, version: \"\", versions: {}, argv: [], cwd: () => \"/\", nextTick: (work, ...args) => queueMicrotask(() => work(...args)) };";
+
+/// Lines before the bundle in the code.
+const BEFORE: u32 = 2;
+
+/// A module with what it imports.
+pub(super) struct Bundled {
+    /// A function that gives the exports.
+    pub(super) code: String,
+    /// Where it comes from.
+    pub(super) places: Places,
+    /// The bundler that was used.
+    pub(super) by: PathBuf,
+}
+
+/// Bundles a module. `foreign` is the import that asks for it.
 pub(super) async fn bundle(
     module: &Path,
     foreign: Option<ToolError>,
-) -> Result<(String, PathBuf), ToolError> {
+) -> Result<Bundled, ToolError> {
     let module = module.canonicalize().map_err(|error| {
         let message = format!("{} cannot be found: {error}", shown(module));
         ToolError::new(Code::FileNotFound, message)
@@ -49,9 +67,17 @@ pub(super) async fn bundle(
         let message = format!("no folder can be had for the bundle: {error}");
         ToolError::new(Code::Unavailable, message)
     })?;
-    let code = run(kind, &program, &module, work.path()).await?;
-    let code = format!("(function (__mimir) {{\nvar mimir = __mimir;\n{code}\nreturn {NAME};\n}})");
-    Ok((code, program))
+    let folder = work.path().canonicalize();
+    let folder = folder.unwrap_or_else(|_| work.path().to_owned());
+    let (code, map) = run(kind, &program, &module, &folder).await?;
+    let home = module.parent().unwrap_or(&module);
+    let places = map.and_then(|map| Places::of_bundle(&map, BEFORE, &folder, home));
+    let code = format!("(function (__mimir) {{\n{AROUND}\n{code}\nreturn {NAME};\n}})");
+    Ok(Bundled {
+        code,
+        places: places.unwrap_or_default(),
+        by: program,
+    })
 }
 
 /// The bundler nearest to the module, or else the one on the PATH.
@@ -105,7 +131,13 @@ fn major(folder: &Path) -> Option<u32> {
     package["version"].as_str()?.split('.').next()?.parse().ok()
 }
 
-async fn run(kind: Kind, program: &Path, module: &Path, work: &Path) -> Result<String, ToolError> {
+/// Gives the bundle, and its source map if it wrote one.
+async fn run(
+    kind: Kind,
+    program: &Path,
+    module: &Path,
+    work: &Path,
+) -> Result<(String, Option<String>), ToolError> {
     let fault = |what: &str, error: std::io::Error| {
         ToolError::new(Code::Unavailable, format!("{what}: {error}"))
     };
@@ -121,9 +153,14 @@ async fn run(kind: Kind, program: &Path, module: &Path, work: &Path) -> Result<S
     match kind {
         // Async functions become generators, which is all that the engine wants.
         Kind::Esbuild => command
-            .args(["--bundle", "--format=iife", "--platform=neutral"])
+            .args(["--bundle", "--format=iife", "--platform=browser"])
             .arg(format!("--global-name={NAME}"))
-            .args(["--main-fields=module,main", "--target=es2022"])
+            .args([
+                "--target=es2022",
+                "--define:process.env.NODE_ENV=\"production\"",
+                "--sourcemap=external",
+                "--sources-content=false",
+            ])
             .args([
                 "--supported:async-await=false",
                 "--supported:async-generator=false",
@@ -138,7 +175,8 @@ async fn run(kind: Kind, program: &Path, module: &Path, work: &Path) -> Result<S
             .arg(format!("--outfile={}", output.display())),
         // `mimir` stays outside, and is there by this name.
         Kind::Rolldown => command
-            .args(["--format", "iife", "--platform", "neutral", "--name", NAME])
+            .args(["--format", "iife", "--platform", "browser", "--name", NAME])
+            .arg("--sourcemap")
             .args(["--external", "mimir", "--globals", "mimir:mimir"])
             .args(["--transform.target", "es2016", "--logLevel", "warn"])
             .arg("--file")
@@ -163,7 +201,8 @@ async fn run(kind: Kind, program: &Path, module: &Path, work: &Path) -> Result<S
     }
     let code = std::fs::read_to_string(&output)
         .map_err(|error| fault(&format!("{} wrote no bundle", shown(program)), error))?;
-    Ok(code)
+    let map = std::fs::read_to_string(work.join("bundle.js.map")).ok();
+    Ok((code, map))
 }
 
 /// What a bundler refuses: its first fault with the place in front, where it tells them so.
@@ -176,7 +215,9 @@ fn refused(said: &str, program: &Path) -> String {
         Some(format!("{place}: {what}"))
     });
     let hint = match said.contains("node:") || said.contains("built into node") {
-        true => "; nothing of Node is there, and what a tool reaches is in its `context`",
+        true => {
+            "; a plugin has no modules of Node: what a tool reaches is in its `context`, and packages are taken as for browsers"
+        }
         false => "",
     };
     let told = placed.unwrap_or_else(|| {

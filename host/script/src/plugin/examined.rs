@@ -10,6 +10,7 @@ use mimir_wasm::script::Reach;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::places::Places;
 use super::wanted::read_needs;
 use super::{PluginSource, needs, wrong};
 use crate::compile::Module;
@@ -213,9 +214,9 @@ impl About {
     }
 
     /// What the exports are told, as JSON.
-    pub(super) fn told(&self, places: &[u32], place: &str) -> String {
-        let file = place.rsplit('/').next().unwrap_or(place);
-        json!({ "manifest": self.manifest, "tools": self.tools, "places": places, "file": file })
+    pub(super) fn told(&self, places: &Places) -> String {
+        let (files, places) = places.told();
+        json!({ "manifest": self.manifest, "tools": self.tools, "places": places, "files": files })
             .to_string()
     }
 

@@ -73,6 +73,9 @@ pub(super) fn read_needs(said: &Value) -> Result<Needs, String> {
     let hosts = each("hosts", "host", wanted.hosts)?;
     let commands = each("commands", "pattern", wanted.commands)?;
     Ok(Needs {
+        // Those are named by a person, never asked for.
+        environment: std::collections::BTreeMap::new(),
+        config: std::collections::BTreeMap::new(),
         files: files
             .into_iter()
             .map(

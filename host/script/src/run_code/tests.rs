@@ -24,6 +24,7 @@ fn finished(exit_code: i32, stdout: &str, stderr: &str) -> Finished {
         stderr: captured(stderr),
         combined: captured(&format!("{stdout}{stderr}")),
         duration: Duration::from_millis(7),
+        obeyed: Vec::new(),
     }
 }
 

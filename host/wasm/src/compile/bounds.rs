@@ -1,6 +1,6 @@
-//! How much of a component's code is too much to compile. Compiling can't be stopped, and takes time and memory out
-//! of all proportion to the size where a function has many variables that live across many branches: 310 KB are
-//! enough for minutes and gigabytes. So that is counted first, in one pass over the code.
+//! Bounds of a component's code that is compiled. Compiling takes time and memory out of all proportion to the size
+//! where there are many small functions, or where a function has many variables that live across many branches: 310 KB
+//! are enough for minutes and gigabytes. So that is counted first, in one pass over the code.
 //!
 //! Never here: whether the code is valid. That is the engine's.
 
@@ -8,6 +8,13 @@ use wasmparser::{BlockType, CompositeInnerType, FunctionBody, Operator, Parser, 
 
 /// The code of one function, in bytes. The largest in CPython has 163 KB, in bash and QuickJS 63 KB.
 const FUNCTION_MOST: u64 = 1 << 20;
+
+/// Functions of all modules together. Each costs about 7 KB of memory and 0.1 ms. Bash has 40,000, and a compiler of C++
+/// that runs as a component has 100,000.
+const FUNCTIONS_MOST: u64 = 250_000;
+
+/// The code of all functions together, in bytes.
+const CODE_MOST: u64 = 128 << 20;
 
 /// Variables times branches of one function. The most that is known of an honest one is 700,000, in code without
 /// optimisation; the interpreters of CPython and QuickJS have up to 150,000. Two million take about a second and 240 MB.
@@ -27,6 +34,7 @@ fn measure(bytes: &[u8]) -> wasmparser::Result<Option<String>> {
     let mut arities = Vec::new();
     let mut total = 0_u64;
     let mut function = 0_u64;
+    let mut code = 0_u64;
     for payload in Parser::new(0).parse_all(bytes) {
         match payload? {
             Payload::Version { .. } => arities.clear(),
@@ -35,10 +43,26 @@ fn measure(bytes: &[u8]) -> wasmparser::Result<Option<String>> {
                     arities.extend(group?.types().map(|ty| arity(&ty.composite_type.inner)));
                 }
             }
+            // The count is at the beginning of a section: a million functions are refused before they are read.
+            Payload::CodeSectionStart { count, .. } => {
+                let functions = function.saturating_add(u64::from(count));
+                if functions > FUNCTIONS_MOST {
+                    return Ok(Some(format!(
+                        "it has at least {functions} functions, and {FUNCTIONS_MOST} is the most that is compiled"
+                    )));
+                }
+            }
             Payload::CodeSectionEntry(body) => {
                 function += 1;
                 let range = body.range();
                 let size = (range.end - range.start) as u64;
+                code = code.saturating_add(size);
+                if code > CODE_MOST {
+                    let most = shown(CODE_MOST);
+                    return Ok(Some(format!(
+                        "its functions have more than {most} of code, the most that is compiled"
+                    )));
+                }
                 if size > FUNCTION_MOST {
                     let (size, most) = (shown(size), shown(FUNCTION_MOST));
                     return Ok(Some(format!(
@@ -149,6 +173,39 @@ mod tests {
         );
         let many = format!("(module {})", one.repeat(110));
         assert!(too_much(&wat::parse_str(many).unwrap()).is_some());
+    }
+
+    #[test]
+    fn functions_are_counted_over_all_modules() {
+        let module = format!("(core module {})", "(func) ".repeat(200_000));
+        let one = wat::parse_str(format!("(component {module})")).unwrap();
+        assert_eq!(too_much(&one), None);
+        let two = wat::parse_str(format!("(component {module} {module})")).unwrap();
+        let why = too_much(&two).unwrap();
+        assert!(why.contains("400000 functions"), "{why}");
+    }
+
+    #[test]
+    fn code_of_many_functions_is_bounded() {
+        let one = format!("(func {}) ", "i32.const 0 drop ".repeat(300_000));
+        let module = format!("(core module {one})");
+        let few = wat::parse_str(format!("(component {})", module.repeat(2))).unwrap();
+        assert_eq!(too_much(&few), None);
+        // The same module many times, put together from bytes: as text it would take a minute to read.
+        let inner = wat::parse_str(format!("(module {one})")).unwrap();
+        let mut component = wat::parse_str("(component)").unwrap();
+        for _ in 0..150 {
+            component.push(1);
+            let mut length = inner.len();
+            while length >= 0x80 {
+                component.push((length & 0x7f) as u8 | 0x80);
+                length >>= 7;
+            }
+            component.push(length as u8);
+            component.extend(&inner);
+        }
+        let why = too_much(&component).unwrap();
+        assert!(why.contains("of code"), "{why}");
     }
 
     #[test]

@@ -28,6 +28,17 @@ pub(super) fn mapped(engine: &Engine, file: &Path) -> Option<Component> {
         .ok()
 }
 
+/// Code that this host's compiler made a moment ago.
+#[expect(
+    unsafe_code,
+    reason = "running machine code that was compiled elsewhere is what a compiler process is for"
+)]
+pub(super) fn fresh(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
+    // SAFETY: a `Compiler` returns what `Engine::precompile_component` wrote. It is in this process, or a process that
+    // this host started from its own file and that answers over a pipe that no other process has.
+    unsafe { Component::deserialize(engine, code) }
+}
+
 /// Code that was read and compared with its hash.
 #[expect(
     unsafe_code,

@@ -3,6 +3,7 @@
 use mimir_core::text;
 use serde::{Deserialize, Serialize};
 
+use super::core_module::CoreModule;
 use super::{CONTRACT, FILE_MOST};
 use crate::lift::Skipped;
 
@@ -32,10 +33,8 @@ pub enum FamilyError {
         hint: String,
     },
     /// A core module.
-    #[error(
-        "this is a core module, and mimir runs components: build it for `wasm32-wasip2`, or turn the module into a component with `wasm-tools component new MODULE.wasm --adapt wasi_snapshot_preview1.reactor.wasm -o TOOL.wasm`"
-    )]
-    CoreModule,
+    #[error("this is a core module, and mimir runs components: {}", .0.remedy())]
+    CoreModule(CoreModule),
     /// A component encoding that is not known.
     #[error(
         "this is WebAssembly in an encoding that mimir does not know (version {version}, layer {layer}): build it with current tools"
@@ -82,7 +81,7 @@ pub enum FamilyError {
     },
     /// Imports that nothing here provides.
     #[error(
-        "it imports {}, which mimir does not provide: tools get WASI 0.2 (cli, clocks, filesystem, http, io, random, sockets) and `mimir:tool` {CONTRACT}; compose the component with one that provides it (`wac plug`), or build it without",
+        "it imports {}, which mimir does not provide: tools get WASI 0.2 (cli, clocks, filesystem, http, io, random, sockets), `wasi:config/store` and `mimir:tool` {CONTRACT}; compose the component with one that provides it (`wac plug`), or build it without",
         list(missing)
     )]
     Imports {
@@ -106,7 +105,7 @@ impl FamilyError {
         match self {
             FamilyError::TooLarge { .. } => "FILE_TOO_LARGE",
             FamilyError::NotWasm { .. } => "NOT_WASM",
-            FamilyError::CoreModule => "CORE_MODULE",
+            FamilyError::CoreModule(_) => "CORE_MODULE",
             FamilyError::Encoding { .. } => "UNKNOWN_ENCODING",
             FamilyError::Corrupt { .. } => "CORRUPT",
             FamilyError::ContractNewer { .. } => "CONTRACT_NEWER",

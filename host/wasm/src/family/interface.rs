@@ -53,6 +53,14 @@ const WASI_IMPORTS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The versions of `wasi:config/store` that are linked. None of them is a release, and so each is another interface; all
+/// of them are the same.
+pub(crate) const CONFIG_STORES: [&str; 3] = [
+    "wasi:config/store@0.2.0-draft",
+    "wasi:config/store@0.2.0-rc.1",
+    "wasi:config/store@0.2.0",
+];
+
 /// A version of an interface, without pre-release or build parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Version {
@@ -181,6 +189,7 @@ pub(super) fn check_imports(surface: &Surface) -> Result<Vec<String>, FamilyErro
                 }
                 imports.push(name.to_owned());
             }
+            _ if CONFIG_STORES.contains(&name) => imports.push(name.to_owned()),
             _ => missing.push(shown(name)),
         }
     }

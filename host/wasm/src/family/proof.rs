@@ -90,7 +90,9 @@ fn power(import: &str) -> Power {
     match (found.package, found.name) {
         ("wasi:sockets" | "wasi:http", _) => Power::Network,
         ("wasi:filesystem", _) => Power::Files,
-        ("wasi:cli" | "wasi:clocks" | "wasi:io" | "wasi:random", _) => Power::Nothing,
+        ("wasi:cli" | "wasi:clocks" | "wasi:config" | "wasi:io" | "wasi:random", _) => {
+            Power::Nothing
+        }
         ("mimir:tool", "types" | "log" | "progress") => Power::Nothing,
         ("mimir:tool", "commands") => Power::Commands,
         ("mimir:tool", "tools") => Power::Tools,

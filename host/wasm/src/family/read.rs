@@ -4,6 +4,7 @@ use wasmparser::component_types::ComponentEntityType;
 use wasmparser::types::{Types, TypesRef};
 use wasmparser::{Parser, Payload, ValidPayload, Validator, WasmFeatures};
 
+use super::core_module::CoreModule;
 use super::{FILE_MOST, FamilyError, nesting};
 
 /// The section that carries doc comments, where someone put them into the binary.
@@ -159,7 +160,7 @@ pub(super) fn check_header(bytes: &[u8]) -> Result<(), FamilyError> {
         ));
     };
     match (u16::from_le_bytes([v0, v1]), u16::from_le_bytes([l0, l1])) {
-        (_, 0) => Err(FamilyError::CoreModule),
+        (_, 0) => Err(FamilyError::CoreModule(CoreModule::read(bytes))),
         (0x0d, 1) => Ok(()),
         (version, layer) => Err(FamilyError::Encoding { version, layer }),
     }

@@ -377,3 +377,45 @@ fn damaged_bytes_are_an_answer_and_never_a_panic() {
         let _ = detect(&damaged);
     }
 }
+
+#[test]
+fn core_module_advice_follows_its_exports() {
+    let advice = |text: &str| detect(&wat(text)).unwrap_err().to_string();
+    let wasi = r#"(import "wasi_snapshot_preview1" "proc_exit" (func (param i32)))"#;
+    let program = advice(&format!(r#"(module {wasi} (func (export "_start")))"#));
+    assert!(
+        program.contains("wasi_snapshot_preview1.command.wasm") && !program.contains("reactor"),
+        "{program}"
+    );
+    let typed = r#"(@custom "component-type:it" "")"#;
+    let library = advice(&format!(r#"(module {wasi} (func (export "f")) {typed})"#));
+    assert!(
+        library.contains("wasi_snapshot_preview1.reactor.wasm") && !library.contains("embed"),
+        "{library}"
+    );
+    let alone = advice(&format!(r#"(module (func (export "f")) {typed})"#));
+    assert!(!alone.contains("--adapt"), "{alone}");
+    let untyped = advice(r#"(module (func (export "f")))"#);
+    assert!(
+        untyped.contains("no WIT") && untyped.contains("wasm-tools component embed"),
+        "{untyped}"
+    );
+    // A header and no more.
+    assert_eq!(code(b"\0asm\x01\0\0\0"), "CORE_MODULE");
+    assert_eq!(code(b"\0asm\x01\0\0\0\xff\xff"), "CORE_MODULE");
+}
+
+#[test]
+fn config_store_is_imported_in_each_of_its_drafts() {
+    for name in CONFIG_STORES {
+        let bytes = wat(&format!(
+            r#"(component
+                (import "{name}" (instance (export "get-all" (func))))
+                (core module $m (func (export "f"))) (core instance $i (instantiate $m))
+                (func $f (canon lift (core func $i "f"))) (export "f" (func $f)))"#
+        ));
+        let imports = detect(&bytes).unwrap().imports;
+        assert_eq!(imports, [name]);
+        assert!(is_pure(&imports), "it reads what a person has set");
+    }
+}

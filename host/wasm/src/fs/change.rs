@@ -15,10 +15,10 @@ use std::io;
 use std::sync::Arc;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-pub(super) fn make_dir(node: &Node, path: &str) -> Result<(), Fault> {
+pub(super) async fn make_dir(node: &Node, path: &str) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     node.shared().may_change_dir(&target.path)?;
-    node.shared().keep(&target.path)?;
+    node.shared().record(&target.path).await?;
     entering(node.shared().quota.as_ref(), || {
         Ok(sys::make_dir(&target.at, &target.name, node.is_private())?)
     })
@@ -29,7 +29,7 @@ pub(super) fn make_dir(node: &Node, path: &str) -> Result<(), Fault> {
 pub(super) async fn remove_dir(node: &Node, path: &str, pace: &mut Pace) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     node.shared().may_change_dir(&target.path)?;
-    node.shared().keep(&target.path)?;
+    node.shared().record(&target.path).await?;
     let quota = node.shared().quota.as_ref();
     let removed = leaving(quota, &target, || sys::remove_dir(&target.at, &target.name));
     if let Err(error) = &removed
@@ -40,13 +40,13 @@ pub(super) async fn remove_dir(node: &Node, path: &str, pace: &mut Pace) -> Resu
     Ok(removed?)
 }
 
-pub(super) fn remove_file(node: &Node, path: &str) -> Result<(), Fault> {
+pub(super) async fn remove_file(node: &Node, path: &str) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     node.shared().may_change(&target.path)?;
     if target.dir {
         return Err(ErrorCode::NotDirectory.into());
     }
-    node.shared().keep(&target.path)?;
+    node.shared().record(&target.path).await?;
     let quota = node.shared().quota.as_ref();
     Ok(leaving(quota, &target, || {
         sys::remove_file(&target.at, &target.name)
@@ -113,8 +113,8 @@ pub(super) async fn rename(
     }
     // Of a directory that moves nothing is lost, and all in it goes along.
     if kind != Kind::Directory {
-        shared.keep(&from.path)?;
-        shared.keep(&to.path)?;
+        shared.record(&from.path).await?;
+        shared.record(&to.path).await?;
     }
     let taken = match kind {
         Kind::File => sys::take_bits(&from.at, &from.name, &to.at, &to.name),
@@ -193,7 +193,7 @@ fn set_aside(old: &Node, old_path: &str, new: &Node, new_path: &str) -> Result<(
 }
 
 /// Gives a regular file another name. A link's second name would lead elsewhere, so links have none.
-pub(super) fn hard_link(
+pub(super) async fn hard_link(
     old: &Node,
     old_path: &str,
     new: &Node,
@@ -210,8 +210,8 @@ pub(super) fn hard_link(
         return Err(ErrorCode::NotDirectory.into());
     }
     // Whoever writes to the one writes to the other.
-    old.shared().keep(&from.path)?;
-    new.shared().keep(&to.path)?;
+    old.shared().record(&from.path).await?;
+    new.shared().record(&to.path).await?;
     entering(new.shared().quota.as_ref(), || {
         Ok(sys::hard_link(&from.at, &from.name, &to.at, &to.name)?)
     })
@@ -219,7 +219,7 @@ pub(super) fn hard_link(
 
 /// Makes a link. What it says is judged as if no part of it were a link; whoever follows it later is judged by
 /// where it really leads.
-pub(super) fn soft_link(node: &Node, says: &str, path: &str) -> Result<(), Fault> {
+pub(super) async fn soft_link(node: &Node, says: &str, path: &str) -> Result<(), Fault> {
     let target = name_at(node, path)?;
     let shared = node.shared();
     shared.may_change(&target.path)?;
@@ -228,7 +228,7 @@ pub(super) fn soft_link(node: &Node, says: &str, path: &str) -> Result<(), Fault
         return Err(ErrorCode::NoEntry.into());
     }
     may_say(shared, says, &target)?;
-    shared.keep(&target.path)?;
+    shared.record(&target.path).await?;
     entering(shared.quota.as_ref(), || {
         Ok(sys::soft_link(says, &target.at, &target.name)?)
     })

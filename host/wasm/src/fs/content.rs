@@ -3,8 +3,13 @@
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path};
 
+use mimir_core::backend::RealPath;
 use mimir_core::files::{self, Links};
+use mimir_core::paths::PathRules;
 use sha2::{Digest, Sha256};
+
+use super::real::real_path;
+use super::resolve::Written;
 
 /// A file that is longer is not read for its name: a program that takes longer to read than to build.
 const LONGEST: u64 = 256 << 20;
@@ -36,9 +41,65 @@ pub fn content(root: &Path, path: &str) -> Option<String> {
     Some(format!("{:x}", hash.finalize()))
 }
 
+/// The longest text that is read: as much as one call can edit.
+const TEXT_MAX: u64 = 16 << 20;
+
+/// Reads the text file at a path below `root`, following links inside of it. Nothing if it is not there, no text, too long
+/// or hidden by a rule.
+pub fn text(root: &Path, path: &str, rules: &PathRules) -> Option<String> {
+    let real = match real_path(root, path) {
+        RealPath::AsWritten => plain(path)?,
+        RealPath::Other(path) => path,
+        RealPath::Outside => return None,
+    };
+    if rules.check(&real).against_reading().is_some() {
+        return None;
+    }
+    files::read_text(&root.join(real), Links::Refused, TEXT_MAX).ok()
+}
+
+/// A path without `.` and `..`; nothing if it leads out.
+fn plain(path: &str) -> Option<String> {
+    let written = Written::parse(path).ok()?;
+    let mut parts: Vec<&str> = Vec::new();
+    for part in &written.parts {
+        match *part {
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_read_inside_of_the_workspace_and_its_rules() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sub")).unwrap();
+        std::fs::write(folder.path().join("sub/a.txt"), "plain").unwrap();
+        std::fs::write(folder.path().join("b.bin"), [0xff, 0xfe]).unwrap();
+        std::fs::write(folder.path().join(".env"), "X=1").unwrap();
+        let at = |path: &str| text(folder.path(), path, &PathRules::protected());
+        assert_eq!(at("sub/a.txt").as_deref(), Some("plain"));
+        assert_eq!(at("./sub/../sub//a.txt").as_deref(), Some("plain"));
+        for path in ["b.bin", ".env", "sub", "none", "../x", "/etc/hosts", ""] {
+            assert_eq!(at(path), None, "{path}");
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("sub/a.txt", folder.path().join("link")).unwrap();
+            std::os::unix::fs::symlink("/etc/hosts", folder.path().join("out")).unwrap();
+            std::os::unix::fs::symlink(".env", folder.path().join("hidden")).unwrap();
+            assert_eq!(at("link").as_deref(), Some("plain"));
+            assert_eq!(at("out"), None);
+            assert_eq!(at("hidden"), None);
+        }
+    }
 
     #[test]
     fn what_is_in_a_file_has_one_name() {

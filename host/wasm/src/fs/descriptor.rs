@@ -189,9 +189,12 @@ impl types::HostDescriptor for FsCtxView<'_> {
 
     async fn set_size(&mut self, fd: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
         let node = self.node(&fd)?;
-        let done = node
-            .writable()
-            .and_then(|_| Ok(node.change(End::At(size), |file| file.set_len(size))?));
+        let done = async {
+            node.writable()?;
+            node.record().await?;
+            Ok(node.change(End::At(size), |file| file.set_len(size))?)
+        };
+        let done = done.await;
         self.finish(done).await
     }
 
@@ -242,11 +245,14 @@ impl types::HostDescriptor for FsCtxView<'_> {
         offset: Filesize,
     ) -> FsResult<Filesize> {
         let node = self.node(&fd)?;
-        let done = node.writable().and_then(|_| {
+        let done = async {
+            node.writable()?;
+            node.record().await?;
             let end = End::At(offset.saturating_add(bytes.len() as u64));
             let write = |file: &File| sys::write_at(file, &bytes, offset);
             Ok(node.change(end, write)? as Filesize)
-        });
+        };
+        let done = done.await;
         self.finish(done).await
     }
 
@@ -268,7 +274,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         path: String,
     ) -> FsResult<()> {
         let (node, path) = self.change(&fd, path)?;
-        let done = change::make_dir(&node, &path);
+        let done = change::make_dir(&node, &path).await;
         self.finish(done).await
     }
 
@@ -322,7 +328,7 @@ impl types::HostDescriptor for FsCtxView<'_> {
         }
         let (old, path) = self.change(&fd, path)?;
         let (new, new_path) = self.change(&new_fd, new_path)?;
-        let done = change::hard_link(&old, &path, &new, &new_path);
+        let done = change::hard_link(&old, &path, &new, &new_path).await;
         self.finish(done).await
     }
 
@@ -347,7 +353,8 @@ impl types::HostDescriptor for FsCtxView<'_> {
         let done = match place {
             Place::Mount(node, path) => {
                 let slots = &self.fs.slots;
-                look::open(&node, follows(flags), &path, how, mode, slots).map(Entry::Real)
+                let opened = look::open(&node, follows(flags), &path, how, mode, slots).await;
+                opened.map(Entry::Real)
             }
             Place::Front(front) => front.opened(how, mode).map(Entry::Front),
         };
@@ -393,13 +400,13 @@ impl types::HostDescriptor for FsCtxView<'_> {
         path: String,
     ) -> FsResult<()> {
         let (node, path) = self.change(&fd, path)?;
-        let done = change::soft_link(&node, &says, &path);
+        let done = change::soft_link(&node, &says, &path).await;
         self.finish(done).await
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
         let (node, path) = self.change(&fd, path)?;
-        let done = change::remove_file(&node, &path);
+        let done = change::remove_file(&node, &path).await;
         self.finish(done).await
     }
 

@@ -14,7 +14,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 const MAX_TRIES: usize = 8;
 
 /// Opens a file or directory.
-pub(super) fn open(
+pub(super) async fn open(
     node: &Node,
     follow: bool,
     path: &str,
@@ -45,8 +45,8 @@ pub(super) fn open(
         private: node.is_private(),
     };
     let slot = slots.take()?;
-    if write && node.shared().keeper.is_some() {
-        keep(node, follow, path, wanted)?;
+    if write && node.shared().undo.is_some() {
+        record(node, follow, path, wanted).await?;
     }
     let (opened, path) = match &node.shared().quota {
         Some(quota) if write => counted(node, follow, path, wanted, quota)?,
@@ -68,8 +68,8 @@ pub(super) fn open(
     Ok(node.opened(object, path, read, write, slot))
 }
 
-/// Keeps what an open could empty, or whoever has opened it could change.
-fn keep(node: &Node, follow: bool, path: &str, wanted: Wanted) -> Result<(), Fault> {
+/// Records what an open could empty, or a write through the handle could change.
+async fn record(node: &Node, follow: bool, path: &str, wanted: Wanted) -> Result<(), Fault> {
     let Ok(target) = resolve(node, path, follow && !wanted.exclusive) else {
         // It says so itself.
         return Ok(());
@@ -78,7 +78,7 @@ fn keep(node: &Node, follow: bool, path: &str, wanted: Wanted) -> Result<(), Fau
     match sys::stat_at(&target.at, &target.name) {
         Ok(_) if wanted.exclusive => Ok(()),
         Err(_) if !wanted.create => Ok(()),
-        _ => node.shared().keep(&target.path),
+        _ => node.shared().record(&target.path).await,
     }
 }
 

@@ -1,9 +1,9 @@
 //! An open file or directory, and how many of them there may be.
 
-use super::keep::Keeper;
 use super::quota::{End, Held, Quota};
 use super::refusal::{Cause, Fault};
 use super::sys;
+use super::undo::UndoRecorder;
 use mimir_core::paths::PathRules;
 use std::fs::File;
 use std::io;
@@ -22,8 +22,8 @@ pub(super) struct Shared {
     pub root: sys::Dir,
     /// How much it may hold, if that is bounded.
     pub quota: Option<Quota>,
-    /// What keeps what is changed in it.
-    pub keeper: Option<Keeper>,
+    /// Records what changes in it.
+    pub undo: Option<UndoRecorder>,
 }
 
 impl Shared {
@@ -53,10 +53,10 @@ impl Shared {
         }
     }
 
-    /// Keeps what is at `path`, which is going to change, where that is done.
-    pub(super) fn keep(self: &Arc<Self>, path: &str) -> Result<(), Fault> {
-        match &self.keeper {
-            Some(keeper) => keeper.before(self, path),
+    /// Records what is at `path`, which is going to change, where that is done.
+    pub(super) async fn record(self: &Arc<Self>, path: &str) -> Result<(), Fault> {
+        match &self.undo {
+            Some(undo) => undo.before(self, path).await,
             None => Ok(()),
         }
     }
@@ -170,7 +170,18 @@ impl Node {
         }
     }
 
-    /// Changes the file, which becomes as long as `end` at most, if there is room for that.
+    /// Records what is in the file, which is going to change: its handle may be older than the call.
+    pub(super) async fn record(&self) -> Result<(), Fault> {
+        self.0.shared.record(&self.0.path).await
+    }
+
+    /// Returns true if [`Self::record`] has nothing left to do.
+    pub(super) fn is_recorded(&self) -> bool {
+        let undo = self.0.shared.undo.as_ref();
+        undo.is_none_or(|undo| undo.has(&self.0.path))
+    }
+
+    /// Changes the file, which is recorded and becomes as long as `end` at most, if there is room for that.
     pub(super) fn change<T>(
         &self,
         end: End,
@@ -179,9 +190,6 @@ impl Node {
         let file = self
             .writable()
             .map_err(|_| io::ErrorKind::PermissionDenied)?;
-        // A handle may be older than the call.
-        let kept = self.0.shared.keep(&self.0.path);
-        kept.map_err(|_| io::ErrorKind::PermissionDenied)?;
         let Some(quota) = &self.0.shared.quota else {
             return change(file);
         };

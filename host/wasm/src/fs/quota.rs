@@ -1,9 +1,8 @@
-//! How much a folder may hold that is the host's and a guest's to fill: its bytes, and its entries.
+//! The quota of what a guest may add to a folder: bytes, and entries.
 //!
-//! What is counted is what the guest has put there, at the moment in which it does. A file that is removed while it is
-//! open still takes its room, and gives it back when it is closed.
-//!
-//! Never here: the workspace. That is the person's, and what is granted there is granted.
+//! Additions count at the moment at which the guest makes them; removals make room again, but never more than there was
+//! at the beginning. The length of a file counts and not what the disk holds of it, so a file with holes is as large as
+//! it looks. A file that is removed while it is open still takes its room, and gives it back when it is closed.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -57,6 +56,20 @@ impl Quota {
             open: HashMap::new(),
             was_full: false,
         })))
+    }
+
+    /// Begins to count anew, with these bounds: for the next call of a session.
+    pub fn renew(&self, most_bytes: u64, most_entries: u64) {
+        let mut used = self.lock();
+        (used.bytes, used.entries) = (0, 0);
+        (used.most_bytes, used.most_entries) = (most_bytes, most_entries);
+        used.was_full = false;
+    }
+
+    /// The bounds: bytes and entries.
+    pub fn bounds(&self) -> (u64, u64) {
+        let used = self.lock();
+        (used.most_bytes, used.most_entries)
     }
 
     /// Whether something was ever refused for want of room.

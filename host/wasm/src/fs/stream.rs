@@ -115,6 +115,13 @@ impl Writer {
         })
     }
 
+    /// Records what is in the file before the first write. A failure is told by the next operation.
+    async fn record(&mut self) {
+        if !self.closed && self.failed.is_none() && self.node.record().await.is_err() {
+            self.failed = Some(io::ErrorKind::PermissionDenied.into());
+        }
+    }
+
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         let wrote = self.put_all(bytes);
         self.disk.note(&wrote);
@@ -161,7 +168,7 @@ impl Writer {
 #[async_trait::async_trait]
 impl OutputStream for Writer {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        if self.closed || self.failed.is_some() {
+        if self.closed || self.failed.is_some() || !self.node.is_recorded() {
             return Err(StreamError::trap(
                 "write not permitted: check_write not called first",
             ));
@@ -172,6 +179,7 @@ impl OutputStream for Writer {
 
     async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.pace.give_way().await;
+        self.record().await;
         self.told()?;
         self.failed = self.put(&bytes).err();
         self.told()
@@ -183,14 +191,20 @@ impl OutputStream for Writer {
 
     fn check_write(&mut self) -> StreamResult<usize> {
         self.told()?;
-        Ok(MAX_WRITE)
+        // Until the file is recorded, which `ready` waits for, nothing is taken.
+        if self.node.is_recorded() {
+            Ok(MAX_WRITE)
+        } else {
+            Ok(0)
+        }
     }
 }
 
 #[async_trait::async_trait]
 impl Pollable for Writer {
-    /// A regular file is always ready.
+    /// A regular file is ready once what is in it is recorded.
     async fn ready(&mut self) {
         self.pace.give_way().await;
+        self.record().await;
     }
 }

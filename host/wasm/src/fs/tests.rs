@@ -9,6 +9,7 @@ mod paths;
 mod races;
 mod reads;
 mod shields;
+mod undo;
 
 use super::*;
 use std::fs;
@@ -64,6 +65,7 @@ impl World {
             fs: GuardedFs::open(mounts(&ws), max_open).expect("mounts"),
             table: ResourceTable::new(),
             runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_time()
                 .build()
                 .expect("a runtime"),
             roots: Vec::new(),

@@ -2,11 +2,14 @@
 //! long as what the tool may reach stays the same.
 
 use std::collections::HashMap;
+use std::io;
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mimir_core::backend::BoxFuture;
 use mimir_core::pipeline::{Effects, Reach};
-use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots};
+use mimir_net::{Client, Guard, Limits, PolicyAlone, Roots, Servers};
 use wasmtime_wasi_http::RequestOptions;
 
 use crate::host::WasmHost;
@@ -64,6 +67,38 @@ impl Clients {
             links.insert(Arc::clone(tool), link.clone());
         }
         link
+    }
+}
+
+/// A client for one call to servers of its session: connections to them are of no use to others.
+pub(super) fn to_session(effects: &Effects, reach: &Arc<Reach>, host: &WasmHost) -> Link {
+    let roots = Roots::below(host.workspace(), &reach.roots).unwrap_or_else(Roots::broken);
+    let guard = Arc::new(Guard::new(reach.policy.clone()));
+    let client = Client::in_session(
+        Arc::clone(&guard),
+        Arc::new(PolicyAlone),
+        roots,
+        WIDEST,
+        host.resolver(),
+        Some(Arc::new(OfSession(effects.clone()))),
+    );
+    Link {
+        client,
+        guard,
+        reach: Arc::clone(reach),
+    }
+}
+
+/// The servers of the session that a call belongs to.
+struct OfSession(Effects);
+
+impl Servers for OfSession {
+    fn connect(&self, port: u16) -> BoxFuture<'_, io::Result<TcpStream>> {
+        Box::pin(async move {
+            let connection = self.0.connect(port).await?;
+            let stream = connection.into_stream::<TcpStream>();
+            stream.ok_or_else(|| io::ErrorKind::Unsupported.into())
+        })
     }
 }
 

@@ -47,7 +47,9 @@ pub(super) fn of(error: &Error) -> Code {
         | Error::Denied(_)
         | Error::Downgrade
         | Error::SecretInRedirect
-        | Error::ClearTunnel(_) => Code::HttpRequestDenied,
+        | Error::ClearTunnel(_)
+        | Error::TunnelName { .. }
+        | Error::NotTls { .. } => Code::HttpRequestDenied,
         Error::BlockedAddress(_) => Code::DestinationIpProhibited,
         Error::Dns { .. } => Code::DnsError {
             rcode: None,

@@ -1,12 +1,15 @@
 //! The body of a request, as the guest writes it.
 
+use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::Method;
 use http_body::{Body, Frame, SizeHint};
 use mimir_core::ToolError;
-use mimir_core::pipeline::{self, Effects};
+use mimir_core::network::Target;
+use mimir_core::pipeline::{self, Effects, Egress};
 use mimir_net::{BoxError, Error};
 use wasmtime_wasi_http::WasiBody;
 
@@ -17,32 +20,79 @@ pub(super) struct Upload {
     body: WasiBody,
     effects: Effects,
     link: Link,
-    secrets: Option<pipeline::Upload>,
+    secrets: pipeline::Upload,
+    /// The method and the URL of the request.
+    to: (Method, String),
+    /// A piece that a person is asked about.
+    asked: Option<Asked>,
+}
+
+struct Asked {
+    piece: Frame<Bytes>,
+    rule: String,
+    answer: Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send>>,
 }
 
 impl Upload {
-    pub(super) fn new(body: WasiBody, effects: &Effects, link: &Link) -> Self {
+    pub(super) fn new(
+        body: WasiBody,
+        effects: &Effects,
+        link: &Link,
+        to: (Method, String),
+    ) -> Self {
         Self {
             body,
             secrets: effects.upload(),
             effects: effects.clone(),
             link: link.clone(),
+            to,
+            asked: None,
         }
     }
 
-    fn look(&mut self, frame: &Frame<Bytes>) -> Result<(), ToolError> {
-        let Some(secrets) = &mut self.secrets else {
-            return Ok(());
-        };
+    /// Looks at a piece; the rule by which something in it has the form of a secret.
+    fn look(&mut self, frame: &Frame<Bytes>) -> Result<Option<String>, ToolError> {
         if let Some(data) = frame.data_ref() {
-            secrets.look(data)?;
+            return self.secrets.look(data);
         }
         for (name, value) in frame.trailers_ref().into_iter().flatten() {
-            secrets.look(name.as_str().as_bytes())?;
-            secrets.look(value.as_bytes())?;
+            for text in [name.as_str().as_bytes(), value.as_bytes()] {
+                if let Some(rule) = self.secrets.look(text)? {
+                    return Ok(Some(rule));
+                }
+            }
         }
-        Ok(())
+        Ok(None)
     }
+
+    /// Has a person asked about a piece that is kept back until then.
+    fn ask(&mut self, piece: Frame<Bytes>, rule: String) {
+        let (effects, (method, url)) = (self.effects.clone(), self.to.clone());
+        let of = rule.clone();
+        let answer = async move { consent(&effects, &method, &url, &of).await };
+        self.asked = Some(Asked {
+            piece,
+            rule,
+            answer: Box::pin(answer),
+        });
+    }
+}
+
+/// Asks a person about a body in which something has the form of a secret.
+pub(super) async fn consent(
+    effects: &Effects,
+    method: &Method,
+    url: &str,
+    rule: &str,
+) -> Result<(), ToolError> {
+    let target = Target::parse(url).map_err(Error::from)?;
+    let egress = Egress {
+        target: &target,
+        method: method.as_str(),
+        headers: &[],
+        body: true,
+    };
+    effects.body(egress, rule).await
 }
 
 impl Body for Upload {
@@ -54,22 +104,42 @@ impl Body for Upload {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = self.get_mut();
-        let frame = match Pin::new(&mut this.body).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => frame,
-            other => return other.map_err(Into::into),
-        };
-        this.link.renew(&this.effects);
-        Poll::Ready(Some(match this.look(&frame) {
-            Ok(()) => Ok(frame),
-            Err(refusal) => Err(Error::Denied(refusal).into()),
-        }))
+        let refused = |refusal| Poll::Ready(Some(Err(Error::Denied(refusal).into())));
+        loop {
+            if let Some(asked) = &mut this.asked {
+                let answer = ready!(asked.answer.as_mut().poll(cx));
+                let Some(Asked { piece, rule, .. }) = this.asked.take() else {
+                    continue;
+                };
+                if let Err(refusal) = answer {
+                    return refused(refusal);
+                }
+                this.link.renew(&this.effects);
+                this.secrets.let_through(&rule);
+                return Poll::Ready(Some(Ok(piece)));
+            }
+            let frame = match Pin::new(&mut this.body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => frame,
+                other => return other.map_err(Into::into),
+            };
+            this.link.renew(&this.effects);
+            match this.look(&frame) {
+                Ok(None) => return Poll::Ready(Some(Ok(frame))),
+                Ok(Some(rule)) => this.ask(frame, rule),
+                Err(refusal) => return refused(refusal),
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.asked.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        if self.asked.is_some() {
+            SizeHint::default()
+        } else {
+            self.body.size_hint()
+        }
     }
 }

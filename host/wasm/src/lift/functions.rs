@@ -18,6 +18,9 @@ const MOST_SKIPPED: usize = 32;
 /// The longest export name that a reason repeats, in characters.
 const SHOWN: usize = 120;
 
+/// The function by which componentize-py starts the interpreter, and its instance.
+const PYTHON_INIT: (&str, &str) = ("exports", "init");
+
 /// The tools of a component that knows nothing of mimir.
 pub(crate) fn lift(surface: &Surface) -> LiftedTools {
     let docs = Docs::parse(surface.docs());
@@ -111,6 +114,9 @@ fn functions(surface: &Surface, skipped: &mut Left) -> Vec<Export> {
                     .flat_map(|instance| &instance.exports);
                 for (function, item) in items {
                     match item.ty {
+                        // What componentize-py calls at build time is part of each of its components.
+                        ComponentEntityType::Func(_)
+                            if (name, function.as_str()) == PYTHON_INIT => {}
                         ComponentEntityType::Func(ty) => found.push(Export {
                             path: path(Some(name), function),
                             ty,

@@ -37,9 +37,8 @@ impl ProgramEngine {
         };
         let run = async {
             let tmp = (inner.tmp.0.as_path(), &inner.tmp.1);
-            let keeper = inner.keeper.as_ref();
-            let host = &self.host;
-            let fs = files(host, &inner.rights, &inner.paths, &limits, tmp, keeper)?;
+            let (host, watch) = (&self.host, &inner.watch);
+            let fs = files(host, &inner.rights, &inner.paths, &limits, tmp, watch)?;
             self.go(fs, program, limits).await
         };
         run.await.unwrap_or_else(|error: ToolError| (Err(error), 0))

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use mimir_core::call::{LogLevel, Progress};
+use mimir_core::call::{LogLevel, Progress, Unobserved};
+use mimir_core::clock::Deadline;
 use mimir_core::needs::Needs;
 use mimir_core::paths::PathRules;
 use mimir_core::{Approved, Code, Limits, ToolError, text};
@@ -17,7 +18,7 @@ use wasmtime::component::Linker;
 
 use super::session::Seat;
 use super::{Program, ProgramEngine};
-use crate::fs::{Keeper, Quota};
+use crate::fs::{Quota, Watch};
 use crate::guest::Guest;
 use crate::http::Clients;
 use crate::script::outside::{Answer, Outside};
@@ -55,7 +56,8 @@ pub(crate) struct Inner {
     pub(super) limits: Limits,
     /// Whether it may import modules of the workspace, as the one around it may.
     pub(super) imports: bool,
-    pub(super) keeper: Option<Keeper>,
+    /// The quota and the undo record of the workspace.
+    pub(super) watch: Watch,
 }
 
 /// Wishes that only programs have.
@@ -237,6 +239,12 @@ async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish:
                 imports: inner.imports,
                 ..Program::default()
             };
+            if !python.is_ready() {
+                // Compiling it is the host's work, not the program's, and has bounds of its own.
+                let deadline = asks.outside.as_ref().map(|outside| &outside.deadline);
+                let _paused = deadline.map(Deadline::pause);
+                Box::pin(python.prepare()).await?;
+            }
             let fuel = store.get_fuel().unwrap_or_default();
             let (finished, used) = Box::pin(python.nested(inner, program, fuel)).await;
             // What it has used is used up.
@@ -260,8 +268,14 @@ async fn document(store: &mut StoreContextMut<'_, Guest>, asks: &mut Asks, wish:
                 store.data().limiter.peak(),
             );
             if let Some(seat) = &asks.seat {
+                if let Some(inner) = &asks.inner {
+                    super::tell_full(&inner.watch, &seat.sink);
+                }
                 super::tell_unkept(store.data_mut(), &seat.sink);
             }
+            // Between calls a session holds neither the call that has ended nor its observer.
+            asks.outside = None;
+            store.data_mut().watch(Arc::new(Unobserved));
             let next = match &mut asks.seat {
                 Some(seat) => seat.next(done, used).await,
                 None => None,

@@ -83,6 +83,11 @@ impl Sink {
         }
     }
 
+    /// Detaches the observer.
+    pub(crate) fn unwatch(&self) {
+        self.lock().observer = None;
+    }
+
     pub(crate) fn half(&self, stream: Stream) -> Half {
         Half {
             sink: self.clone(),
@@ -113,6 +118,7 @@ impl Sink {
             stderr: both.stderr.captured(),
             combined: both.combined.captured(),
             duration,
+            obeyed: Vec::new(),
         }
     }
 }

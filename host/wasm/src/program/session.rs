@@ -25,7 +25,7 @@ use super::{
 };
 use crate::backend;
 use crate::faults::fault;
-use crate::fs::Keeper;
+use crate::fs::{UndoRecorder, Watch};
 use crate::script::ScriptState;
 use crate::script::outside::Outside;
 
@@ -51,7 +51,7 @@ struct Kept {
     task: AbortHandle,
     sink: Sink,
     last: Last,
-    keeper: Keeper,
+    watch: Watch,
     busy: bool,
 }
 
@@ -62,7 +62,7 @@ impl Kept {
             self.jobs.clone(),
             self.sink.clone(),
             last,
-            self.keeper.clone(),
+            self.watch.clone(),
         )
     }
 }
@@ -71,7 +71,7 @@ impl Kept {
 type Key = (String, String);
 
 /// What the one who runs code in a session needs of it.
-type Handed = (mpsc::Sender<Job>, Sink, Last, Keeper);
+type Handed = (mpsc::Sender<Job>, Sink, Last, Watch);
 
 /// How the program of a session ended.
 type Last = Arc<Mutex<Option<Result<i32, ToolError>>>>;
@@ -116,6 +116,7 @@ impl Seat {
     ) -> Option<(Value, Outside, Arc<dyn Observer>, u64)> {
         if let (Some(now), Some(code)) = (self.now.take(), done) {
             self.sink.end();
+            self.sink.unwatch();
             let finished = self.sink.finish(code, now.start.elapsed());
             let fuel = now.fuel.saturating_sub(left);
             // Who asked may be gone.
@@ -208,9 +209,13 @@ impl ProgramEngine {
         }
         let whose = call.context().session_id.clone();
         let key = (whose.clone(), name.to_owned());
-        let ((jobs, sink, last, keeper), fresh) = self.take(call, &key, state)?;
-        // Between calls nothing is kept, and so nothing changed.
-        let _keeping = keeper.begin(backend::account(&self.host, call));
+        let ((jobs, sink, last, watch), fresh) = self.take(call, &key, state)?;
+        if let Some(quota) = &watch.quota {
+            quota.renew(call.limits().new_file_bytes, call.limits().new_files);
+        }
+        // Between calls nothing is recorded, and so nothing changed.
+        let scope = watch.undo.as_ref();
+        let scope = scope.map(|undo| undo.begin(backend::undo_target(&self.host, call)));
         let mut guard = Guard {
             sessions: &self.sessions,
             key,
@@ -255,6 +260,10 @@ impl ProgramEngine {
         };
         let whole = guard.whole;
         drop(guard);
+        if let Some(scope) = scope {
+            let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
+            scope.finish(call.deadline(), left).await;
+        }
         let session = Session {
             name: name.to_owned(),
             fresh,
@@ -320,8 +329,8 @@ impl ProgramEngine {
         let limits = *call.limits();
         let sink = Sink::unwatched(&limits);
         let tmp = Temporary::new()?;
-        let keeper = Keeper::default();
-        let fs = self.files(call, &tmp, Some(&keeper))?;
+        let watch = backend::watch(&limits, Some(UndoRecorder::default()));
+        let fs = self.files(call, &tmp, &watch)?;
         let (jobs, seats) = mpsc::channel(1);
         let mut asks = Asks::of(call, &self.host, &state.0);
         asks.records = self.parts.records;
@@ -331,7 +340,7 @@ impl ProgramEngine {
             tmp: (tmp.path().to_owned(), tmp.quota().clone()),
             limits,
             imports: true,
-            keeper: Some(keeper.clone()),
+            watch: watch.clone(),
         });
         asks.seat = Some(Seat {
             jobs: seats,
@@ -366,7 +375,7 @@ impl ProgramEngine {
             task: task.abort_handle(),
             sink,
             last,
-            keeper,
+            watch,
             busy: true,
         })
     }

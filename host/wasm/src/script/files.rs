@@ -1,6 +1,7 @@
 //! Wishes about files, fulfilled by the same filesystem that components see: the same mounts, shields and bounds.
 
 use mimir_core::{Code, Limits, ToolError, text};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::FsError;
@@ -11,6 +12,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 
 use super::outside::{Answer, missing};
+use super::perform::{Done, Refused, Request};
 use super::turn::Files;
 use crate::fs::{FsCtxView, FsView};
 use crate::guest::Guest;
@@ -20,6 +22,77 @@ const PART: u64 = 1 << 20;
 
 /// Folders within folders that are removed: a tree that is deeper is not an honest one.
 const DEEPEST: usize = 256;
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Mode {
+    /// What was in it is gone.
+    Replace,
+    /// Behind what is in it.
+    Append,
+    /// Only if it is not there.
+    Create,
+}
+
+impl Mode {
+    fn flags(self) -> OpenFlags {
+        match self {
+            Self::Replace => OpenFlags::CREATE | OpenFlags::TRUNCATE,
+            Self::Append => OpenFlags::CREATE,
+            Self::Create => OpenFlags::CREATE | OpenFlags::EXCLUSIVE,
+        }
+    }
+}
+
+/// Does something to files at once.
+pub(super) async fn now(guest: &mut Guest, request: Request, bytes: Vec<u8>) -> Done {
+    let most = guest.most_output as u64;
+    let mut view = View {
+        view: guest.fs(),
+        most,
+    };
+    let done = view.perform(request, bytes).await;
+    done.map_err(|fault| match fault {
+        Fault::Told(error) => Refused {
+            code: match error.code {
+                Code::LimitExceeded => "EFBIG",
+                Code::PermissionDenied => "EACCES",
+                _ => "EIO",
+            },
+            why: error.message,
+        },
+        Fault::Code(_, code) => {
+            let refusal = guest.fs.refusals().last();
+            let refusal = refusal.filter(|_| code == ErrorCode::NotPermitted);
+            Refused {
+                code: errno(code),
+                why: refusal.map_or_else(String::new, ToString::to_string),
+            }
+        }
+    })
+}
+
+/// The name of a code among those of errno.
+fn errno(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::NoEntry => "ENOENT",
+        ErrorCode::Exist => "EEXIST",
+        ErrorCode::NotPermitted => "EPERM",
+        ErrorCode::Access => "EACCES",
+        ErrorCode::ReadOnly => "EROFS",
+        ErrorCode::IsDirectory => "EISDIR",
+        ErrorCode::NotDirectory => "ENOTDIR",
+        ErrorCode::NotEmpty => "ENOTEMPTY",
+        ErrorCode::NameTooLong => "ENAMETOOLONG",
+        ErrorCode::Loop => "ELOOP",
+        ErrorCode::InsufficientSpace => "ENOSPC",
+        ErrorCode::Quota => "EDQUOT",
+        ErrorCode::CrossDevice => "EXDEV",
+        ErrorCode::Invalid => "EINVAL",
+        _ => "EIO",
+    }
+}
 
 /// Fulfils a wish.
 pub(super) async fn fulfil(guest: &mut Guest, wish: Files, limits: &Limits) -> Answer {
@@ -83,10 +156,15 @@ fn failure(path: &str, code: ErrorCode) -> ToolError {
             Code::InvalidPath,
             "is not a path that can be used".to_owned(),
         ),
-        ErrorCode::InsufficientSpace | ErrorCode::Quota => (
+        ErrorCode::InsufficientSpace => (
             Code::LimitExceeded,
             "cannot be written: the disk is full".to_owned(),
         ),
+        ErrorCode::Quota => {
+            let what = "cannot be written: the call has added as much to the workspace as it may \
+                (limits.newFileBytes, limits.newFiles)";
+            (Code::LimitExceeded, what.to_owned())
+        }
         other => (Code::ExecutionError, format!("cannot be used ({other:?})")),
     };
     ToolError::new(code, format!("`{path}` {what}"))
@@ -117,7 +195,7 @@ impl View<'_> {
             }
             Files::Write { path, data } => {
                 let bytes = data.bytes().map_err(Fault::Told)?;
-                self.write(&path, bytes).await?;
+                self.write(&path, &bytes, Mode::Replace).await?;
                 Ok(empty(Value::Null))
             }
             Files::Exists { path } => match self.look(&path, true).await {
@@ -152,6 +230,57 @@ impl View<'_> {
                 Ok(empty(Value::Null))
             }
         }
+    }
+
+    async fn perform(
+        &mut self,
+        request: Request,
+        bytes: Vec<u8>,
+    ) -> Result<(Value, Vec<u8>), Fault> {
+        match request {
+            Request::Read { path } => return Ok((Value::Null, self.read(&path).await?)),
+            Request::Write { path, mode } => self.write(&path, &bytes, mode).await?,
+            Request::List { path } => return self.fulfil(Files::List { path }).await,
+            Request::Stat { path, follow } => {
+                let stat = self.look(&path, follow).await?;
+                let millis =
+                    |seconds: u64, nanos: u32| seconds as f64 * 1e3 + f64::from(nanos) / 1e6;
+                let times = [
+                    stat.data_access_timestamp,
+                    stat.data_modification_timestamp,
+                    stat.status_change_timestamp,
+                ];
+                let [accessed, modified, changed] =
+                    times.map(|time| time.map(|time| millis(time.seconds, time.nanoseconds)));
+                return Ok(empty(json!({
+                    "type": kind(stat.type_),
+                    "size": stat.size,
+                    "links": stat.link_count,
+                    "accessed": accessed,
+                    "modified": modified,
+                    "changed": changed,
+                })));
+            }
+            Request::Remove { path, recursive } => self.remove(&path, recursive).await?,
+            Request::Mkdir { path } => {
+                let root = self.root()?;
+                let handle = borrowed(&root);
+                let done = self.view.create_directory_at(handle, relative(&path)).await;
+                self.close(root)?;
+                done.map_err(|error| self.fault(&path, error))?;
+            }
+            Request::Rename { path, to } => {
+                let (from, into) = (self.root()?, self.root()?);
+                let (old, new) = (borrowed(&from), borrowed(&into));
+                let names = (relative(&path), relative(&to));
+                let done = self.view.rename_at(old, names.0, new, names.1).await;
+                self.close(from)?;
+                self.close(into)?;
+                done.map_err(|error| self.fault(&path, error))?;
+            }
+            _ => return Err(Fault::Code(String::new(), ErrorCode::Invalid)),
+        }
+        Ok(empty(Value::Null))
     }
 
     /// The root of the workspace.
@@ -234,17 +363,27 @@ impl View<'_> {
         }
     }
 
-    async fn write(&mut self, path: &str, bytes: Vec<u8>) -> Result<(), Fault> {
-        let how = OpenFlags::CREATE | OpenFlags::TRUNCATE;
-        let file = self.open(path, how, DescriptorFlags::WRITE).await?;
+    async fn write(&mut self, path: &str, bytes: &[u8], mode: Mode) -> Result<(), Fault> {
+        let access = DescriptorFlags::WRITE;
+        let file = self.open(path, mode.flags(), access).await?;
+        let start = match mode {
+            Mode::Append => match self.look(path, true).await {
+                Ok(stat) => stat.size,
+                Err(fault) => {
+                    self.close(file)?;
+                    return Err(fault);
+                }
+            },
+            Mode::Replace | Mode::Create => 0,
+        };
         let mut at = 0;
         let written = loop {
             let part = &bytes[at..bytes.len().min(at + PART as usize)];
             if part.is_empty() {
                 break Ok(());
             }
-            let wrote = self.view.write(borrowed(&file), part.to_vec(), at as u64);
-            match wrote.await {
+            let to = start + at as u64;
+            match self.view.write(borrowed(&file), part.to_vec(), to).await {
                 Ok(0) => break Err(Fault::Code(path.to_owned(), ErrorCode::Io)),
                 Ok(count) => at += usize::try_from(count).unwrap_or(part.len()).min(part.len()),
                 Err(error) => break Err(self.fault(path, error)),

@@ -15,6 +15,7 @@ const ALWAYS: &[(&str, &[&str])] = &[
     ("wasi:io/poll", &["poll"]),
     ("wasi:clocks/monotonic-clock", &["subscribe-duration"]),
     ("wasi:random/insecure-seed", &["insecure-seed"]),
+    ("wasi:random/random", &["get-random-bytes"]),
 ];
 
 const FILES: &[(&str, &[&str])] = &[
@@ -80,6 +81,10 @@ const WASI: &str = "0.2.9";
 /// The version of the contract.
 const CONTRACT: &str = "1.0.0";
 
+/// The stack of the runtime in its memory, as in the engine of scripts: it ends 256 KiB before, with an error that a tool
+/// can catch.
+const STACK: u32 = 4 << 20;
+
 /// The linked component, not yet in any state.
 pub(super) fn link(parts: &PluginParts, reach: Reach) -> wasmtime::Result<Vec<u8>> {
     let (_, bound) = metadata::decode(parts.runtime).map_err(told)?;
@@ -93,6 +98,7 @@ pub(super) fn link(parts: &PluginParts, reach: Reach) -> wasmtime::Result<Vec<u8
     let mut glue = glue(&resolve, world, reach);
     embed_component_metadata(&mut glue, &resolve, world, StringEncoding::UTF8).map_err(told)?;
     let mut linker = Linker::default();
+    linker.stack_size(STACK);
     linker.encoder().validate(true);
     linker
         .library("runtime.wasm", parts.runtime, false)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request};
+use mimir_core::clock::Deadline;
 use mimir_core::command::{Captured, Command, Finished, Place, Program};
 use mimir_core::outcome::{Content, Output};
 use mimir_core::pipeline::{Effects, Nested, Storage};
@@ -30,6 +31,8 @@ pub(crate) struct Outside {
     pub model: Option<Effects>,
     /// What it keeps between calls.
     pub storage: Option<Storage>,
+    /// The time of its call.
+    pub deadline: Deadline,
 }
 
 /// An answer in the form in which an engine takes it: whether it is a failure, JSON, bytes.
@@ -74,10 +77,11 @@ impl Outside {
             .then(|| Network::of(Arc::clone(clients), Arc::clone(host), call));
         Self {
             commands: (!rights.commands.is_empty()).then(|| call.effects()),
-            nested: (!rights.tools.is_empty()).then(|| call.nested()),
+            nested: call.calls(),
             network: network.map(Arc::new),
             model: rights.model.then(|| call.effects()),
             storage: backend::storage(call, host),
+            deadline: call.deadline().clone(),
         }
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use mimir_core::Access;
 
 use super::{link, warm};
+use crate::compile::blocking;
 use crate::error::HostError;
 use crate::host::WasmHost;
 
@@ -95,7 +96,7 @@ pub async fn make(
     code: &str,
     about: &str,
 ) -> Result<Vec<u8>, HostError> {
-    let linked = warm::blocking(move || link::link(&parts, reach).map_err(warm::broken)).await?;
+    let linked = blocking(move || link::link(&parts, reach).map_err(warm::broken)).await?;
     let module = parts.module(reach, code, about);
-    warm::snapshot(host, &linked, module, Some(NAME)).await
+    warm::snapshot(host, &linked, module, NAME).await
 }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use mimir_core::{Code, Limits, ToolError};
 use wasmtime::Store;
-use wasmtime::component::{Component, Instance, InstancePre, Lift, Linker, TypedFunc, WasmList};
+use wasmtime::component::{Instance, InstancePre, Lift, Linker, TypedFunc, WasmList};
 use wasmtime_wizer::Wizer;
 
 use super::EngineParts;
 use super::outside::Answer;
 use crate::call;
-use crate::compile::{self, imaged};
+use crate::compile::{self, Lane, Request};
 use crate::digest::Hash;
 use crate::error::HostError;
 use crate::fs::GuardedFs;
@@ -47,18 +47,19 @@ type Resume = TypedFunc<(u32, bool, String, Vec<u8>), (String,)>;
 /// The engine, from the cache or made now.
 pub(super) async fn ready(host: &Arc<WasmHost>, parts: &EngineParts) -> Result<Ready, HostError> {
     let running = host.running()?;
-    let digest = digest(parts);
+    let (digest, limits) = (digest(parts), host.compile_limits());
     let component = match compile::cached(&running.engine, host.cache(), &digest) {
         Some(component) => component,
         None => {
-            let warm = snapshot(host, parts.component, parts.prelude.to_owned(), None).await?;
-            let (host, name) = (Arc::clone(host), parts.name);
-            blocking(move || {
-                let engine = &host.running()?.engine;
-                let tell = |event| host.tell(event);
-                compile::compile(engine, host.cache(), &digest, name, &warm, &tell)
-            })
-            .await?
+            let warm =
+                snapshot(host, parts.component, parts.prelude.to_owned(), parts.name).await?;
+            let request = Request {
+                digest,
+                name: parts.name.to_owned(),
+                lane: Lane::BuiltIn,
+                limits,
+            };
+            host.component(request, move || Ok(warm.into())).await?
         }
     };
     let linker = linker(&running.linker).map_err(broken)?;
@@ -76,13 +77,6 @@ pub(super) fn broken(error: wasmtime::Error) -> HostError {
     HostError::Engine(format!("the engine for scripts is broken: {error:#}"))
 }
 
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
-) -> Result<T, HostError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| HostError::Engine(error.to_string()))?
-}
-
 /// The linker of all components, and what the runtime imports to load modules: there are none.
 fn linker(all: &Linker<Guest>) -> wasmtime::Result<Linker<Guest>> {
     type Answer = (Result<String, String>,);
@@ -96,36 +90,29 @@ fn linker(all: &Linker<Guest>) -> wasmtime::Result<Linker<Guest>> {
     loader.func_wrap("load", move |_, _: (String,)| -> wasmtime::Result<Answer> {
         none()
     })?;
+    super::perform::add(&mut linker)?;
     Ok(linker)
 }
 
-/// A linked component in the state that its runtime is in when the module `prelude` has run. What is done with it more
-/// than once has a name, and its code is kept.
+/// A linked component in the state that its runtime is in when the module `prelude` has run. `name` is shown while
+/// it is compiled.
 pub(super) async fn snapshot(
     host: &Arc<WasmHost>,
     linked: &[u8],
     prelude: String,
-    again: Option<&'static str>,
+    name: &str,
 ) -> Result<Vec<u8>, HostError> {
     let wizer = Wizer::new();
     let (context, instrumented) = wizer.instrument_component(linked).map_err(broken)?;
-    let component = {
-        let host = Arc::clone(host);
-        let made = move || {
-            let engine = &host.running()?.engine;
-            let Some(name) = again else {
-                let made = Component::new(engine, &instrumented);
-                return made.map(imaged).map_err(broken);
-            };
-            let digest = Hash::of(&instrumented);
-            if let Some(kept) = compile::cached(engine, host.cache(), &digest) {
-                return Ok(kept);
-            }
-            let tell = |event| host.tell(event);
-            compile::compile(engine, host.cache(), &digest, name, &instrumented, &tell)
-        };
-        blocking(made).await?
+    let request = Request {
+        digest: Hash::of(&instrumented),
+        name: name.to_owned(),
+        lane: Lane::BuiltIn,
+        limits: host.compile_limits(),
     };
+    let component = host
+        .component(request, move || Ok(instrumented.into()))
+        .await?;
     let running = host.running()?;
     let linker = linker(&running.linker).map_err(broken)?;
     let pre = linker.instantiate_pre(&component).map_err(broken)?;

@@ -7,8 +7,8 @@ use url::Position;
 use wasip2::clocks::monotonic_clock::{now, subscribe_instant};
 use wasip2::http::outgoing_handler::handle;
 use wasip2::http::types::{
-    Fields, IncomingBody, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions,
-    Scheme,
+    ErrorCode, Fields, IncomingBody, IncomingResponse, Method, OutgoingBody, OutgoingRequest,
+    RequestOptions, Scheme, http_error_code,
 };
 use wasip2::io::poll::poll;
 use wasip2::io::streams::StreamError;
@@ -37,13 +37,16 @@ impl Transport for Network {
             false => outgoing.body().ok(),
         };
         let start = now();
-        let answer = handle(outgoing, Some(options)).map_err(|_| failed(request))?;
+        let answer = handle(outgoing, Some(options));
+        let answer = answer.map_err(|code| failed(request, Some(&code)))?;
         if let Some(body) = body {
             upload(body, &request.body);
         }
         answer.subscribe().block();
-        let Some(Ok(Ok(response))) = answer.get() else {
-            return Err(failed(request));
+        let response = match answer.get() {
+            Some(Ok(Ok(response))) => response,
+            Some(Ok(Err(code))) => return Err(failed(request, Some(&code))),
+            Some(Err(())) | None => return Err(failed(request, None)),
         };
         // The host holds the way to here to the time, and leaves out what a person took to answer: what is longer than
         // the time is that.
@@ -73,7 +76,7 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest> {
             ))
         })?;
     }
-    if !request.body.is_empty() || matches!(request.method, "POST" | "PUT") {
+    if !request.body.is_empty() || matches!(request.method, "POST" | "PUT" | "PATCH") {
         // Not every server takes a body whose length it is not told, and these say it also of none (RFC 9110, 8.6).
         let length = request.body.len().to_string();
         let _ = fields.set("content-length", &[length.into_bytes()]);
@@ -85,6 +88,7 @@ fn outgoing(request: &Request) -> Result<OutgoingRequest> {
         "HEAD" => Method::Head,
         "POST" => Method::Post,
         "PUT" => Method::Put,
+        "PATCH" => Method::Patch,
         "DELETE" => Method::Delete,
         other => Method::Other(other.to_owned()),
     };
@@ -143,8 +147,8 @@ fn read(request: &Request, response: &IncomingResponse, deadline: Option<u64>) -
         headers: headers.collect(),
         ..Response::default()
     };
-    let body: IncomingBody = response.consume().map_err(|()| failed(request))?;
-    let stream = body.stream().map_err(|()| failed(request))?;
+    let body: IncomingBody = response.consume().map_err(|()| failed(request, None))?;
+    let stream = body.stream().map_err(|()| failed(request, None))?;
     let over = deadline.map(subscribe_instant);
     let more = stream.subscribe();
     loop {
@@ -155,7 +159,9 @@ fn read(request: &Request, response: &IncomingResponse, deadline: Option<u64>) -
         match stream.read(CHUNK as u64) {
             Ok(bytes) => read.body.extend(bytes),
             Err(StreamError::Closed) => return Ok(read),
-            Err(StreamError::LastOperationFailed(_)) => return Err(failed(request)),
+            Err(StreamError::LastOperationFailed(error)) => {
+                return Err(failed(request, http_error_code(&error).as_ref()));
+            }
         }
         if let (Some(timeout), Some(over)) = (request.timeout, &over)
             && over.ready()
@@ -165,14 +171,22 @@ fn read(request: &Request, response: &IncomingResponse, deadline: Option<u64>) -
     }
 }
 
-fn failed(request: &Request) -> Error {
+fn failed(request: &Request, code: Option<&ErrorCode>) -> Error {
     let place = &request.url[..Position::AfterPort];
+    let is_late = matches!(
+        code,
+        Some(
+            ErrorCode::DnsTimeout
+                | ErrorCode::ConnectionTimeout
+                | ErrorCode::ConnectionReadTimeout
+                | ErrorCode::ConnectionWriteTimeout
+                | ErrorCode::HttpResponseTimeout
+        )
+    );
+    // The host says why, and which of its own bounds it was.
     let within = match request.timeout {
-        Some(timeout) => format!(" (`timeout`: {} s)", timeout.whole.as_secs()),
-        None => String::new(),
+        Some(timeout) if is_late => format!(" (`timeout`: {} s)", timeout.whole.as_secs()),
+        _ => String::new(),
     };
-    Error::network(format_args!(
-        "{} {place} got no whole answer{within}",
-        request.method
-    ))
+    Error::network(format_args!("{} {place} failed{within}", request.method))
 }

@@ -7,7 +7,7 @@ use mimir_core::names::did_you_mean;
 use mimir_core::text::{prefix, visible};
 use mimir_core::{Code, Pipeline, ToolError};
 
-use crate::agent::{Bench, conversation, keep};
+use crate::agent::{Bench, Saver, conversation};
 use crate::args::{ApprovalsWish, AuditWish, Globals, ToolsWish};
 use crate::exit::Failure;
 use crate::output::tools::Face;
@@ -142,7 +142,7 @@ pub(super) async fn carry_out(
         }
         Wish::Clear => {
             if !talk.messages.is_empty() {
-                keep(bench, talk);
+                Saver::of(bench).save(talk);
                 bench.pipeline().end_session(&talk.id);
             }
             *talk = conversation(&bench.agent);

@@ -67,8 +67,8 @@ pub fn workspace(workspace: &Workspace) -> Finding {
 /// The config files.
 pub fn config(settings: &Result<Settings, ToolError>, places: &Places) -> Finding {
     let user = match &places.config {
-        Some(dir) => format!("yours would be {}", dir.join("config.yml").display()),
-        None => "there is no place for yours".to_owned(),
+        Some(dir) => format!("your own would be {}", dir.join("config.yml").display()),
+        None => "no folder for your own settings (HOME is not set)".to_owned(),
     };
     let own = |settings: &Settings| -> Vec<String> {
         let files = settings.files.iter();
@@ -76,6 +76,11 @@ pub fn config(settings: &Result<Settings, ToolError>, places: &Places) -> Findin
         own.map(|file| file.path.display().to_string()).collect()
     };
     match settings {
+        Ok(settings) if own(settings).is_empty() && places.config.is_none() => Finding::fair(
+            "config",
+            format!("no file, all defaults; {user}"),
+            "set MIMIR_CONFIG_DIR to an absolute path of yours",
+        ),
         Ok(settings) if own(settings).is_empty() => {
             Finding::good("config", format!("no file, all defaults; {user}"))
         }
@@ -119,8 +124,15 @@ pub fn ledger(setup: &Setup) -> Finding {
     let read = ledger
         .book()
         .and_then(|book| Ok((book, ledger.lock().read()?)));
-    match read {
-        Ok((book, lock)) => Finding::good(
+    // The first approval makes the file, in the nearest folder that exists.
+    let folder = ledger.path().ancestors().skip(1).find(|dir| dir.is_dir());
+    match (read, may_write(folder.unwrap_or(Path::new("/")))) {
+        (Ok(_), Err(why)) => Finding::bad(
+            "approvals",
+            format!("{} cannot be written: {why}", ledger.path().display()),
+            "make it writable for you, or set MIMIR_CONFIG_DIR to another folder; until then no approval or grant can be stored",
+        ),
+        (Ok((book, lock)), Ok(())) => Finding::good(
             "approvals",
             format!(
                 "{} approvals and {} grants, in {} and {}",
@@ -130,10 +142,10 @@ pub fn ledger(setup: &Setup) -> Finding {
                 ledger.lock().path().display()
             ),
         ),
-        Err(error) => Finding::bad(
+        (Err(error), _) => Finding::bad(
             "approvals",
             error.to_string(),
-            "mend or remove the file; until then nothing in it counts",
+            "repair the file or move it away; until then nothing in it counts",
         ),
     }
 }
@@ -178,7 +190,7 @@ pub fn cache(facts: &EngineFacts) -> Finding {
         CacheState::Bad { why } => Finding::bad(
             "cache",
             format!("{place} is not used: {why}"),
-            "it holds code that runs, so it must be yours alone: chown and chmod 0700, or remove it, or set MIMIR_CACHE_DIR to another folder",
+            "code in it is run, so only you may be able to write to it: chown it to you, chmod 0700, or set MIMIR_CACHE_DIR to another folder",
         ),
     }
 }

@@ -17,15 +17,45 @@ struct Snippet {
     command: Option<String>,
 }
 
+/// The file and the lines by which an agent leaves questions about mimir's tools to mimir. None where no such lines are
+/// known.
+fn ask_once(agent: Agent) -> Option<(&'static str, &'static str)> {
+    match agent {
+        Agent::Claude => Some((
+            ".claude/settings.local.json of the project, or ~/.claude/settings.json",
+            r#"{"permissions": {"allow": ["mcp__mimir"]}}"#,
+        )),
+        Agent::Codex => Some((
+            "the same table",
+            r#"default_tools_approval_mode = "approve""#,
+        )),
+        Agent::Gemini | Agent::Qwen => Some(("the same server", r#""trust": true"#)),
+        _ => None,
+    }
+}
+
 /// Prints it: the lines on stdout, where they go on stderr.
 pub fn print(globals: &Globals, printer: Printer, agent: Agent) -> Result<Exit, Failure> {
     let workspace = setup::workspace(globals)?;
     let root = workspace.root().display().to_string();
     let snippet = snippet(agent, &root);
-    let value = json!({ "file": snippet.file, "text": snippet.text, "command": snippet.command });
+    let ask_once = ask_once(agent);
+    let value = json!({
+        "file": snippet.file, "text": snippet.text, "command": snippet.command,
+        "askOnce": ask_once.map(|(file, text)| json!({ "file": file, "text": text })),
+    });
     if !printer.is_json() {
         if let Some(command) = &snippet.command {
             note(format_args!("By a command: {command}"));
+        }
+        if let Some((file, text)) = ask_once {
+            note(styled(
+                FAINT,
+                format_args!(
+                    "It asks about tools by itself, too. So that mimir alone asks, add to {file}:"
+                ),
+            ));
+            note(text);
         }
         note(styled(
             FAINT,
@@ -80,6 +110,43 @@ fn snippet(agent: Agent, root: &str) -> Snippet {
             } } })),
             command: None,
         },
+        Agent::Gemini => Snippet {
+            file: ".gemini/settings.json of the project, or ~/.gemini/settings.json",
+            text: pretty(&json!({ "mcpServers": { "mimir": server } })),
+            command: Some(format!(
+                "gemini mcp add mimir mimir serve -C {}",
+                quoted(root)
+            )),
+        },
+        Agent::Qwen => Snippet {
+            file: ".qwen/settings.json of the project, or ~/.qwen/settings.json",
+            text: pretty(&json!({ "mcpServers": { "mimir": server } })),
+            command: Some(format!(
+                "qwen mcp add mimir mimir serve -C {}",
+                quoted(root)
+            )),
+        },
+        Agent::Windsurf => Snippet {
+            file: "~/.codeium/windsurf/mcp_config.json",
+            text: pretty(&json!({ "mcpServers": { "mimir": server } })),
+            command: None,
+        },
+        Agent::Cline => Snippet {
+            file: "cline_mcp_settings.json, which \"Configure MCP Servers\" of Cline opens",
+            text: pretty(&json!({ "mcpServers": {
+                "mimir": { "command": "mimir", "args": args, "disabled": false },
+            } })),
+            command: None,
+        },
+        Agent::Goose => Snippet {
+            file: "~/.config/goose/config.yaml",
+            // JSON in YAML: a path may have anything in it.
+            text: format!(
+                "extensions:\n  mimir:\n    name: mimir\n    type: stdio\n    enabled: true\n    cmd: mimir\n    args: {}\n    timeout: 300",
+                json!(args)
+            ),
+            command: None,
+        },
         Agent::Zed => Snippet {
             file: "~/.config/zed/settings.json",
             text: pretty(&json!({ "context_servers": {
@@ -112,6 +179,10 @@ mod tests {
             Agent::Vscode,
             Agent::Opencode,
             Agent::Zed,
+            Agent::Gemini,
+            Agent::Qwen,
+            Agent::Windsurf,
+            Agent::Cline,
         ] {
             let text = snippet(agent, root).text;
             let value: Value = serde_json::from_str(&text).unwrap();
@@ -125,6 +196,14 @@ mod tests {
             codex["mcp_servers"]["mimir"]["args"][2].as_str(),
             Some(root)
         );
+        let (_, line) = ask_once(Agent::Codex).unwrap();
+        let text = format!("{}\n{line}", snippet(Agent::Codex, root).text);
+        let codex: toml::Value = toml::from_str(&text).unwrap();
+        let mode = &codex["mcp_servers"]["mimir"]["default_tools_approval_mode"];
+        assert_eq!(mode.as_str(), Some("approve"));
+        let goose: serde_yaml::Value =
+            serde_yaml::from_str(&snippet(Agent::Goose, root).text).unwrap();
+        assert_eq!(goose["extensions"]["mimir"]["args"][2].as_str(), Some(root));
         let command = snippet(Agent::Claude, root).command.unwrap();
         assert!(
             command.ends_with(r#"-C '/work/it'\''s "here"'"#),

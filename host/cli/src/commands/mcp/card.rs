@@ -8,6 +8,7 @@ use std::path::Path;
 
 use mimir_core::config::{McpServer, SandboxMode};
 use mimir_core::text::prefix;
+use mimir_process::ambient;
 use serde_json::Value;
 
 use super::secret;
@@ -17,22 +18,71 @@ const LINE_MOST: usize = 400;
 
 /// A block, in lines. One that describes no server has none.
 pub fn lines(block: &Value) -> Vec<String> {
-    let Ok(server) = serde_json::from_value::<McpServer>(block.clone()) else {
-        return Vec::new();
-    };
+    match serde_json::from_value::<McpServer>(block.clone()) {
+        Ok(server) => of(&server),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// A server, in lines.
+pub fn of(server: &McpServer) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(command) = &server.command {
-        let words = std::iter::once(command).chain(&server.args);
+    if server.command.is_some() || server.package.is_some() {
+        let words = server.command.iter().chain(&server.args);
         // What is hidden of them is taken over from nobody: whoever says yes to it has written it.
         let words = secret::words(words);
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        lines.push(format!("runs {}", words.join(" ")));
-        lines.push(match &server.cwd {
-            Some(cwd) => format!("in {} of the workspace", quoted(cwd)),
-            None => "in an empty folder of its own".to_owned(),
-        });
-        if server.sandbox == Some(SandboxMode::None) {
+        let bare = server.sandbox == Some(SandboxMode::None);
+        match &server.package {
+            Some(package) => {
+                let words = [std::slice::from_ref(&package.program), &words[..]].concat();
+                lines.push(format!("runs {} of the package {package}", words.join(" ")));
+                lines.push(format!("pinned to {}", package.integrity));
+                if package.install_scripts {
+                    lines.push(
+                        "whose install scripts were run in the sandbox of the download".to_owned(),
+                    );
+                }
+                if !bare {
+                    lines.push("in a sandbox, with a home of its own".to_owned());
+                }
+            }
+            None => {
+                lines.push(format!("runs {}", words.join(" ")));
+                lines.push(match &server.cwd {
+                    Some(cwd) => format!("in {} of the workspace", quoted(cwd)),
+                    None => "in an empty folder of its own".to_owned(),
+                });
+            }
+        }
+        if bare {
             lines.push("in no sandbox: with all that you may do".to_owned());
+            lines.extend(passed_on());
+        } else {
+            lines.push(network(server));
+        }
+        let folders = server.launch_folders().unwrap_or_default();
+        for folder in folders.iter().filter(|_| !bare) {
+            let may = if folder.writable {
+                "read and change"
+            } else {
+                "read"
+            };
+            lines.push(match folder.path.as_str() {
+                "." => format!("may {may} the whole workspace"),
+                path => format!("may {may} {} of the workspace", quoted(path)),
+            });
+        }
+        if server.package.is_some() && folders.is_empty() && !bare {
+            lines.push("sees nothing of the workspace".to_owned());
+        }
+        for mount in &server.bind_mounts {
+            let may = if mount.writable {
+                "read and change"
+            } else {
+                "read"
+            };
+            lines.push(format!("may {may} {}", quoted(&mount.from)));
         }
         let given = server.env.iter();
         lines.extend(given.map(|(name, value)| match secret::is_in(name, value) {
@@ -49,7 +99,7 @@ pub fn lines(block: &Value) -> Vec<String> {
                 "may run what lies in the workspace: whoever writes a file there runs code as it"
                     .to_owned(),
             ),
-            _ if open && server.cwd.is_some() => lines.push(
+            _ if open && server.cwd.is_some() && server.package.is_none() => lines.push(
                 "will not start so: without a sandbox, or with secrets, it may not start in the workspace; \
                  `workspaceCode: true` in its block takes the risk"
                     .to_owned(),
@@ -87,6 +137,43 @@ pub fn lines(block: &Value) -> Vec<String> {
         lines.push("switched off".to_owned());
     }
     lines.into_iter().map(|line| shown(&line)).collect()
+}
+
+/// The hosts that it reaches from its sandbox.
+fn network(server: &McpServer) -> String {
+    match (server.network.is_empty(), server.network_access) {
+        (false, _) => {
+            let hosts: Vec<&str> = server.network.iter().map(String::as_str).collect();
+            match hosts.contains(&"*") {
+                true => "reaches every public host of the network".to_owned(),
+                false => format!("reaches these hosts of the network: {}", hosts.join(", ")),
+            }
+        }
+        (true, Some(true)) => "reaches the hosts of `network.allowedHosts`".to_owned(),
+        (true, _) => "reaches no network".to_owned(),
+    }
+}
+
+/// The variables of this machine's network that a program in no sandbox gets.
+fn passed_on() -> Vec<String> {
+    let (given, kept): (Vec<_>, Vec<_>) = ambient::variables()
+        .into_iter()
+        .partition(|variable| variable.value.is_some());
+    let names = |all: Vec<ambient::Variable>| {
+        let names: Vec<String> = all.into_iter().map(|variable| variable.name).collect();
+        names.join(", ")
+    };
+    let mut lines = Vec::new();
+    if !given.is_empty() {
+        lines.push(format!("given your variables {}", names(given)));
+    }
+    if !kept.is_empty() {
+        lines.push(format!(
+            "not given your variables {}, which hold credentials: `--env` gives one by name",
+            names(kept)
+        ));
+    }
+    lines
 }
 
 /// A block whose words name what lies in the workspace starts there, as it does with agents.

@@ -13,10 +13,7 @@ pub fn add(text: &str, servers: &[(String, Value)]) -> Result<Vec<Edit>, ToolErr
     let mut edits = Vec::new();
     for (name, block) in servers {
         if before.mcp.servers.contains_key(name) {
-            let message = format!(
-                "there is a server `{name}` already; `mimir mcp remove {name}` takes it out"
-            );
-            return Err(ToolError::new(Code::AlreadyExists, message));
+            taken(name)?;
         }
         let server: McpServer = serde_json::from_value(block.clone())
             .map_err(|error| ToolError::new(Code::InvalidInput, error.to_string()))?;
@@ -26,6 +23,27 @@ pub fn add(text: &str, servers: &[(String, Value)]) -> Result<Vec<Edit>, ToolErr
         edits.push(Edit::set(&["mcp", "servers", name], block.clone()));
     }
     Ok(edits)
+}
+
+/// Refuses a name that another server has.
+pub fn taken(name: &str) -> Result<(), ToolError> {
+    let name = visible(prefix(name, 64));
+    let message =
+        format!("there is a server `{name}` already; `mimir mcp remove {name}` takes it out");
+    Err(ToolError::new(Code::AlreadyExists, message))
+}
+
+/// The block of a server as a file has it.
+pub fn block(text: &str, name: &str) -> Result<Option<Value>, ToolError> {
+    if !read(text)?.mcp.servers.contains_key(name) {
+        return Ok(None);
+    }
+    let value: serde_yaml::Value = serde_yaml::from_str(text)
+        .map_err(|error| ToolError::new(Code::InvalidInput, error.to_string()))?;
+    let block = &value["mcp"]["servers"][name];
+    serde_json::to_value(block)
+        .map(Some)
+        .map_err(|error| ToolError::new(Code::InvalidInput, error.to_string()))
 }
 
 /// What takes this server out of a file.

@@ -108,12 +108,27 @@ pub fn find(workspace: &Path, from: Option<Agent>) -> All {
                 workspace,
                 home: home.as_deref(),
             };
-            let blocks = blocks.iter();
+            // Behind itself it would start itself.
+            let blocks = blocks.iter().filter(|(_, block)| !is_mimir(block));
             all.servers
                 .extend(blocks.map(|(name, block)| imported(name, block, &from)));
         }
     }
     all
+}
+
+/// Returns true if a block starts `mimir serve`: the agent uses this program already.
+fn is_mimir(block: &Value) -> bool {
+    let words = std::iter::once(&block["command"]);
+    let words = words.chain(block["args"].as_array().into_iter().flatten());
+    // opencode has the program and its arguments in one list.
+    let words = words.chain(block["command"].as_array().into_iter().flatten());
+    let words: Vec<&str> = words.filter_map(Value::as_str).collect();
+    let program = words
+        .first()
+        .and_then(|program| program.rsplit(['/', '\\']).next());
+    let program = program.map(|program| program.strip_suffix(".exe").unwrap_or(program));
+    program == Some("mimir") && words.contains(&"serve")
 }
 
 /// Whether there is no such file.
@@ -145,7 +160,13 @@ fn places(agent: Agent, workspace: &Path, home: Option<&Path>) -> Vec<(PathBuf, 
             user("Library/Application Support/Code/User/mcp.json"),
             project(".vscode/mcp.json"),
         ],
-        Agent::Opencode | Agent::Zed => Vec::new(),
+        Agent::Opencode
+        | Agent::Zed
+        | Agent::Gemini
+        | Agent::Qwen
+        | Agent::Goose
+        | Agent::Windsurf
+        | Agent::Cline => Vec::new(),
     };
     all.into_iter().flatten().collect()
 }

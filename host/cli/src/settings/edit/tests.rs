@@ -47,6 +47,45 @@ fn only_the_value_is_different() {
 }
 
 #[test]
+fn unset_leaves_no_empty_blocks() {
+    let template = include_str!("../../commands/config.template.yml");
+    let path = ["agent", "maxToolCalls"];
+    let with = edited(template, &[Edit::set(&path, 3)]).unwrap();
+    assert_eq!(edited(&with, &[Edit::remove(&path)]).unwrap(), template);
+    for (before, path, after) in [
+        (
+            "limits:\n  timeMs: 5\npolicy: {}\n",
+            "limits.timeMs",
+            "policy: {}\n",
+        ),
+        ("a: 1\nlimits: {timeMs: 5}\n", "limits.timeMs", "a: 1\n"),
+        (
+            "tools:\n  git:\n    enabled: true\n",
+            "tools.git.enabled",
+            "",
+        ),
+        (
+            "tools:\n  git:\n    enabled: true\n  exec: {}\n",
+            "tools.git.enabled",
+            "tools:\n  exec: {}\n",
+        ),
+    ] {
+        let path: Vec<&str> = path.split('.').collect();
+        let edit = [Edit::remove(&path)];
+        assert_eq!(
+            edited(before, &edit).unwrap().trim_end(),
+            after.trim_end(),
+            "{before}"
+        );
+    }
+    let commented = "limits:\n  # a reason that somebody wrote\n  timeMs: 5\n  fuel: 7\n";
+    let text = edited(commented, &[Edit::remove(&["limits", "fuel"])]).unwrap();
+    assert!(text.contains("a reason"), "{text}");
+    let text = edited(&text, &[Edit::remove(&["limits", "timeMs"])]).unwrap();
+    assert!(text.contains("a reason"), "{text}");
+}
+
+#[test]
 fn a_hundred_toggles_leave_the_file_as_it_was() {
     let before = include_str!("../../commands/config.template.yml");
     let mut text = off(before);

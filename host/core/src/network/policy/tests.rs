@@ -370,3 +370,62 @@ fn what_a_list_says_is_not_what_an_address_is() {
     let none = policy(Mode::None, &[]);
     assert!(!none.lists(&target("http://a.example/"), "GET"));
 }
+
+#[test]
+fn as_resolved_opens_addresses_of_that_host_alone() {
+    let registry = || ["https://registry.example".parse().unwrap()];
+    let policy = policy(Mode::Allowlist, &["other.example"]).with_as_resolved(registry());
+    let there = target("https://registry.example/a");
+    assert!(policy.judge(&there, "CONNECT").is_allowed());
+    for address in ["10.0.0.1", "203.0.113.80"] {
+        let address = address.parse().unwrap();
+        assert!(policy.judge_address(&there, address).is_ok());
+        assert!(
+            policy
+                .judge_address(&target("https://other.example/"), address)
+                .is_err()
+        );
+        // What stands over it has the last word.
+        let capped = NetworkPolicy::default()
+            .with_as_resolved(registry())
+            .within(NetworkPolicy::default());
+        assert!(capped.judge_address(&there, address).is_err());
+    }
+    let metadata = "169.254.169.254".parse().unwrap();
+    assert!(policy.judge_address(&there, metadata).is_err());
+}
+
+#[test]
+fn servers_of_a_session_are_listed_and_nothing_else_is() {
+    let serving = |mode| policy(mode, &[]).serving(&[8123]);
+    let own = serving(Mode::Allowlist);
+    for host in ["localhost", "127.0.0.1", "[::1]"] {
+        let url = format!("http://{host}:8123/x");
+        assert_eq!(says(&own, &url), "", "{url}");
+        assert!(own.serves(&target(&url)));
+        assert_eq!(says(&serving(Mode::None), &url), "network.mode: none");
+    }
+    for other in [
+        "http://localhost:8124/",
+        "http://10.0.0.1:8123/",
+        "http://169.254.169.254:8123/",
+        "http://example.com:8123/",
+    ] {
+        assert_ne!(says(&own, other), "", "{other}");
+        assert!(!own.serves(&target(other)));
+    }
+    // A name that leads to the loopback is none of them.
+    assert_ne!(leads(&own, "http://example.com:8123/", "127.0.0.1"), "");
+    // A tool that was not granted the host does not reach it by this.
+    let granted = policy(Mode::Allowlist, &["example.com"]).within(own);
+    assert_ne!(says(&granted, "http://localhost:8123/"), "");
+    let blocked = Rules {
+        blocked_ports: vec![8123],
+        ..Rules::default()
+    };
+    let blocked = NetworkPolicy::new(blocked).serving(&[8123]);
+    assert_eq!(
+        says(&blocked, "http://localhost:8123/"),
+        "network.blockedPorts"
+    );
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::approval::{Always, Card, Fingerprint, Pattern, Scene};
 use crate::decision::{Evaluation, Layer, Reason};
+use crate::policy;
 use crate::text;
 use crate::tool::{Risk, Tool, Trust};
 
@@ -86,6 +87,7 @@ pub(super) fn card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
         },
         reasons: ruled.evaluation.reasons().to_vec(),
         always: (!super::remembered::is_asked_each_time(checked)).then(|| always(ruled, plugin)),
+        way_out: policy::widening(&ruled.evaluation, tool),
         editable: !checked.is_effect,
     }
 }

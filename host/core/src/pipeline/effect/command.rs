@@ -9,21 +9,21 @@ use crate::call::{Observer, Unobserved};
 use crate::command::{
     Command, CommandPattern, Finished, Job, JobId, Owner, Piece, Place, Program, Runner, Script,
 };
-use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
+use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::{Code, ToolError};
 use crate::limits::Limits;
 use crate::needs::{Access, FileNeed, Needs};
 use crate::paths::PathRules;
 use crate::pipeline::Road;
 use crate::pipeline::decide::{Ruled, accepts_untrusted};
-use crate::pipeline::trail::Trail;
+use crate::pipeline::session::WayOut;
 use crate::pipeline::validate::Checked;
 use crate::policy::{self, CommandQuestion};
 use crate::redact::AROUND;
 use crate::tool::{Risk, Tool};
 
 use super::judge::asked_as;
-use super::{Effects, Inner, Outside, consented, denied, recorded};
+use super::{Effects, Inner, Outside, consented, denied, leak, recorded};
 
 /// A command that every gate has let through. Only the effect gate makes one.
 #[derive(Debug)]
@@ -35,6 +35,7 @@ pub struct Permitted {
     paths: PathRules,
     limits: Limits,
     outside: Outside,
+    ports: Vec<u16>,
 }
 
 impl Permitted {
@@ -79,6 +80,11 @@ impl Permitted {
         &self.outside
     }
 
+    /// The ports at which requests of the session reach it, if it goes on in the background: those that the call names.
+    pub fn ports(&self) -> &[u16] {
+        &self.ports
+    }
+
     /// How long it may run: what was asked for, within what the call may take.
     pub fn timeout(&self) -> std::time::Duration {
         let most = self.limits.wall;
@@ -105,16 +111,26 @@ impl Effects {
             true => Arc::clone(&self.0.observer),
             false => Arc::new(Unobserved),
         };
+        self.run_watched(command, observer).await
+    }
+
+    /// Runs it, and puts on record which files it made or changed that other programs obey.
+    async fn run_watched(
+        &self,
+        command: Command,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Finished, ToolError> {
         let permitted = self.command(command).await?;
-        self.0.runner().run(permitted, observer).await
+        let finished = self.0.runner().run(permitted, observer).await?;
+        self.0.record_obeyed(&finished.obeyed)?;
+        Ok(finished)
     }
 
     /// The same of a command that the call is about, although its arguments do not name it: whoever watches the call
     /// sees what it writes.
     pub async fn run_shown(&self, command: Command) -> Result<Finished, ToolError> {
-        let permitted = self.command(command).await?;
         let observer = Arc::clone(&self.0.observer);
-        self.0.runner().run(permitted, observer).await
+        self.run_watched(command, observer).await
     }
 
     /// The name of the sandbox that a command would run in there, or why there is none. See [`Runner::offers`].
@@ -168,6 +184,24 @@ impl Inner {
         policy::command_of(&self.arguments).is_some_and(|own| is_same(&own, command))
     }
 
+    /// Puts files on record that a command made or changed and that agents or build tools obey by themselves.
+    fn record_obeyed(&self, paths: &[String]) -> Result<(), ToolError> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let more = match paths.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let named: Vec<&str> = paths.iter().take(NAMED).map(String::as_str).collect();
+        let subject = format!(
+            "changed {}{more}, which other programs obey",
+            named.join(", ")
+        );
+        let trail = self.effect_trail(crate::text::visible(&subject))?;
+        recorded(trail, Ok(()))
+    }
+
     fn owner(&self) -> Owner {
         Owner {
             session: self.context.session_id.clone(),
@@ -179,17 +213,12 @@ impl Inner {
         let world = self.pipeline.world();
         let road = self.pipeline.road(&world);
         let read = road.ports.runner.read(&command.program);
-        let mut trail = Trail::of_effect(
-            &self.tool,
-            &self.context,
-            &self.parent,
-            road.ports,
-            subject(&read),
-        )?;
+        let mut trail = self.effect_trail(subject(&read))?;
         let judged = async {
             let (tool, rights) = self.standing(&world)?;
             let script = read?;
             let checked = self.checked(tool, arguments(&command));
+            leak::check_command(&self.redactor, checked.arguments())?;
             let patterns = granted(&script, checked.tool(), &rights)?;
             let evaluation = self.judged(&road, &checked, (&command, &script), &patterns);
             trail.decided(&evaluation);
@@ -208,7 +237,12 @@ impl Inner {
         };
         let result = judged.await;
         let (tool, rights) = recorded(trail, result)?;
+        let ports = match self.is_own(&command) {
+            true => ports(&self.arguments),
+            false => Vec::new(),
+        };
         Ok(Permitted {
+            ports,
             command,
             owner: self.owner(),
             tool,
@@ -252,12 +286,13 @@ impl Inner {
         );
         policy.command_arguments(tool, checked.arguments(), &mut all);
         let session = road.sessions.get(&checked.context().session_id);
-        session.taint(
-            tool,
-            accepts_untrusted(policy, checked),
-            Reads::Everything,
-            &mut all,
-        );
+        let accepts = accepts_untrusted(policy, checked);
+        let out = if road.ports.runner.confines() {
+            WayOut::None
+        } else {
+            WayOut::Call
+        };
+        session.taint(accepts, &out, &mut all);
         let same = self.is_own(command);
         all.settle(|reason| {
             let here = same || reason.layer == Layer::Taint;
@@ -265,6 +300,13 @@ impl Inner {
         });
         all
     }
+}
+
+/// The ports that a call names, which a person has seen with it.
+fn ports(arguments: &Value) -> Vec<u16> {
+    let named = arguments["ports"].as_array();
+    let ports = named.into_iter().flatten().filter_map(Value::as_u64);
+    ports.filter_map(|port| u16::try_from(port).ok()).collect()
 }
 
 /// Whether the command is the one that the call's own arguments name: then it was judged before the call ran.

@@ -2,17 +2,18 @@
 
 use serde_json::Value;
 
-use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
+use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::ToolError;
 use crate::needs::HostNeed;
 use crate::network::Target;
 use crate::pipeline::Road;
 use crate::pipeline::decide::accepts_untrusted;
 use crate::pipeline::network::{self, Said};
+use crate::pipeline::session::WayOut;
 use crate::pipeline::validate::Checked;
 use crate::policy;
 
-use super::{Egress, Inner, denied};
+use super::{Egress, Inner, Whose, denied, leak};
 
 /// A request with what was said of it.
 pub(super) struct Judged {
@@ -25,25 +26,39 @@ pub(super) fn judge(
     road: &Road<'_>,
     effects: &Inner,
     checked: &Checked,
-    hosts: &[HostNeed],
-    egress: Egress<'_>,
+    (hosts, served): (&[HostNeed], &[u16]),
+    (egress, whose): (Egress<'_>, Whose<'_>),
 ) -> Judged {
     let (world, tool) = (road.world, checked.tool());
     let mut all = Evaluation::default();
-    let said = network::judge(world, tool, hosts, egress, &mut all);
+    let said = network::judge(world, tool, (hosts, served), egress, &mut all);
     world.policy.request(tool, checked.arguments(), &mut all);
+    // A placeholder reveals nothing: its value is sent only where a person has granted it.
+    let headers = effects.without_placeholders(egress.headers);
+    let headers: Vec<&[u8]> = headers.iter().map(|text| &**text).collect();
+    let egress_without = Egress {
+        headers: &headers,
+        ..egress
+    };
+    let way = || world.policy.way_to(tool, egress.target, egress.method);
+    let alike = is_own_method(&effects.arguments, egress);
+    let answered = if alike { &*effects.answered } else { &[] };
+    let agreed = network::is_agreed(road, checked, answered, &all);
+    let out = WayOut::Request {
+        egress: egress_without,
+        listed: said.listed || agreed,
+        agreed,
+        command: whose.command(),
+        way: &way,
+    };
     let session = road.sessions.get(&checked.context().session_id);
-    session.taint(
-        tool,
-        accepts_untrusted(&world.policy, checked),
-        Reads::Everything,
-        &mut all,
-    );
+    let accepts = accepts_untrusted(&world.policy, checked);
+    session.taint(accepts, &out, &mut all);
+    leak::looks_secret(&effects.redactor, egress_without, &mut all);
     let same = is_own(&effects.arguments, egress);
     if let Some(reason) = another(&effects.arguments, same, tool.name().as_str(), egress) {
         all.push(reason);
     }
-    let alike = is_own_method(&effects.arguments, egress);
     all.settle(|reason| {
         let here = match reason.layer {
             Layer::Taint => true,
@@ -51,7 +66,12 @@ pub(super) fn judge(
             Layer::Network => alike,
             _ => same,
         };
-        here && effects.answered.iter().any(|one| *one == asked_as(reason))
+        let asked = asked_as(reason);
+        let of_command = match whose {
+            Whose::Call => false,
+            Whose::Command(command) => command.has_answer(egress, &asked),
+        };
+        of_command || (here && effects.answered.contains(&asked))
     });
     if all.reasons().is_empty() {
         // Silence would ask again.

@@ -1,34 +1,144 @@
-//! Known secrets in what a tool sends: they go out where a placeholder stands for them, and nowhere else.
+//! Secrets in what leaves a tool or goes to one.
+//!
+//! The value of a stored secret is sent in place of its placeholder, and nowhere else: a request, a command or a call
+//! that holds one is refused. What only has the form of a secret, by a rule that knows one service's (`github-pat`),
+//! may be what the request is about: a person is asked. Of a body and of the arguments of a call the first
+//! [`LEAVING_MAX`] bytes of each text are looked at for that.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::backend::Assessment;
+use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::{Code, ToolError};
-use crate::redact::Lookout;
+use crate::needs::HostNeed;
+use crate::pipeline::decide::Ruled;
+use crate::redact::{LEAVING_MAX, Lookout, Redactor};
+use crate::tool::{Risk, Tool};
 
-use super::{Effects, Egress, Inner};
+use super::{Effects, Egress, Inner, arguments, asked_as, consented, named, recorded};
+
+/// Bytes of a body that are kept behind those that were checked: a secret may continue in the next chunk.
+const TAIL: usize = 4 << 10;
 
 /// What a tool sends as a body, looked at as it goes by.
-pub struct Upload(Lookout);
+pub struct Upload {
+    known: Option<Lookout>,
+    redactor: Redactor,
+    /// The end of what went by.
+    tail: Vec<u8>,
+    /// The number of bytes that were sent.
+    passed: usize,
+    /// The rules that a person has let this body match.
+    let_through: BTreeSet<String>,
+}
 
 impl Upload {
-    /// Refuses a piece that holds a known secret, or the end of one.
-    pub fn look(&mut self, piece: &[u8]) -> Result<(), ToolError> {
-        match self.0.sees(piece) {
-            Some(name) => Err(refusal("its body", &name)),
-            None => Ok(()),
+    /// Refuses a piece that holds a known secret, or the end of one. Gives the rule by which it holds something in the
+    /// form of a secret: it is not to be sent before [`Effects::body`] says so, and to be looked at again then.
+    pub fn look(&mut self, piece: &[u8]) -> Result<Option<String>, ToolError> {
+        if let Some(name) = self.known.as_mut().and_then(|known| known.sees(piece)) {
+            return Err(refusal("its body", &name));
         }
+        let room = LEAVING_MAX.saturating_sub(self.passed);
+        let looked_at = piece.get(..room.min(piece.len())).unwrap_or_default();
+        self.passed = self.passed.saturating_add(piece.len());
+        if looked_at.is_empty() {
+            return Ok(None);
+        }
+        self.tail.extend_from_slice(looked_at);
+        let found = self
+            .redactor
+            .leaving(&self.tail, |rule| self.let_through.contains(rule));
+        let over = self.tail.len().saturating_sub(TAIL);
+        self.tail.drain(..over);
+        Ok(found)
+    }
+
+    /// A person has said that the body may match this rule.
+    pub fn let_through(&mut self, rule: &str) {
+        self.let_through.insert(rule.to_owned());
     }
 }
 
 impl Effects {
-    /// Looks at the body of a request; nothing if there are no secrets to look for.
-    pub fn upload(&self) -> Option<Upload> {
-        self.0.redactor.lookout().map(Upload)
+    /// Looks at the body of a request.
+    pub fn upload(&self) -> Upload {
+        let answered = |rule: &String| self.0.answered.contains(&asked_as(&in_form(rule)));
+        Upload {
+            known: self.0.redactor.lookout(),
+            redactor: self.0.redactor.clone(),
+            tail: Vec::new(),
+            passed: 0,
+            let_through: Redactor::rules()
+                .into_iter()
+                .map(str::to_owned)
+                .filter(answered)
+                .collect(),
+        }
+    }
+
+    /// Asks a person whether a request may be sent whose body holds something in the form of a secret, as `rule` says.
+    pub async fn body(&self, egress: Egress<'_>, rule: &str) -> Result<(), ToolError> {
+        // On the heap: it holds a card and an answer, and few calls get here.
+        Box::pin(self.0.body(egress, rule)).await
     }
 }
 
 impl Inner {
+    async fn body(&self, egress: Egress<'_>, rule: &str) -> Result<(), ToolError> {
+        let world = self.pipeline.world();
+        let road = self.pipeline.road(&world);
+        let mut trail = self.effect_trail(named(egress))?;
+        let judged = async {
+            let (tool, _) = self.standing(&world)?;
+            let mut evaluation = Evaluation::default();
+            evaluation.push(in_form(rule));
+            trail.decided(&evaluation);
+            let ruled = Ruled {
+                assessment: Some(Assessment {
+                    approval: Decision::Ask,
+                    risk: Risk::High,
+                    summary: format!("send the body of {} {}", egress.method, egress.target),
+                    risks: Vec::new(),
+                }),
+                evaluation,
+                checked: self.checked(Arc::clone(&tool), arguments(egress)),
+            };
+            consented(&road, &ruled, &mut trail, "a request").await
+        };
+        let result = judged.await;
+        recorded(trail, result)
+    }
+
+    /// The headers of a request without the placeholders of the call's secrets.
+    pub(super) fn without_placeholders<'a>(&self, headers: &[&'a [u8]]) -> Vec<Cow<'a, [u8]>> {
+        let without = |text: &&'a [u8]| -> Cow<'a, [u8]> {
+            let Ok(words) = std::str::from_utf8(text) else {
+                return Cow::Borrowed(text);
+            };
+            let mut held = self
+                .placeholders
+                .iter()
+                .filter(|one| words.contains(one.text()));
+            match held.next() {
+                None => Cow::Borrowed(*text),
+                Some(_) => {
+                    let all = self.placeholders.iter();
+                    let words = all.fold(words.to_owned(), |words, one| {
+                        words.replace(one.text(), " ")
+                    });
+                    Cow::Owned(words.into_bytes())
+                }
+            }
+        };
+        headers.iter().map(without).collect()
+    }
+
     /// Refuses a question to the model that holds a known secret.
     pub(super) fn holds_no_secret(&self, prompt: &str) -> Result<(), ToolError> {
         let found = self
@@ -68,6 +178,101 @@ impl Inner {
     }
 }
 
+/// Refuses arguments that hold a known secret, but for those that the one who gets them was granted.
+pub(in crate::pipeline) fn check_arguments(
+    redactor: &Redactor,
+    granted: &[String],
+    tool: &Tool,
+    arguments: &Value,
+) -> Result<(), ToolError> {
+    let Some((argument, name)) = held(redactor, granted, arguments) else {
+        return Ok(());
+    };
+    let names_request =
+        tool.definition.needs.hosts.iter().any(HostNeed::is_any) && arguments["url"].is_string();
+    Err(match argument {
+        "url" if names_request => refusal("its URL", &name),
+        "headers" if names_request => refusal("a header", &name),
+        "body" if names_request => refusal("its body", &name),
+        _ => refused_arguments("the call was not made", argument, &name),
+    })
+}
+
+/// Refuses a command that holds a known secret, also in its environment or its input.
+pub(super) fn check_command(redactor: &Redactor, arguments: &Value) -> Result<(), ToolError> {
+    match held(redactor, &[], arguments) {
+        Some((argument, name)) => Err(refused_arguments(
+            "the command was not run",
+            argument,
+            &name,
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The first argument that holds a known secret, and the name of that.
+fn held<'a>(
+    redactor: &Redactor,
+    granted: &[String],
+    arguments: &'a Value,
+) -> Option<(&'a str, String)> {
+    let mut lookout = redactor.lookout()?.but(granted);
+    let mut all = arguments.as_object().into_iter().flatten();
+    all.find_map(|(argument, value)| {
+        let name = lookout
+            .apart(argument.as_bytes())
+            .or_else(|| texts_in(value, &mut |text| lookout.apart(text.as_bytes())))?;
+        Some((argument.as_str(), name))
+    })
+}
+
+/// The first that `look` gives for a text in a value: a member's name, a string, or a number as it is written.
+fn texts_in<T>(value: &Value, look: &mut impl FnMut(&str) -> Option<T>) -> Option<T> {
+    match value {
+        Value::String(text) => look(text),
+        Value::Number(number) => look(&number.to_string()),
+        Value::Array(items) => items.iter().find_map(|item| texts_in(item, look)),
+        Value::Object(members) => members
+            .iter()
+            .find_map(|(name, item)| look(name).or_else(|| texts_in(item, look))),
+        Value::Null | Value::Bool(_) => None,
+    }
+}
+
+/// Asks about a request whose URL or headers hold something in the form of a secret.
+pub(super) fn looks_secret(redactor: &Redactor, egress: Egress<'_>, all: &mut Evaluation) {
+    let url = egress.target.to_string();
+    let headers = egress.headers.iter().copied();
+    let mut texts = std::iter::once(url.as_bytes()).chain(headers);
+    if let Some(rule) = texts.find_map(|text| redactor.leaving(text, |_| false)) {
+        all.push(in_form(&rule));
+    }
+}
+
+/// Asks about a call that passes its arguments to another party and has something in the form of a secret in them.
+pub(in crate::pipeline) fn arguments_look_secret(
+    redactor: &Redactor,
+    arguments: &Value,
+    all: &mut Evaluation,
+) {
+    let found = texts_in(arguments, &mut |text| {
+        redactor.leaving(text.as_bytes(), |_| false)
+    });
+    if let Some(rule) = found {
+        all.push(in_form(&rule));
+    }
+}
+
+fn in_form(rule: &str) -> Reason {
+    Reason {
+        layer: Layer::Secrets,
+        decision: Decision::Ask,
+        rule: format!("secrets: {rule}"),
+        source: String::new(),
+        text: format!("what is sent holds something in the form of a secret (`{rule}`)"),
+    }
+}
+
 fn refusal(part: &str, name: &str) -> ToolError {
     let name = crate::text::visible(name);
     let message =
@@ -79,4 +284,23 @@ fn refusal(part: &str, name: &str) -> ToolError {
     ToolError::new(Code::PolicyDenied, message)
         .with_details(json!({ "kind": "secret-in-request", "secret": name }))
         .with_way_out([way])
+}
+
+fn refused_arguments(what: &str, argument: &str, name: &str) -> ToolError {
+    let name = crate::text::visible(name);
+    let argument = crate::text::visible(crate::text::prefix(argument, 64));
+    let message = format!("{what}: `{argument}` holds the value of the secret `{name}`");
+    let ways = [
+        format!(
+            "for an MCP server, `${{{name}}}` in its `env` or `headers` in the settings grants it the secret"
+        ),
+        format!(
+            "for a plugin, declare `{name}` among its secrets, with the header and the host it is for"
+        ),
+    ];
+    ToolError::new(Code::PolicyDenied, message)
+        .with_details(
+            json!({ "kind": "secret-in-arguments", "secret": name, "argument": argument }),
+        )
+        .with_way_out(ways)
 }

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::json;
 
 use crate::backend::Assessment;
-use crate::decision::{Decision, Evaluation, Layer, Reads, Reason};
+use crate::decision::{Decision, Evaluation, Layer, Reason};
 use crate::error::{Code, ToolError};
 use crate::pipeline::Road;
 use crate::pipeline::decide::Ruled;
 use crate::pipeline::decide::accepts_untrusted;
-use crate::pipeline::trail::Trail;
+use crate::pipeline::session::WayOut;
 use crate::pipeline::validate::Checked;
 use crate::tool::Risk;
 
@@ -45,13 +45,7 @@ impl Inner {
             Ok(name) => format!("the model {name}"),
             Err(_) => "the model".to_owned(),
         };
-        let mut trail = Trail::of_effect(
-            &self.tool,
-            &self.context,
-            &self.parent,
-            road.ports,
-            subject.clone(),
-        )?;
+        let mut trail = self.effect_trail(subject.clone())?;
         let judged = async {
             let (tool, rights) = self.standing(&world)?;
             if !rights.model {
@@ -92,7 +86,7 @@ impl Inner {
         let mut all = Evaluation::default();
         let session = road.sessions.get(&checked.context().session_id);
         let accepts = accepts_untrusted(&road.world.policy, checked);
-        session.taint(checked.tool(), accepts, Reads::Everything, &mut all);
+        session.taint(accepts, &WayOut::Call, &mut all);
         // A person who was asked about this before the call ran is not asked again.
         all.settle(|reason| {
             let asked = super::asked_as(reason);

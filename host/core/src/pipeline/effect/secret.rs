@@ -10,6 +10,7 @@ use crate::call::CallContext;
 use crate::error::{Code, ToolError};
 use crate::needs::{Needs, SecretNeed};
 use crate::network::{HostPattern, Scheme, Target};
+use crate::redact::Redactor;
 
 use super::{Effects, Inner, unsent};
 
@@ -18,6 +19,12 @@ use super::{Effects, Inner, unsent};
 pub(super) struct Placeholder {
     name: String,
     text: String,
+}
+
+impl Placeholder {
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 /// Hex digits of a placeholder: as many as nobody guesses.
@@ -55,6 +62,12 @@ impl Effects {
     pub fn placeholders(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.0.placeholders.iter();
         all.map(|one| (one.name.as_str(), one.text.as_str()))
+    }
+
+    /// Knows the values of the secrets that the call may use, to mask them in what servers answer before the tool reads
+    /// it: one that sends a header back must not hand out its value. Nothing if the call may use none.
+    pub fn answers(&self) -> Option<&Redactor> {
+        self.0.answers.get_or_init(|| self.0.values()).as_ref()
     }
 
     /// The value of a header of a request that was let, with the secrets in place of their placeholders; nothing if
@@ -102,6 +115,24 @@ fn is_private(target: &Target) -> bool {
 }
 
 impl Inner {
+    /// Knows the values of the secrets that the call may use.
+    fn values(&self) -> Option<Redactor> {
+        if self.placeholders.is_empty() {
+            return None;
+        }
+        let vault = &self.pipeline.0.ports.vault;
+        let mut values = Vec::new();
+        for placeholder in &self.placeholders {
+            match vault.secret(&placeholder.name) {
+                Ok(Some(value)) => values.push((placeholder.name.clone(), value)),
+                Ok(None) => {}
+                // Then all that is kept here is masked.
+                Err(_) => return Some(self.redactor.clone()),
+            }
+        }
+        (!values.is_empty()).then(|| Redactor::new().with_values(values))
+    }
+
     fn secret(&self, need: &SecretNeed, target: &Target) -> Result<String, ToolError> {
         let ports = &self.pipeline.0.ports;
         let (name, origin) = (&need.name, target.origin());

@@ -93,7 +93,7 @@ impl Storage {
     /// The call has read something with this label.
     fn note(&self, label: &Label) {
         self.0.floor.note(label);
-        self.0.session.read(label);
+        self.0.session.read(label, None);
     }
 
     /// Waits beside the other calls: a file may lie on a slow disk, and another process may have the turn.

@@ -2,17 +2,86 @@
 
 use super::*;
 use crate::needs::HostNeed;
+use crate::network::Target;
 use crate::outcome::{DataClass, Label};
+use crate::pipeline::Egress;
+
+/// Hands the requests of its arguments to its gate, a POST if there are none, and fails with the first that is refused.
+struct Sends;
+
+impl Backend for Sends {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let requests = match call.arguments().get("requests") {
+                Some(requests) => requests.clone(),
+                None => json!([["POST", "https://api.example.com/"]]),
+            };
+            for request in requests.as_array().unwrap() {
+                let (method, url) = (request[0].as_str().unwrap(), request[1].as_str().unwrap());
+                let header = request[2].as_str().unwrap_or_default();
+                let (effects, target) = (call.effects(), Target::parse(url).unwrap());
+                let egress = Egress {
+                    target: &target,
+                    method,
+                    headers: &[b"x-note".as_slice(), header.as_bytes()],
+                    body: method == "POST",
+                };
+                if let Err(error) = effects.request(egress).await {
+                    return Raw::failed(error);
+                }
+            }
+            Raw::from(Ok(Output::default()))
+        })
+    }
+}
 
 fn sender() -> Tool {
     let mut tool = tool("sender");
     tool.trust = Trust::Trusted;
     tool.definition.needs.hosts = vec![HostNeed {
         host: "api.example.com".into(),
-        methods: vec!["POST".into()],
+        methods: vec!["GET".into(), "POST".into()],
         reason: String::new(),
     }];
+    tool.granted = tool.definition.needs.clone();
+    tool.backend = Arc::new(Sends);
     tool
+}
+
+/// The tool that ships and goes where its arguments say.
+fn web_fetch() -> Tool {
+    let mut tool = sender();
+    tool.definition.name = ToolName::new("web_fetch").unwrap();
+    tool.definition.group = Group::Net;
+    tool.source = Source::BuiltIn;
+    tool.definition.needs.hosts[0].host = "*".into();
+    tool.granted = tool.definition.needs.clone();
+    tool.backend = Arc::new(Fetches);
+    tool
+}
+
+/// Sends the request of its arguments.
+struct Fetches;
+
+impl Backend for Fetches {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let url = call.arguments()["url"].as_str().unwrap();
+            let (effects, target) = (call.effects(), Target::parse(url).unwrap());
+            let egress = Egress {
+                target: &target,
+                method: "GET",
+                headers: &[],
+                body: false,
+            };
+            Raw::from(effects.request(egress).await.map(|_| Output {
+                content: vec![Content::text(
+                    "a page with https://docs.example/c/6744e674a1f0b2c3d4e5f60718293a4b5c6d7e8f",
+                )],
+                ..Output::default()
+            }))
+        })
+    }
 }
 
 fn room(config: Value) -> Bench {
@@ -136,4 +205,113 @@ async fn a_model_a_server_and_a_team_are_somewhere_else() {
         let refused = after_reading(&bench, "other").await;
         assert_eq!(refused, (at > 0).then_some(Code::ApprovalDenied), "{at}");
     }
+}
+
+/// Encoded content, 39 characters.
+const OPAQUE: &str = "TXkgYmFuayBhY2NvdW50IGlzIDEyMzQ1Njc4OTA";
+
+#[tokio::test]
+async fn listed_hosts_are_read_without_a_question_after_content_of_strangers() {
+    let listed = json!({"network": {"allowedHosts": ["docs.example", "wiki.example"]}});
+    let bench = bench(vec![web_fetch()], listed, Answer::No);
+    for page in 0..10 {
+        let host = ["docs", "wiki"][page % 2];
+        let url = format!("https://{host}.example/guide/page-{page}?lang=en");
+        let outcome = bench
+            .pipeline
+            .call(call("web_fetch", json!({ "url": url })))
+            .await;
+        assert_eq!(code(&outcome), None, "{url}");
+    }
+    assert_eq!(bench.approver.1.load(Ordering::SeqCst), 0);
+    for (url, asked) in [
+        (format!("https://docs.example/{OPAQUE}"), true),
+        (
+            format!("https://docs.example/?q={}", "word+".repeat(60)),
+            true,
+        ),
+        ("https://other.example/".to_owned(), true),
+        (
+            "https://docs.example/c/6744e674a1f0b2c3d4e5f60718293a4b5c6d7e8f".to_owned(),
+            false,
+        ),
+    ] {
+        let outcome = bench
+            .pipeline
+            .call(call("web_fetch", json!({ "url": url })))
+            .await;
+        let expected = asked.then_some(Code::ApprovalDenied);
+        assert_eq!(code(&outcome), expected, "{url}");
+    }
+    let headers = json!({"url": "https://docs.example/", "headers": {"cookie": OPAQUE}});
+    let outcome = bench.pipeline.call(call("web_fetch", headers)).await;
+    assert_eq!(code(&outcome), Some(Code::ApprovalDenied));
+}
+
+#[tokio::test]
+async fn a_host_that_a_tool_was_granted_is_read_and_not_written_to() {
+    let requests = |requests: Value| json!({ "requests": requests });
+    for (sends, refused) in [
+        (
+            json!([
+                ["GET", "https://api.example.com/a"],
+                ["GET", "https://api.example.com/b"]
+            ]),
+            false,
+        ),
+        (json!([["POST", "https://api.example.com/a"]]), true),
+        (json!([["GET", "https://api.example.com/a", OPAQUE]]), true),
+        (
+            json!([["GET", format!("https://api.example.com/{OPAQUE}")]]),
+            true,
+        ),
+        (
+            json!([
+                ["GET", "https://api.example.com/a"],
+                ["POST", "https://api.example.com/b"]
+            ]),
+            true,
+        ),
+    ] {
+        let bench = room(json!({}));
+        assert!(bench.pipeline.call(call("reader", json!({}))).await.is_ok());
+        let outcome = bench
+            .pipeline
+            .call(call("sender", requests(sends.clone())))
+            .await;
+        assert_eq!(outcome.is_ok(), !refused, "{sends}: {}", outcome.text());
+    }
+    // What the person has set for the tool holds for all that it sends.
+    let strict = json!({"tools": {"sender": {"labels": {"acceptsUntrusted": false}}}});
+    let bench = room(strict);
+    assert!(bench.pipeline.call(call("reader", json!({}))).await.is_ok());
+    let reads = requests(json!([["GET", "https://api.example.com/a"]]));
+    assert!(!bench.pipeline.call(call("sender", reads)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_host_in_a_file_that_nobody_has_accepted_is_not_listed() {
+    let user: Config = serde_json::from_value(json!({"network": {"mode": "any"}})).unwrap();
+    let project = json!({"network": {"allowedHosts": ["docs.example"]}});
+    let mut project: Config = serde_json::from_value(project).unwrap();
+    project.within(&user);
+    let files = vec![
+        Policy::new(&user, "user.yml").unwrap(),
+        Policy::new(&project, "project.yml").unwrap().unaccepted(),
+    ];
+    let bench = bench(vec![], json!({}), Answer::No);
+    bench.pipeline.replace(World {
+        registry: Registry::new(vec![web_fetch()], vec![]),
+        policy: Policy::of_files(&project, files).unwrap(),
+    });
+    let url = json!({"url": "https://docs.example/"});
+    let first = bench.pipeline.call(call("web_fetch", url.clone())).await;
+    assert_eq!(code(&first), None, "mode: any");
+    let second = bench.pipeline.call(call("web_fetch", url)).await;
+    let error = second.result().unwrap_err();
+    assert_eq!(error.code, Code::ApprovalDenied);
+    let ways = error.way_out.join("\n");
+    let accepts = "`mimir policy accept` puts `network` (project.yml) in force";
+    assert!(ways.contains(accepts), "{ways}");
+    assert!(ways.contains("labels.acceptsUntrusted: true"), "{ways}");
 }

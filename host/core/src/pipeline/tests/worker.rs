@@ -428,7 +428,7 @@ async fn what_is_named_and_not_there_is_told() {
     let told =
         missing(json!({"custom": {"module": "./more.ts", "tools": ["x"]}, "mcp": {"hup": {}}}));
     assert!(
-        told.contains("no tools in `./more.ts`") && told.contains("a server `hup`"),
+        told.contains("no tools are loaded from `./more.ts`") && told.contains("a server `hup`"),
         "{told}"
     );
 }

@@ -173,6 +173,9 @@ fn said(known: &[Option<&str>]) -> Option<usize> {
     if PROGRAM.contains(&program) {
         return Some(1);
     }
+    if runs_tests(known) {
+        return Some(3);
+    }
     if INTERPRETERS.contains(&program) {
         return Some(2);
     }
@@ -203,14 +206,29 @@ const INTERPRETERS: &[&str] = &[
     "bash", "lua", "node", "perl", "php", "python", "python3", "ruby", "sh", "ts-node", "tsx",
 ];
 
+/// Modules of Python that run the tests of the project, as `python3 -m` names them.
+const TEST_MODULES: &[&str] = &["pytest", "unittest"];
+
+/// Returns true if a command's first words are `python3 -m` and one of these modules.
+fn runs_tests(known: &[Option<&str>]) -> bool {
+    let modules = TEST_MODULES;
+    matches!(known, [Some("python" | "python3"), Some("-m"), Some(module), ..] if modules.contains(module))
+}
+
+/// The words of a command; none in the place of each that only the shell will know.
+fn known(words: &[Word]) -> Vec<Option<&str>> {
+    words.iter().map(Word::known).collect()
+}
+
 /// The pattern that covers this command and those that are like it; nothing if none says so in words.
 pub(super) fn pattern(words: &[Word]) -> Option<String> {
-    let known: Vec<Option<&str>> = words.iter().map(Word::known).collect();
+    let known = known(words);
     let keep = said(&known);
+    let is_module = runs_tests(&known);
     let head = |count: usize| -> Option<Vec<&str>> {
         let head = known.get(..count)?.iter().copied();
         let head: Vec<&str> = head.collect::<Option<_>>()?;
-        let is_name = |word: &&str| is_plain(word) && !word.starts_with('-');
+        let is_name = |word: &&str| is_plain(word) && (is_module || !word.starts_with('-'));
         head.iter().all(is_name).then_some(head)
     };
     match keep.and_then(head) {
@@ -247,7 +265,8 @@ const RUN_THEIR_OWN: &[&str] = &[
 pub(super) fn builds(words: &[Word]) -> bool {
     let program = words.first().and_then(Word::known).unwrap_or_default();
     let levels = || LEVELS.iter().any(|levels| levels.program == program);
-    let listed = PROGRAM.contains(&program) || program == "npx" || levels();
+    let listed =
+        PROGRAM.contains(&program) || program == "npx" || levels() || runs_tests(&known(words));
     listed && !RUN_THEIR_OWN.contains(&program)
 }
 
@@ -262,6 +281,9 @@ pub(super) fn code(words: &[Word]) -> Option<&Word> {
     let digits = |c: char| c.is_ascii_digit() || c == '.';
     let reads = |one: &str| one == name || one == name.trim_end_matches(digits);
     if !matches!(name, "." | "source") && !INTERPRETERS.iter().any(|one| reads(one)) {
+        return None;
+    }
+    if runs_tests(&known(words)) {
         return None;
     }
     let mut rest = words[1..].iter();
@@ -288,6 +310,8 @@ mod tests {
             ("./run --fast x", Some("./run")),
             ("bin/tool", Some("bin/tool")),
             ("cargo test x.rs", None),
+            ("python3 -m unittest x.py", None),
+            ("python3 -m tool x.py", Some("tool")),
             ("python3", None),
             ("cat x.sh", None),
         ] {
@@ -339,6 +363,9 @@ mod tests {
             ("npm config get x", Some("npm config get *")),
             ("npm exec eslint a", Some("npm exec eslint *")),
             ("npx tsc --noEmit", Some("npx tsc *")),
+            ("python3 -m unittest -v", Some("python3 -m unittest *")),
+            ("python -m pytest tests -x", Some("python -m pytest *")),
+            ("python3 -m tool a", Some("python3 -m tool a")),
             ("npx prisma migrate dev", Some("npx prisma migrate dev")),
             ("docker container ls", Some("docker container ls")),
             ("kubectl config view", Some("kubectl config view")),

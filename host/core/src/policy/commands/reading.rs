@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 mod list;
 
 use crate::command::{Simple, Word};
-use list::{EXACT, Entry, LIST};
+use list::{EXACT, Entry, LIST, STAGES};
 
 /// Whether the command does no more than read.
 pub(super) fn only_reads(simple: &Simple) -> bool {
@@ -26,6 +26,12 @@ pub(super) fn only_reads(simple: &Simple) -> bool {
         lists.exact.iter().any(exact) || lists.entries.iter().any(|entry| entry.covers(words))
     });
     listed && !goes_on(program, &words[1..]) || lists_processes(words)
+}
+
+/// Returns true if the command does no more than put files into the index of a repository. The commit that takes them
+/// from there is asked about.
+pub(super) fn only_stages(simple: &Simple) -> bool {
+    STAGES.covers(&plain(&simple.words))
 }
 
 /// Whether a word has a program do more than its options say: a date that is set, a list of arguments, a module.

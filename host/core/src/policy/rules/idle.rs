@@ -22,12 +22,16 @@ impl RuleBook {
         let mut lines = Vec::new();
         for rule in &self.rules {
             let mut say = |why: String| lines.push(format!("{}: {} {why}", rule.source, rule.name));
-            if let Some(why) = rule.idle(tools) {
+            let never = rule.idle(tools);
+            let is_idle = never.is_some();
+            if let Some(why) = never {
                 say(why);
             } else if let Some(why) = self.shadow(rule, tools, denied) {
                 say(why);
+            } else {
+                rule.misses(tools).into_iter().for_each(&mut say);
             }
-            if let Some(argument) = rule.guards() {
+            if let Some(argument) = rule.guards().filter(|_| !is_idle) {
                 say(format!(
                     "looks at the argument `{argument}` alone, and the same files can be reached by a search, a move or a \
                      command; `files.deny` keeps them from every tool."
@@ -82,17 +86,35 @@ impl RuleBook {
 }
 
 impl Rule {
-    /// The argument by which it is to keep files from every tool of a kind, if that seems to be what it is for.
+    /// The argument by which it is to keep calls from files, if it does so.
     fn guards(&self) -> Option<&str> {
-        if self.decision != Decision::Deny || !self.tools.is_empty() {
+        if self.decision == Decision::Allow {
             return None;
         }
-        let [only] = self.conditions.as_slice() else {
-            return None;
-        };
-        let is_place = matches!(only.test, Test::Inside(_) | Test::Glob(_)) && !only.negated;
-        let argument = only.place.argument().filter(|_| is_place)?;
-        condition::PATHS.contains(&argument).then_some(argument)
+        self.conditions.iter().find_map(|condition| {
+            let is_place = matches!(condition.test, Test::Inside(_) | Test::Glob(_));
+            let argument = condition.place.argument()?;
+            let guards = is_place && !condition.negated && condition::PATHS.contains(&argument);
+            guards.then_some(argument)
+        })
+    }
+
+    /// The tools of its list that it never applies to, one line each; it does apply to others.
+    fn misses(&self, tools: &[&Tool]) -> Vec<String> {
+        if self.tools.is_empty() {
+            return Vec::new();
+        }
+        let about = tools.iter().filter(|tool| self.is_about(tool));
+        about
+            .filter_map(|tool| {
+                let mismatch = self.mismatch(tool)?;
+                Some(format!(
+                    "does not apply to `{}`, {}.",
+                    tool.name(),
+                    mismatch.of_one()
+                ))
+            })
+            .collect()
     }
 
     /// Why the rule never speaks of any of these tools.
@@ -107,13 +129,13 @@ impl Rule {
         if let Some(why) = contradiction(&self.conditions) {
             return Some(format!("can never speak: {why}."));
         }
-        let never: Option<Vec<String>> = about.iter().map(|tool| self.never(tool)).collect();
-        let why = never?.into_iter().next()?;
+        let never: Option<Vec<Mismatch>> = about.iter().map(|tool| self.mismatch(tool)).collect();
+        let why = never?.into_iter().next()?.of_all();
         Some(format!("can never speak: {why}."))
     }
 
-    /// Why the rule never speaks of calls of this tool.
-    fn never(&self, tool: &Tool) -> Option<String> {
+    /// Finds the reason for which the rule never applies to calls of this tool.
+    fn mismatch(&self, tool: &Tool) -> Option<Mismatch> {
         // What a call does in its middle is judged too, by what it is then.
         let needs = [&tool.definition.needs, &tool.granted];
         if needs.iter().any(|needs| !needs.hosts.is_empty()) && self.is_about_only(REQUEST)
@@ -127,16 +149,44 @@ impl Rule {
             let argument = condition.place.argument()?;
             let is_absence = condition.negated && matches!(condition.test, Test::Exists);
             if !condition.negated && !schema.takes(argument) {
-                return Some(format!("none of its tools takes an argument `{argument}`"));
+                return Some(Mismatch::NoArgument(argument.to_owned()));
             }
             if is_absence && condition.place.is_one_name() && is_required(&value, argument) {
-                return Some(format!("`{argument}` is always there"));
+                return Some(Mismatch::Value(format!("`{argument}` is always there")));
             }
             let inner = condition.place.schema(&value)?;
             (!condition.negated)
                 .then(|| misfit(&condition.test, inner))?
-                .map(|why| format!("`{argument}` {why}"))
+                .map(|why| Mismatch::Value(format!("`{argument}` {why}")))
         })
+    }
+}
+
+/// The reason for which a rule never applies to a tool.
+enum Mismatch {
+    /// The tool has no such argument.
+    NoArgument(String),
+    /// The argument never has such a value; the text is a sentence without its end.
+    Value(String),
+}
+
+impl Mismatch {
+    /// The reason, where it holds for all tools of a rule.
+    fn of_all(&self) -> String {
+        match self {
+            Self::NoArgument(argument) => {
+                format!("none of its tools takes an argument `{argument}`")
+            }
+            Self::Value(why) => why.clone(),
+        }
+    }
+
+    /// The reason as a clause about one tool.
+    fn of_one(&self) -> String {
+        match self {
+            Self::NoArgument(argument) => format!("which takes no argument `{argument}`"),
+            Self::Value(why) => format!("where {why}"),
+        }
     }
 }
 

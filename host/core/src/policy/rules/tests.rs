@@ -247,6 +247,55 @@ fn rules_that_never_speak_are_named() {
     assert!(idle[1].contains("none of its tools takes an argument `file`"));
 }
 
+#[test]
+fn rules_that_miss_some_of_their_tools_name_them() {
+    let with = |name: &str, schema: &str| {
+        let mut tool = tool(name);
+        tool.definition.input_schema = crate::schema::Schema::parse(schema).unwrap();
+        tool
+    };
+    let path =
+        r#"{"type":"object","properties":{"path":{"type":"string"}},"additionalProperties":false}"#;
+    let ends = r#"{"type":"object","properties":{"from":{},"to":{}},"additionalProperties":false}"#;
+    let number = r#"{"type":"object","properties":{"path":{"type":"integer"}},"additionalProperties":false}"#;
+    let (read, moves, odd) = (
+        with("read_file", path),
+        with("move_file", ends),
+        with("odd", number),
+    );
+    let tools = [&read, &moves, &odd];
+    for (decision, hints) in [("deny", 1), ("ask", 1), ("allow", 0)] {
+        let policy = book(json!([{
+            "tools": ["read_file", "move_file", "odd"], "when": {"path": {"inside": "keys"}}, "decision": decision,
+        }]))
+        .unwrap();
+        let lines = policy.idle(&tools);
+        let count = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
+        assert_eq!(count("does not apply to"), 2, "{lines:?}");
+        assert_eq!(
+            count("`move_file`, which takes no argument `path`"),
+            1,
+            "{lines:?}"
+        );
+        assert_eq!(
+            count("`odd`, where `path` is no string there"),
+            1,
+            "{lines:?}"
+        );
+        assert_eq!(count("`files.deny`"), hints, "{decision}: {lines:?}");
+    }
+    // A rule about a group names none of its tools.
+    let policy = book(json!([
+        {"groups": ["system"], "when": {"path": {"inside": "keys"}}, "decision": "deny"},
+    ]))
+    .unwrap();
+    let lines = policy.idle(&tools);
+    assert!(
+        !lines.iter().any(|line| line.contains("does not apply")),
+        "{lines:?}"
+    );
+}
+
 /// What a tool does in the middle of a call is judged by what it is then, whatever arguments the tool takes.
 #[test]
 fn rules_about_effects_speak_of_tools_that_have_them() {
@@ -314,15 +363,16 @@ fn a_rule_that_guards_less_than_it_seems_to_is_told() {
         reader.definition.input_schema = crate::schema::Schema::parse(schema).unwrap();
         policy.rules.idle(&[&reader], &|_| false).join("\n")
     };
-    let guard = json!({"when": {"path": {"inside": "keys"}}, "decision": "deny"});
-    assert!(
-        told(guard.clone()).contains("`files.deny`"),
-        "{}",
-        told(guard)
-    );
-    for quiet in [
+    for guard in [
+        json!({"when": {"path": {"inside": "keys"}}, "decision": "deny"}),
         json!({"tools": ["sample"], "when": {"path": {"inside": "keys"}}, "decision": "deny"}),
-        json!({"when": {"path": {"inside": "keys"}}, "decision": "ask"}),
+        json!({"when": {"path": {"glob": "keys/**"}, "mode": {"equals": "a"}}, "decision": "ask"}),
+    ] {
+        let said = told(guard.clone());
+        assert!(said.contains("`files.deny`"), "{guard}: {said}");
+    }
+    for quiet in [
+        json!({"when": {"path": {"inside": "keys"}}, "decision": "allow"}),
         json!({"when": {"mode": {"equals": "a"}}, "decision": "deny"}),
     ] {
         assert_eq!(told(quiet.clone()), "", "{quiet}");

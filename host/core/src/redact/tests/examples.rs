@@ -52,6 +52,9 @@ fn core(rule: &str, reported: &str) -> String {
     value.trim_matches(['\'', '"']).to_owned()
 }
 
+/// `-----BEGIN CERTIFICATE` in base64: gitleaks takes one for a secret, and it is public.
+const PUBLIC: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FUR";
+
 /// The example's texts with the secrets in them.
 fn positives(example: &Example) -> Vec<(String, Vec<String>)> {
     let samples = example.samples.iter().flat_map(|(identifier, secret)| {
@@ -60,7 +63,10 @@ fn positives(example: &Example) -> Vec<(String, Vec<String>)> {
     });
     let positives = example.positives.iter().map(|positive| {
         let secrets = positive.secrets.iter();
-        let secrets = secrets.map(|secret| core(&example.rule, secret)).collect();
+        let secrets = secrets.map(|secret| core(&example.rule, secret));
+        let secrets = secrets
+            .filter(|secret| !secret.starts_with(PUBLIC))
+            .collect();
         (positive.text.clone(), secrets)
     });
     samples.chain(positives).collect()
@@ -143,6 +149,9 @@ fn examples_do_not_hide_each_other() {
         for positive in &example.positives {
             for secret in &positive.secrets {
                 let secret = core(&example.rule, secret);
+                if secret.starts_with(PUBLIC) {
+                    continue;
+                }
                 if let Some(at) = positive.text.find(&secret) {
                     places.push((text.len() + at, secret));
                 }

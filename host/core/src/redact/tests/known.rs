@@ -150,10 +150,10 @@ fn each_line_of_a_value_of_several() {
 fn the_bytes_of_a_file() {
     let redactor = Redactor::new().with_values([("OWN", "my-own-secret-value")]);
     let mut bytes = b"\xff\x00 my-own-secret-value \x00".to_vec();
-    assert_eq!(redactor.bytes(&mut bytes), 1);
+    assert_eq!(redactor.bytes(&mut bytes).count(), 1);
     assert_eq!(bytes, b"\xff\x00 [REDACTED:secret:OWN] \x00");
     let mut token = super::TOKEN.as_bytes().to_vec();
-    assert_eq!(redactor.bytes(&mut token), 0);
+    assert_eq!(redactor.bytes(&mut token).count(), 0);
 }
 
 #[test]
@@ -199,5 +199,87 @@ fn whichever_characters_somebody_writes_in_another_way() {
         let shown: String = shown.into_iter().map(|((), line)| line).collect();
         let mark = "[REDACTED:secret:AWS]";
         assert_eq!(shown, format!("a {mark}{mark} b"), "{written}");
+    }
+}
+
+#[test]
+fn hex_dumps_hold_no_known_value() {
+    let value = "my-own-secret-value-1234";
+    let redactor = Redactor::new().with_values([("OWN", value)]);
+    let bytes = format!("before {value} and behind").into_bytes();
+    let pair = |byte: &u8| format!("{byte:02x}");
+    let pairs: Vec<String> = bytes.iter().map(pair).collect();
+    let dump = |form: &dyn Fn(usize, &[u8]) -> String, size: usize| -> String {
+        bytes
+            .chunks(size)
+            .enumerate()
+            .map(|(line, bytes)| form(line * size, bytes))
+            .collect()
+    };
+    let printed = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let xxd = |offset: usize, bytes: &[u8]| {
+        let words: Vec<String> = bytes
+            .chunks(2)
+            .map(|word| word.iter().map(pair).collect())
+            .collect();
+        format!(
+            "{offset:08x}: {:<39}  {}\n",
+            words.join(" "),
+            printed(bytes)
+        )
+    };
+    let hexdump = |offset: usize, bytes: &[u8]| {
+        let halves: Vec<String> = bytes
+            .chunks(8)
+            .map(|half| half.iter().map(pair).collect::<Vec<_>>().join(" "))
+            .collect();
+        format!(
+            "{offset:08x}  {:<48}  |{}|\n",
+            halves.join("  "),
+            printed(bytes)
+        )
+    };
+    let openssl = |_: usize, bytes: &[u8]| {
+        let pairs: Vec<String> = bytes.iter().map(pair).collect();
+        format!("    {}:\n", pairs.join(":"))
+    };
+    let od = |_: usize, bytes: &[u8]| {
+        let pairs: Vec<String> = bytes.iter().map(pair).collect();
+        format!(" {}\n", pairs.join(" "))
+    };
+    let quoted: Vec<String> = pairs.iter().map(|pair| format!("0x{pair}")).collect();
+    for text in [
+        dump(&xxd, 16),
+        dump(&hexdump, 16),
+        dump(&openssl, 15),
+        dump(&od, 16),
+        pairs.join(" "),
+        pairs.join(":").to_uppercase(),
+        format!("Key: {} (hex)", pairs.join(":")),
+        format!("let key = [{}];", quoted.join(", ")),
+    ] {
+        let mut out = text.clone();
+        assert!(redactor.text(&mut out) > 0, "{text}");
+        // Neither the digits of its middle nor its letters.
+        for piece in [
+            "65 74",
+            "65:74",
+            "6574",
+            "0x74, 0x2d",
+            "secret",
+            "value",
+            "65:74".to_uppercase().as_str(),
+        ] {
+            let inside = text.contains(piece) && pairs.join(" ").contains("65 74");
+            assert!(!inside || !out.contains(piece), "{piece} in {out}");
+        }
+    }
+    for text in [
+        "12:34:56:78:9a:bc",
+        "00000000: 6d79 2d6f 776e  my-own",
+        "the 3a bc of 1d ef",
+    ] {
+        let mut out = text.to_owned();
+        assert_eq!(redactor.text(&mut out), 0, "{out}");
     }
 }

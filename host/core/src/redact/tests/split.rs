@@ -70,3 +70,61 @@ fn strings_of_one_list() {
         serde_json::json!({"chunks": ["[REDACTED:github-pat]", "[REDACTED:github-pat]"], "other": [tail]})
     );
 }
+
+#[test]
+fn a_known_value_split_over_strings_of_a_value() {
+    let redactor = Redactor::new().with_values([("OWN", "my-own-secret-value-1234")]);
+    for value in [
+        serde_json::json!({"list": ["my-own-secr", "et-value-1234"]}),
+        serde_json::json!({"exitCode": 0, "stdout": "my-own-secr", "stderr": "et-value-1234"}),
+        serde_json::json!({"stdout": "my-own-secr\n", "ok": true, "n": 1.5, "stderr": "et-value-1234\n"}),
+        serde_json::json!({"a": "it is my-own-secr", "b": {"c": ["et-value-1234 it is"]}}),
+    ] {
+        // As text alone, laid out, in a string of JSON, and with the value beside it.
+        let text = value.to_string();
+        for text in [
+            text.clone(),
+            format!("{value:#}"),
+            serde_json::json!({ "out": text }).to_string(),
+        ] {
+            let mut alone = text;
+            assert!(redactor.text(&mut alone) > 0, "{alone}");
+            assert!(
+                !alone.contains("my-own") && !alone.contains("value-1234"),
+                "{alone}"
+            );
+        }
+    }
+    let mut value = serde_json::json!({"stdout": "my-own-secr\n", "stderr": "et-value-1234\n"});
+    let mut text = "my-own-secr\net-value-1234\n".to_owned();
+    redactor.mask_all([&mut text], Some(&mut value));
+    let all = format!("{text}{value}");
+    assert!(
+        !all.contains("my-own") && !all.contains("value-1234"),
+        "{all}"
+    );
+    assert!(value["stdout"].is_string() && value["stderr"].is_string());
+}
+
+#[test]
+fn a_token_split_over_fields_and_shown_as_text() {
+    let (head, tail) = TOKEN.split_at(20);
+    for mut value in [
+        serde_json::json!({"stdout": format!("{head}\n"), "stderr": format!("{tail}\n"), "exitCode": 0}),
+        serde_json::json!([head, tail]),
+    ] {
+        let mut text = value.to_string();
+        Redactor::new().mask_all([&mut text], Some(&mut value));
+        let all = format!("{text}{value}");
+        assert!(!all.contains(head) && !all.contains(tail), "{all}");
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&text).is_ok(),
+            "{text}"
+        );
+    }
+    // What only a generic rule would find is no secret of two fields.
+    let mut apart = serde_json::json!({"name": "api_key =", "id": "8fk2J9sL0pQ7xZ3vB6nM"});
+    let before = apart.clone();
+    Redactor::new().mask_all([], Some(&mut apart));
+    assert_eq!(apart, before);
+}

@@ -9,7 +9,8 @@ use mimir_core::{Code, ToolError};
 
 use super::Server;
 use crate::client::described::Failed;
-use crate::client::program;
+use crate::client::spec::Way;
+use crate::client::{hidden, program, runner};
 
 impl Server {
     fn fault_key(&self) -> String {
@@ -57,6 +58,43 @@ impl Server {
             self.changes.fetch_add(1, Ordering::AcqRel);
             self.news.notify_one();
         }
+    }
+
+    /// The error for a server that was not ready in time: the last lines that it wrote, and the setting that gives it
+    /// more time.
+    pub(super) fn late(&self) -> ToolError {
+        let name = &self.spec.name;
+        let millis = self.spec.start.as_millis();
+        let message =
+            format!("the server `{name}` was not ready within {millis} ms (startTimeoutMs)");
+        let mut error = ToolError::new(Code::Timeout, message);
+        let end = self
+            .last_end
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some(end) = &end {
+            end.heard(&mut error);
+        }
+        let mut ways = Vec::new();
+        if let Way::Program(launch) = &self.spec.way {
+            if let Some(end) = &end {
+                error = hidden::told(error, launch, &self.deps.root, end);
+            }
+            if let Some(runner) =
+                runner::downloads(&launch.words).filter(|_| launch.package.is_none())
+            {
+                ways.push(format!(
+                    "`{runner}` may still be downloading: `mimir mcp install {name}` downloads the package once, without this limit"
+                ));
+            }
+        }
+        ways.push(format!(
+            "`startTimeoutMs: {}` in mcp.servers.{name} gives it more time",
+            millis.saturating_mul(4)
+        ));
+        let before = error.way_out.to_vec();
+        error.with_way_out(before.into_iter().chain(ways))
     }
 
     /// That it is not started at the moment, and why it failed.

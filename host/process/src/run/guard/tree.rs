@@ -13,18 +13,25 @@
 //!
 //! Never here: what is right in the workspace, which is looked at far more often (see the room above).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use mimir_core::paths::{PathRules, Rule, Shield, Verdict};
+use mimir_core::paths::{Layer, PathRules, Rule, Shield, Verdict};
 
 use super::file::aside;
+use super::obeyed::{Stamp, is_obeyed};
 use super::repository;
 use super::{Made, SUFFIX};
 use crate::sandbox::{Ground, INNER, NOT_OURS, OBEYED, inner, named_by_rules};
 
 /// A secret to mimir, and a script to shells that enter its folder.
 const ENVRC: &str = ".envrc";
+
+/// The folder of the submodules in a repository.
+const MODULES: &str = "modules";
+
+/// Files of a repository that git obeys, and that every tool working with it may have to write.
+const OBEYED_OF_GIT: [&str; 2] = ["info/attributes", "objects/info/alternates"];
 
 /// Ours; it is covered.
 const OURS: &str = ".mimir";
@@ -64,34 +71,146 @@ pub(super) struct Tree {
     /// The workspace, where this is another folder: that is looked at by itself.
     without: Option<PathBuf>,
     rules: PathRules,
+    /// Folders in it that the command cannot change.
+    closed: Vec<PathBuf>,
+    /// True if it is a repository that is not called `.git`.
+    is_repository: bool,
     known: HashSet<String>,
+    /// Files that agents and tools obey.
+    obeyed: BTreeMap<String, Stamp>,
+    /// The paths that commands may not read.
+    hidden: Vec<Hidden>,
+    /// Folders and files `.git`.
+    repositories: Vec<String>,
+}
+
+/// The findings of a walk.
+#[derive(Default)]
+struct Walked {
+    matches: Vec<Match>,
+    obeyed: BTreeMap<String, Stamp>,
+    hidden: Vec<Hidden>,
+}
+
+/// A path that commands may not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Hidden {
+    /// Below the workspace.
+    pub(crate) path: String,
+    pub(crate) kind: HiddenKind,
+    /// The layer that hides it.
+    pub(crate) layer: Layer,
+}
+
+/// The kind of a hidden path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HiddenKind {
+    File,
+    Folder,
+    /// A link, a socket or a pipe.
+    Other,
+}
+
+impl HiddenKind {
+    fn of(kind: std::fs::FileType) -> Self {
+        if kind.is_dir() {
+            Self::Folder
+        } else if kind.is_file() {
+            Self::File
+        } else {
+            Self::Other
+        }
+    }
 }
 
 /// What a search has set aside.
 #[derive(Debug, Default)]
 pub(super) struct Searched {
     pub(super) made: Vec<Made>,
+    /// Files that agents and tools obey, and that are new or not what they were.
+    pub(super) obeyed: Vec<String>,
     /// Whether the command is to end for it: a repository that it fetches may hold anything, and is fetched as a whole.
     pub(super) ends: bool,
 }
 
 impl Tree {
     pub(super) fn new(ground: Ground, workspace: &Path, rules: &PathRules) -> Self {
-        let mut tree = Self {
+        Self {
             base: ground.base,
             start: ground.start,
             without: (!ground.own).then(|| workspace.to_owned()),
             rules: rules.clone(),
+            closed: Vec::new(),
+            is_repository: ground.repository,
             known: HashSet::new(),
-        };
-        tree.known = tree.walk().into_iter().map(|one| one.path).collect();
-        tree
+            obeyed: BTreeMap::new(),
+            hidden: Vec::new(),
+            repositories: Vec::new(),
+        }
+    }
+
+    /// Takes what is there now for what was there before.
+    pub(super) fn begun(mut self, closed: Vec<PathBuf>) -> Self {
+        self.closed = closed;
+        let walked = self.walk();
+        let is_repository = |one: &&Match| matches!(one.what, What::Repository | What::Leads);
+        let repositories = walked.matches.iter().filter(is_repository);
+        self.repositories = repositories.map(|one| one.path.clone()).collect();
+        (self.obeyed, self.hidden) = (walked.obeyed, walked.hidden);
+        // A walk does not go into what is read-only.
+        let kept = walked
+            .matches
+            .iter()
+            .filter(|one| one.what != What::Repository);
+        let folders: Vec<&str> = kept.map(|one| one.path.as_str()).chain([OURS]).collect();
+        for folder in folders {
+            self.hide_below(folder.to_owned());
+        }
+        self.known = walked.matches.into_iter().map(|one| one.path).collect();
+        self
+    }
+
+    /// Finds what is hidden in a folder that is read-only.
+    fn hide_below(&mut self, folder: String) {
+        let mut open = vec![folder];
+        while let Some(at) = open.pop() {
+            let folder = self.base.join(&at);
+            if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+                continue;
+            }
+            let scope = self.rules.scope(&at);
+            for entry in folder.read_dir().into_iter().flatten().flatten() {
+                let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type())
+                else {
+                    continue;
+                };
+                let path = format!("{at}/{name}");
+                match self.rules.check_in(&scope, &name) {
+                    Verdict::Hidden { rule } => self.hidden.push(Hidden {
+                        path,
+                        kind: HiddenKind::of(kind),
+                        layer: rule.layer(),
+                    }),
+                    _ if kind.is_dir() && !NOT_OURS.contains(&name.as_str()) => open.push(path),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    pub(super) fn hidden(&self) -> &[Hidden] {
+        &self.hidden
+    }
+
+    pub(super) fn repositories(&self) -> &[String] {
+        &self.repositories
     }
 
     /// Looks through all of it, and sets aside what may not be there.
     pub(super) fn search(&self) -> Searched {
-        let new: Vec<Match> = self
-            .walk()
+        let walked = self.walk();
+        let new: Vec<Match> = walked
+            .matches
             .into_iter()
             .filter(|one| !self.known.contains(&one.path))
             .collect();
@@ -112,6 +231,11 @@ impl Tree {
             all.any(|repository| path.starts_with(&above(repository)) && *repository != ".git")
         };
         let mut searched = Searched::default();
+        let changed = walked
+            .obeyed
+            .into_iter()
+            .filter(|(path, stamp)| self.obeyed.get(path) != Some(stamp));
+        searched.obeyed = changed.map(|(path, _)| self.shown(path)).collect();
         for one in &new {
             let own = |repository: &&&str| one.path.starts_with(&format!("{repository}/"));
             let refused = match one.what {
@@ -150,13 +274,16 @@ impl Tree {
     }
 
     /// All that rules speak of.
-    fn walk(&self) -> Vec<Match> {
-        let mut found = Vec::new();
+    fn walk(&self) -> Walked {
+        let mut found = Walked::default();
         if self.rules.rules().is_empty() {
             return found;
         }
         let mut open = vec![self.start.clone()];
-        if is_repository(&self.start) {
+        if self.is_repository {
+            self.repository_by_another_name(&mut found.matches);
+            open.clear();
+        } else if is_repository(&self.start) {
             self.repository(&self.start, &mut found);
             open.clear();
         }
@@ -181,10 +308,23 @@ impl Tree {
                     self.repository(&path, &mut found);
                     continue;
                 }
+                if kind.is_file()
+                    && is_obeyed(&at, &name)
+                    && let Some(stamp) = Stamp::of(&self.base.join(&path))
+                {
+                    found.obeyed.insert(path.clone(), stamp);
+                }
                 let verdict = match kind.is_dir() || name.len() > LEAF_MOST {
                     true => self.rules.check_in(&scope, &name),
                     false => self.rules.check_file(&path),
                 };
+                if let Verdict::Hidden { rule } = verdict {
+                    found.hidden.push(Hidden {
+                        path: path.clone(),
+                        kind: HiddenKind::of(kind),
+                        layer: rule.layer(),
+                    });
+                }
                 let rule = match verdict {
                     _ if self.without.is_none() && path == OURS => continue,
                     Verdict::ReadOnly { rule } => Some(rule),
@@ -198,7 +338,7 @@ impl Tree {
                     Verdict::Free => None,
                 };
                 match rule {
-                    Some(rule) => found.push(Match::new(path, rule)),
+                    Some(rule) => found.matches.push(Match::new(path, rule)),
                     None if kind.is_dir() && !NOT_OURS.contains(&name.as_str()) => open.push(path),
                     None => {}
                 }
@@ -208,7 +348,14 @@ impl Tree {
     }
 
     /// A repository, and what in it rules speak of. Its folder of hooks is covered where it was there.
-    fn repository(&self, at: &str, found: &mut Vec<Match>) {
+    fn repository(&self, at: &str, found: &mut Walked) {
+        for name in OBEYED_OF_GIT {
+            let path = format!("{at}/{name}");
+            if let Some(stamp) = Stamp::of(&self.base.join(&path)) {
+                found.obeyed.insert(path, stamp);
+            }
+        }
+        let found = &mut found.matches;
         found.push(Match {
             path: at.to_owned(),
             rule: String::new(),
@@ -230,7 +377,7 @@ impl Tree {
                 && !name.eq_ignore_ascii_case("hooks")
                 && !name.contains(SUFFIX)
             {
-                if self.without.is_some() && INNER.contains(&name.as_str()) {
+                if INNER.contains(&name.as_str()) && (self.without.is_some() || name == MODULES) {
                     self.inner(&path, rule, found);
                 }
                 found.push(Match::new(path, rule));
@@ -238,8 +385,27 @@ impl Tree {
         }
     }
 
+    /// Collects them for a repository that is not called `.git`.
+    fn repository_by_another_name(&self, found: &mut Vec<Match>) {
+        let Some(rule) = self.rules.check(".git/config").against_writing() else {
+            return;
+        };
+        for name in OBEYED.iter().filter(|name| **name != "hooks") {
+            let path = format!("{}/{name}", self.start);
+            if self.base.join(&path).symlink_metadata().is_ok() {
+                found.push(Match::new(path, rule));
+            }
+        }
+        for name in INNER {
+            self.inner(&format!("{}/{name}", self.start), rule, found);
+        }
+    }
+
     /// What the repositories in such a folder obey, where a command may write to them.
     fn inner(&self, at: &str, rule: &Rule, found: &mut Vec<Match>) {
+        if self.closed.contains(&self.base.join(at)) {
+            return;
+        }
         for folder in inner(&self.base.join(at)) {
             let Some(below) = folder.strip_prefix(&self.base).ok().and_then(Path::to_str) else {
                 continue;

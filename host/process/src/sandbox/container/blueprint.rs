@@ -24,8 +24,8 @@ use crate::sandbox::{Bound, Fault, Seen, Spec};
 /// Memory that temporary files and the home may have. It counts as the command's.
 const TEMPORARY: &str = "rw,exec,nosuid,nodev,size=2g,mode=1777";
 
-/// An empty folder that nobody may look into.
-const NOTHING: &str = "ro,noexec,nosuid,nodev,size=4k,mode=0";
+/// An empty folder that can be listed: programs that walk a tree go on.
+const NOTHING: &str = "ro,noexec,nosuid,nodev,size=4k,mode=555";
 
 /// Podman copies what is under such a folder into it, unless it is told not to. Docker does not know the word.
 const EMPTY: &str = ",notmpcopyup";
@@ -232,11 +232,12 @@ fn mounts(spec: &Spec, beside: &[Beside]) -> Result<Vec<Mount>, Fault> {
     for (path, with) in covers(NAME, &spec.workspace, &spec.shield, writes)? {
         let at = spec.workspace.join(path);
         if parts.iter().any(|(seen, _)| at.starts_with(seen)) {
-            mounts.push(cover(at.clone(), at, with)?);
+            let stand_in = spec.stand_ins.get(&at).cloned();
+            mounts.push(cover(at.clone(), at, with, stand_in)?);
         }
     }
     for one in beside {
-        mounts.push(cover(one.from.clone(), one.at.clone(), one.with)?);
+        mounts.push(cover(one.from.clone(), one.at.clone(), one.with, None)?);
     }
     // A part that was asked for twice is one, and the cover of a part goes before it.
     let mut seen = HashMap::new();
@@ -258,7 +259,15 @@ fn bind(from: PathBuf, at: PathBuf, writable: bool) -> Result<Mount, Fault> {
     })
 }
 
-fn cover(from: PathBuf, at: PathBuf, with: Cover) -> Result<Mount, Fault> {
+fn cover(
+    from: PathBuf,
+    at: PathBuf,
+    with: Cover,
+    stand_in: Option<PathBuf>,
+) -> Result<Mount, Fault> {
+    if let (Cover::Nothing { .. }, Some(stand_in)) = (with, stand_in) {
+        return bind(stand_in, at, false);
+    }
     match with {
         Cover::Pin => bind(from, at, true),
         Cover::ReadOnly => bind(from, at, false),

@@ -20,7 +20,7 @@ use super::outside::Counter;
 use super::pool::Container;
 use super::way_out::{self, WayOut};
 use super::{HOME, NAME, TEMP, text};
-use crate::sandbox::environment::{add, git, usual};
+use crate::sandbox::environment::{PROXY, add, git, usual};
 use crate::sandbox::person::Person;
 use crate::sandbox::{Child, Fault, Network, Spec, find};
 
@@ -48,6 +48,8 @@ pub(super) struct Command {
     words: Vec<String>,
     variables: Vec<String>,
     directory: String,
+    /// Whether it has a standard input beside the null device.
+    reads: bool,
     proxy: Option<Proxy>,
 }
 
@@ -79,6 +81,7 @@ impl Command {
             words,
             variables: variables(spec, person)?,
             directory: text(spec.directory.clone())?,
+            reads: !spec.stdin.is_null(),
             proxy: proxy(spec)?,
         })
     }
@@ -100,7 +103,7 @@ impl Command {
         let counter = Counter::of(process, &container.id);
         let yes = Some(true);
         let options = CreateExecOptions {
-            attach_stdin: yes,
+            attach_stdin: Some(self.reads),
             attach_stdout: yes,
             attach_stderr: yes,
             cmd: Some(self.words.clone()),
@@ -191,7 +194,7 @@ async fn ended(container: &Container) -> Fault {
 fn variables(spec: &Spec, person: &Person) -> Result<Vec<String>, Fault> {
     let mut all = usual(spec, HOME.as_ref(), TEMP.as_ref());
     git(&mut all, person.pairs());
-    add(&mut all, spec)?;
+    add(&mut all, spec, PROXY)?;
     let pairs = all.into_iter().map(|(mut name, value)| {
         name.push("=");
         name.push(value);

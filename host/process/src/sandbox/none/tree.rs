@@ -36,15 +36,18 @@ pub(super) fn spawn(command: Command) -> io::Result<Process> {
         .spawn()
 }
 
+/// The pipes of a process. There is none to a standard input that is the null device.
+pub(super) type Pipes = (Option<ChildStdin>, ChildStdout, ChildStderr);
+
 #[cfg(not(windows))]
-pub(super) fn pipes(process: &mut Process) -> Option<(ChildStdin, ChildStdout, ChildStderr)> {
-    let (stdin, stdout) = (process.stdin.take()?, process.stdout.take()?);
+pub(super) fn pipes(process: &mut Process) -> Option<Pipes> {
+    let (stdin, stdout) = (process.stdin.take(), process.stdout.take()?);
     Some((stdin, stdout, process.stderr.take()?))
 }
 
 #[cfg(windows)]
-pub(super) fn pipes(process: &mut Process) -> Option<(ChildStdin, ChildStdout, ChildStderr)> {
-    let (stdin, stdout) = (process.stdin().take()?, process.stdout().take()?);
+pub(super) fn pipes(process: &mut Process) -> Option<Pipes> {
+    let (stdin, stdout) = (process.stdin().take(), process.stdout().take()?);
     Some((stdin, stdout, process.stderr().take()?))
 }
 

@@ -10,11 +10,17 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use super::cgroup::{Groups, Tree};
+use super::cgroup::{FIRST, Groups, Tree};
 use crate::sandbox::{Bounds, Fault};
 
 /// Threads that wait: as many as commands often run at a time.
 const IDLE_MOST: usize = 4;
+
+/// The thread itself, which is counted in the groups as a process is.
+const THREAD: u64 = 1;
+
+/// Bytes of memory that may be left in groups that are used again.
+const LEFT_MOST: u64 = 64 << 20;
 
 type Task = Box<dyn FnOnce() + Send>;
 
@@ -60,7 +66,7 @@ impl Berths {
 
 impl Berth {
     fn new(tree: &Tree, bounds: &Bounds) -> Result<Self, Fault> {
-        let groups = tree.make(bounds)?;
+        let groups = tree.make(bounds, FIRST + THREAD)?;
         let doors = groups.thread_doors();
         let (tasks, todo) = channel::<Task>();
         let (ready, moved) = channel();
@@ -127,6 +133,10 @@ impl Drop for Lent {
         let (Some(home), Some(berth)) = (self.home.upgrade(), self.berth.take()) else {
             return;
         };
+        // What is left in the temporary folder of a session would count against the next command.
+        if berth.groups.in_use() > LEFT_MOST {
+            return;
+        }
         let mut idle = home.lock().unwrap_or_else(PoisonError::into_inner);
         // The one that has waited longest goes.
         let oldest = (idle.len() >= IDLE_MOST).then(|| idle.remove(0));

@@ -1,11 +1,12 @@
 //! The same sandbox made by bubblewrap, where this process may not make it itself: some systems let no program have
 //! namespaces but those that they know.
 //!
-//! What a command sees is the same, but for this. Landlock is missing, since bubblewrap applies none. A shell starts the
-//! command: it says in the command's output
-//! what signal ended it, passes on no variable whose name is none to a shell, and calls the program by its path. Whether
-//! a file is a program is looked at before it starts, and not told by the kernel: one of a kind that only a handler of
-//! this machine runs (`binfmt_misc`) is refused. It is slower to start, and is used where nothing else is to be had.
+//! A command sees the same as there, with these exceptions. Landlock is missing, since bubblewrap applies none.
+//! Commands of one session share no network and no temporary folder. A shell starts the command: it writes the signal
+//! that ended the command into its output, passes on no variable whose name is not valid in a shell, and calls the
+//! program by its path. Whether a file is a program is looked at before it starts, and not told by the kernel: one of a
+//! kind that only a handler of this machine runs (`binfmt_misc`) is refused. It is slower to start, and is used where
+//! nothing else is available.
 //!
 //! Bubblewrap itself is in no sandbox, so it is started with no variable at all; those of the command it reads, like all
 //! its options, from a file in memory: what stands in its words can be read by every user of this machine.
@@ -29,10 +30,12 @@ use tokio::net::unix::pipe;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use super::cgroup;
 use super::root::{Identity, Root};
 use super::start::limits;
 use super::{Gives, NAME, ProcessSandbox, SETUP_MOST};
-use crate::sandbox::{Child, Fault, Spec, find, sys};
+use crate::sandbox::environment::PROXY;
+use crate::sandbox::{Child, Fault, Spec, find, input_writer, sys};
 use held::{Held, Report};
 use words::Words;
 
@@ -82,7 +85,7 @@ impl ProcessSandbox {
             .map_err(failed)?;
         let handed = vec![("--json-status-fd", to_status), ("--block-fd", held_back)];
         let mut ready = self.wrap(bwrap, spec, gives, handed)?;
-        let groups = self.groups.make(&spec.bounds)?;
+        let groups = self.groups.make(&spec.bounds, cgroup::FIRST)?;
         let mut child = ready.command.spawn().map_err(not_started)?;
         drop(ready.handed);
         let no_status = Fault::io("bubblewrap cannot be heard");
@@ -96,7 +99,7 @@ impl ProcessSandbox {
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // From here on it is gone with what is held.
         let mut held = Held::new(child, first, report, groups)?;
-        held.bound(&limits(&spec.bounds))?;
+        held.bound(&limits(&spec.bounds, self.memory_of_each(&spec.bounds)))?;
         if let Some(proxy) = &spec.proxy {
             let serving = held.let_out(proxy).await;
             held.serving = Some(serving.map_err(Fault::io("a command cannot be let out"))?);
@@ -104,7 +107,7 @@ impl ProcessSandbox {
         rustix::io::write(&go, b"0")
             .map_err(|error| Fault::io("a command could not be started")(error.into()))?;
         Ok(Child {
-            stdin: Box::new(stdin.ok_or_else(closed)?),
+            stdin: input_writer(stdin),
             stdout: Box::new(stdout.ok_or_else(closed)?),
             stderr: Box::new(stderr.ok_or_else(closed)?),
             handle: Box::new(held),
@@ -126,8 +129,8 @@ impl ProcessSandbox {
             why: why.clone(),
         })?;
         let found = find::resolve(&spec.program, &self.view.path, &spec.directory)?;
-        let variables = self.variables(spec)?;
-        let root = Root::new(&self.view, spec, gives)?;
+        let variables = self.variables(spec, PROXY)?;
+        let root = Root::new(&self.view, spec, gives, None)?;
         if !spec.directory.is_dir() || !image::is_in(&root, &spec.directory) {
             return Err(Fault::NoDirectory(spec.directory.display().to_string()));
         }
@@ -185,7 +188,7 @@ impl ProcessSandbox {
             .args(arguments)
             .env_clear()
             .current_dir("/")
-            .stdin(Stdio::piped())
+            .stdin(spec.stdin.stdio())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);

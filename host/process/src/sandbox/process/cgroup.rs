@@ -126,17 +126,18 @@ impl Tree {
         self.cpu.is_some()
     }
 
-    /// Makes the groups of one command. What they cannot hold is left out: whoever asks looks before.
-    pub(super) fn make(&self, bounds: &Bounds) -> Result<Groups, Fault> {
+    /// Makes the groups of one command. `own` is how many processes and threads of the sandbox itself stay in them as long
+    /// as the command runs. What cannot be bounded here is left out: callers check that before.
+    pub(super) fn make(&self, bounds: &Bounds, own: u64) -> Result<Groups, Fault> {
         let mut groups = Groups::default();
         groups.unified = self.unified;
-        self.fill(&mut groups, bounds).map_err(Fault::io(
+        self.fill(&mut groups, bounds, own).map_err(Fault::io(
             "the control groups of a command could not be made",
         ))?;
         Ok(groups)
     }
 
-    fn fill(&self, groups: &mut Groups, bounds: &Bounds) -> io::Result<()> {
+    fn fill(&self, groups: &mut Groups, bounds: &Bounds, own: u64) -> io::Result<()> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
             "{PREFIX}{}-{}",
@@ -168,8 +169,7 @@ impl Tree {
         }
         if let Some(parent) = &self.pids {
             let folder = make(parent)?;
-            // And the first process of the namespace, and the thread that forked it.
-            let most = bounds.processes.value().saturating_add(2);
+            let most = bounds.processes.value().saturating_add(own);
             fs::write(folder.join("pids.max"), most.to_string())?;
         }
         if let (Some(parent), Some(percent)) = (&self.cpu, bounds.cpu) {
@@ -185,6 +185,9 @@ impl Tree {
         Ok(())
     }
 }
+
+/// Processes of the sandbox in the groups of a command: the first one of its namespace.
+pub(super) const FIRST: u64 = 1;
 
 /// What our groups are called, before the process that made them and a number.
 const PREFIX: &str = "mimir-";
@@ -236,6 +239,14 @@ impl Groups {
             .next()
             .and_then(|count| count.trim().parse().ok())
             .unwrap_or(0)
+    }
+
+    /// Bytes of memory that are counted in them now.
+    pub(super) fn in_use(&self) -> u64 {
+        let file = self.events.as_ref().and_then(|file| file.parent());
+        let file = file.map(|folder| folder.join("memory.usage_in_bytes"));
+        let text = file.and_then(|file| fs::read_to_string(file).ok());
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     }
 
     #[cfg(test)]
@@ -320,6 +331,11 @@ mod tests {
     fn a_machine_without_groups_has_none() {
         let tree = Tree::parse("", "");
         assert!(!tree.holds_memory() && !tree.holds_processes() && !tree.holds_cpu());
-        assert!(tree.make(&Bounds::default()).unwrap().folders.is_empty());
+        assert!(
+            tree.make(&Bounds::default(), FIRST)
+                .unwrap()
+                .folders
+                .is_empty()
+        );
     }
 }

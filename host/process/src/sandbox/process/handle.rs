@@ -12,6 +12,7 @@ use tokio::net::unix::pipe;
 
 use super::KILLED;
 use super::plan::{Record, Stage};
+use super::shared::Lease;
 use super::start::{Hold, begun, record};
 use crate::sandbox::wire::Serving;
 use crate::sandbox::{Exit, Fault, Handle, sys};
@@ -26,7 +27,7 @@ pub(super) struct Held {
     /// Removed when all processes in them are gone.
     groups: Option<Hold>,
     /// The proxy that it reaches the network by. It ends with the hold on the command.
-    serving: Option<Serving>,
+    serving: Option<(Serving, Lease)>,
 }
 
 enum Status {
@@ -52,8 +53,8 @@ impl Held {
     }
 
     /// Keeps its proxy as long as it runs.
-    pub(super) fn hold(&mut self, serving: Serving) {
-        self.serving = Some(serving);
+    pub(super) fn hold(&mut self, serving: Serving, listener: Lease) {
+        self.serving = Some((serving, listener));
     }
 
     /// Waits until the program runs, or it is known why it does not.

@@ -21,8 +21,8 @@ use rustix::process::{
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
-use super::KILLED;
-use super::plan::{Attributes, Network, Plan, Record, Stage, Step};
+use super::plan::{Attributes, Plan, Record, Stage, Step};
+use super::{KILLED, SETUP_MOST};
 use crate::sandbox::seen::open_by_no_link;
 use crate::sandbox::shield::Cover;
 use crate::sandbox::{sys, wire};
@@ -50,7 +50,9 @@ pub(super) fn first(plan: &mut Plan) -> ! {
     if let Some(called) = &plan.called {
         called.forget();
     }
-    let started = made(plan).and_then(|()| start(plan));
+    let started = room(plan)
+        .and_then(|()| privileges(plan))
+        .and_then(|()| start(plan));
     match started {
         Ok(program) => {
             tell(plan, Record::started());
@@ -71,29 +73,16 @@ fn tell(plan: &Plan, record: Record) {
     let _ = write(&plan.status, &record.bytes());
 }
 
-/// Makes the room, and the network beside that: to the kernel, one is as much work as the other.
-fn made(plan: &mut Plan) -> Done {
-    // Where this fails it is not freed: that would be a call to the allocator.
-    let mut stack = ManuallyDrop::new(std::mem::take(&mut plan.stack));
-    let mut network = std::mem::take(&mut plan.network);
-    let room = sys::beside(&mut stack, &mut network, || room(plan)).at(Stage::Network)?;
-    plan.stack = ManuallyDrop::into_inner(stack);
-    room?;
-    let made = network.made.take();
-    let socket = made.unwrap_or(Err((Stage::Network, Errno::CHILD)))?;
-    sys::enter_network_of(&socket).at(Stage::Network)?;
-    privileges(plan)
-}
-
-impl sys::Work for Network {
-    fn work(&mut self) {
-        self.made = Some(sys::new_network().at(Stage::Network).and_then(|socket| {
-            if let Some(door) = &self.door {
-                wire::open(door).at(Stage::Proxy)?;
-            }
-            Ok(socket)
-        }));
+/// A process between: goes into the network of the session, forks the first process of the namespace there, and hands
+/// out its descriptor, or the error.
+pub(super) fn enter(plan: &mut Plan) -> ! {
+    let entered = plan.shared.enter_network();
+    let forked = entered.and_then(|()| sys::fork_sibling(sys::NAMESPACES, plan, first));
+    let handed = forked.and_then(|first| wire::hand_out(&plan.door, &[first.as_fd()]));
+    if let Err(error) = handed {
+        wire::fail(&plan.door, error);
     }
+    sys::exit(0)
 }
 
 fn room(plan: &Plan) -> Done {
@@ -150,7 +139,7 @@ fn room(plan: &Plan) -> Done {
     fchdir(directory.at(Stage::Directory)?).at(Stage::Directory)
 }
 
-fn put(file: &CStr, content: &[u8]) -> Result<(), Errno> {
+pub(super) fn put(file: &CStr, content: &[u8]) -> Result<(), Errno> {
     let file = openat(CWD, file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     write(file, content).map(drop)
 }
@@ -213,11 +202,12 @@ fn take(root: &OwnedFd, step: &Step) -> Result<(), Errno> {
             let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
             attach(&mount, &open(root, at)?)
         }
-        Step::Cover { at, with } => match open(root, at) {
+        Step::Attach { mount, at } => attach(mount, &open(root, at)?),
+        Step::Cover { at, with, stand_in } => match open(root, at) {
             // It has gone since it was found.
             Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error),
-            Ok(place) => cover(root, &place, *with),
+            Ok(place) => cover(root, &place, *with, stand_in.as_deref()),
         },
     }
 }
@@ -238,20 +228,22 @@ fn attach(mount: &OwnedFd, at: &OwnedFd) -> Result<(), Errno> {
     move_mount(mount.as_fd(), c"", at.as_fd(), c"", flags)
 }
 
-fn cover(root: &OwnedFd, place: &OwnedFd, with: Cover) -> Result<(), Errno> {
+fn cover(
+    root: &OwnedFd,
+    place: &OwnedFd,
+    with: Cover,
+    stand_in: Option<&CStr>,
+) -> Result<(), Errno> {
     match with {
         Cover::ReadOnly => attach(&tree(place, Attributes::SYSTEM)?, place),
         // What something is mounted on cannot be renamed or removed.
         Cover::Pin => attach(&tree(place, Attributes::PLAIN)?, place),
         Cover::Nothing { folder } => {
-            let void = open(
-                root,
-                if folder {
-                    Plan::VOID_FOLDER
-                } else {
-                    Plan::VOID_FILE
-                },
-            )?;
+            let void = match stand_in {
+                Some(path) => open_by_no_link(path)?,
+                None if folder => open(root, Plan::VOID_FOLDER)?,
+                None => open(root, Plan::VOID_FILE)?,
+            };
             attach(&tree(&void, Attributes::NOTHING)?, place)
         }
     }
@@ -288,6 +280,9 @@ fn privileges(plan: &Plan) -> Done {
 
 /// Starts the program. When this is done, it is one.
 fn start(plan: &mut Plan) -> Done<Pid> {
+    // Until the process between is gone, it takes the place of one of the command's in the control groups. Where that
+    // takes too long, the fork may fail, and says so.
+    wire::wait_to_go(&plan.door, SETUP_MOST);
     // It is not freed: that would be a call to the allocator.
     let mut stack = ManuallyDrop::new(std::mem::take(&mut plan.stack));
     let program = sys::fork_to_exec(&mut stack, plan, become_program).at(Stage::Fork)?;

@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -12,6 +13,7 @@ use rustix::process::{Resource, Rlimit};
 use seccompiler::BpfProgram;
 
 use super::landlock::Landlock;
+use super::shared::Shared;
 use crate::sandbox::shield::Cover;
 use crate::sandbox::sys::{Called, Pointers};
 
@@ -38,29 +40,23 @@ pub(super) struct Plan {
     pub(super) status: OwnedFd,
     /// Ends when whoever started this is gone.
     pub(super) lifeline: OwnedFd,
-    pub(super) network: Network,
-    /// For who makes the network, and then for the moment before the program begins.
+    /// The resources that the command shares with others of its session.
+    pub(super) shared: Arc<Shared>,
+    /// The socket through which the descriptor of the first process is handed out, and the program is let start.
+    pub(super) door: OwnedFd,
+    /// For the moment before the program begins.
     pub(super) stack: Vec<u8>,
     /// Why the program did not begin.
     pub(super) failed: Option<(Stage, Errno)>,
 }
 
 impl Plan {
-    /// A folder that nobody may look into.
+    /// An empty folder that can be listed: programs that walk a tree go on.
     pub(super) const VOID_FOLDER: &CStr = c".void/folder";
     /// A file that nobody may read.
     pub(super) const VOID_FILE: &CStr = c".void/file";
     /// Bytes of stack between the fork and the program: there are few frames, and none is large.
     pub(super) const STACK: usize = 64 * 1024;
-}
-
-/// The network that it is to have.
-#[derive(Default)]
-pub(super) struct Network {
-    /// Where the socket that its proxy listens on is handed out, if it is to have one.
-    pub(super) door: Option<OwnedFd>,
-    /// A socket in it, once it is made.
-    pub(super) made: Option<Result<OwnedFd, (Stage, Errno)>>,
 }
 
 /// One step towards the new root. Places are relative to it.
@@ -91,10 +87,17 @@ pub(super) enum Step {
         options: Vec<(CString, CString)>,
         attributes: Attributes,
     },
+    /// A mount that is open already, and in no place yet.
+    Attach {
+        mount: OwnedFd,
+        at: CString,
+    },
     /// Something over what has been mounted before.
     Cover {
         at: CString,
         with: Cover,
+        /// The file or folder of this machine that is shown instead of a hidden path, where that is not a void.
+        stand_in: Option<CString>,
     },
 }
 
@@ -129,8 +132,6 @@ pub(super) enum Stage {
     Step(u32),
     Pivot,
     Seal,
-    Network,
-    Proxy,
     Name,
     Directory,
     Landlock,
@@ -143,15 +144,13 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 15] = [
         Self::Group,
         Self::Identity,
         Self::Root,
         Self::Step(0),
         Self::Pivot,
         Self::Seal,
-        Self::Network,
-        Self::Proxy,
         Self::Name,
         Self::Directory,
         Self::Landlock,
@@ -192,8 +191,6 @@ impl Stage {
             }
             Self::Pivot => "going into the new root",
             Self::Seal => "making the root read-only",
-            Self::Network => "making its network",
-            Self::Proxy => "opening the way to its proxy",
             Self::Name => "naming the machine",
             Self::Directory => "entering the folder to start in",
             Self::Landlock => "restricting itself with Landlock",

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 
+use rustix::fd::OwnedFd;
+
 use super::plan::{Attributes, Plan, Step, c_path};
 use super::view::{Place, View};
 use super::{Gives, NAME};
@@ -22,7 +24,7 @@ pub(super) struct Root {
 }
 
 /// Bytes that a command may keep in its temporary folder and its home. They are memory, and count as such.
-const TEMPORARY: [(&str, &str); 2] = [("mode", "0700"), ("size", "2g")];
+pub(super) const TEMPORARY: [(&str, &str); 2] = [("mode", "0700"), ("size", "2g")];
 
 /// Who the command is, in numbers: whoever runs us, but never root, since programs take that for more than it is here.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +47,13 @@ impl Identity {
 }
 
 impl Root {
-    pub(super) fn new(view: &View, spec: &Spec, gives: Gives) -> Result<Self, Fault> {
+    /// `temporary` is a mount of the temporary folder that the session shares; without it the command has its own.
+    pub(super) fn new(
+        view: &View,
+        spec: &Spec,
+        gives: Gives,
+        temporary: Option<OwnedFd>,
+    ) -> Result<Self, Fault> {
         let mut root = Self {
             steps: Vec::with_capacity(128),
             about: Vec::with_capacity(128),
@@ -54,7 +62,7 @@ impl Root {
             folders: BTreeSet::new(),
         };
         root.void()?;
-        root.system(view, gives)?;
+        root.system(view, gives, temporary)?;
         root.settings(view)?;
         // What is above comes before what is below, so that nothing is mounted over it later.
         let mut mounts: Vec<(&Path, &Path, Attributes)> = Vec::new();
@@ -114,14 +122,14 @@ impl Root {
             if held && matches!(with, Cover::Pin | Cover::ReadOnly) {
                 continue;
             }
-            root.cover(&at, with)?;
+            root.cover(&at, with, spec.stand_ins.get(&at))?;
             if with == Cover::ReadOnly {
                 read_only = Some(at);
             }
         }
         for one in covers_beside(NAME, spec)? {
             root.covered.extend(Seen::of(&one.from));
-            root.cover(&one.at, one.with)?;
+            root.cover(&one.at, one.with, None)?;
         }
         Ok(root)
     }
@@ -134,7 +142,7 @@ impl Root {
     fn void(&mut self) -> Result<(), Fault> {
         self.folder(Path::new("/.void"), 0o755)?;
         let at = Plan::VOID_FOLDER.to_owned();
-        self.step("an empty folder", Step::Directory { at, mode: 0 });
+        self.step("an empty folder", Step::Directory { at, mode: 0o555 });
         let at = Plan::VOID_FILE.to_owned();
         let content = Vec::new();
         self.step(
@@ -148,12 +156,25 @@ impl Root {
         Ok(())
     }
 
-    fn system(&mut self, view: &View, gives: Gives) -> Result<(), Fault> {
-        for at in [Path::new("/tmp"), view.home.as_path()] {
-            self.folder(at, 0o700)?;
-            self.fresh("tmpfs", at, &TEMPORARY, Attributes::PLAIN)?;
-            self.writable.push(at.to_owned());
+    fn system(
+        &mut self,
+        view: &View,
+        gives: Gives,
+        temporary: Option<OwnedFd>,
+    ) -> Result<(), Fault> {
+        let tmp = Path::new("/tmp");
+        self.folder(tmp, 0o700)?;
+        match temporary {
+            Some(mount) => {
+                let at = relative(tmp)?;
+                self.step(tmp.display(), Step::Attach { mount, at });
+            }
+            None => self.fresh("tmpfs", tmp, &TEMPORARY, Attributes::PLAIN)?,
         }
+        // It may be below the other.
+        self.folder(&view.home, 0o700)?;
+        self.fresh("tmpfs", &view.home, &TEMPORARY, Attributes::PLAIN)?;
+        self.writable.extend([tmp.to_owned(), view.home.clone()]);
         for (at, to) in [
             ("/var/tmp", "/tmp"),
             ("/dev/shm", "/tmp"),
@@ -303,9 +324,14 @@ impl Root {
         Ok(())
     }
 
-    fn cover(&mut self, at: &Path, with: Cover) -> Result<(), Fault> {
-        let path = relative(at)?;
-        self.step(at.display(), Step::Cover { at: path, with });
+    fn cover(&mut self, at: &Path, with: Cover, stand_in: Option<&PathBuf>) -> Result<(), Fault> {
+        let stand_in = stand_in.map(|path| c_path(path).map_err(unfit(path)));
+        let step = Step::Cover {
+            at: relative(at)?,
+            with,
+            stand_in: stand_in.transpose()?,
+        };
+        self.step(at.display(), step);
         Ok(())
     }
 }
@@ -346,14 +372,14 @@ mod tests {
             proc: true,
         };
         let mut spec = Spec::new(Program::Vector(vec!["true".into()]), workspace);
-        assert!(Root::new(&view, &spec, gives).is_ok());
+        assert!(Root::new(&view, &spec, gives, None).is_ok());
         spec.mounts.push(crate::sandbox::Mount {
             from: gone.clone(),
             at: gone,
             writable: false,
         });
         assert!(matches!(
-            Root::new(&view, &spec, gives),
+            Root::new(&view, &spec, gives, None),
             Err(Fault::Mount { .. })
         ));
     }

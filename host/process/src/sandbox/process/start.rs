@@ -3,34 +3,37 @@
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use mimir_core::command::Program;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Resource, Rlimit, getrlimit};
+use rustix::process::{Resource, Rlimit, WaitId, WaitIdOptions, getrlimit, waitid};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use super::berth::Lent;
-use super::cgroup::Groups;
+use super::cgroup::{self, Groups};
 use super::handle::Held;
 use super::landlock::Landlock;
-use super::plan::{Network, Plan, Record, Stage, c_path};
+use super::plan::{Plan, Record, Stage, c_path};
 use super::root::{Identity, Root};
+use super::shared::{Lease, Shared};
 use super::{By, Gives, NAME, ProcessSandbox, SETUP_MOST, bubblewrap, inside};
-use crate::sandbox::environment::Variables;
+use crate::sandbox::environment::{PROXY, Variables};
 use crate::sandbox::sys::{self, Pointers};
-use crate::sandbox::{Bounds, Child, Fault, Seen, Spec, find, wire};
+use crate::sandbox::{Bounds, Child, Fault, Seen, Spec, find, input_writer, wire};
 
 /// A command that was forked and has not said yet whether it runs.
 struct Forked {
     held: Held,
-    stdin: OwnedFd,
+    /// The end that its standard input is written to, unless that is the null device.
+    stdin: Option<OwnedFd>,
     stdout: OwnedFd,
     stderr: OwnedFd,
-    /// Where the socket of its proxy comes out, if it has one.
-    door: Option<OwnedFd>,
+    /// The socket that its proxy listens on, if it has one.
+    listener: Option<Lease>,
     /// What each step of the child was about.
     about: Vec<String>,
     covered: Vec<Seen>,
@@ -45,15 +48,17 @@ impl ProcessSandbox {
             Ok(Err((stage, error))) => return Err(fault(stage, error, spec, &forked.about)),
             Err(_) => return Err(setup("waiting for it", io::ErrorKind::TimedOut.into())),
         }
-        if let (Some(door), Some(proxy)) = (forked.door, &spec.proxy) {
-            let serving = wire::Serving::begin(&door, proxy.clone());
-            forked
-                .held
-                .hold(serving.map_err(Fault::io("the proxy of a command cannot listen"))?);
+        if let (Some(lease), Some(proxy)) = (forked.listener, &spec.proxy) {
+            let serving = lease
+                .socket()
+                .and_then(|socket| wire::Serving::begin(socket, proxy.clone()));
+            let serving = serving.map_err(Fault::io("the proxy of a command cannot listen"))?;
+            forked.held.hold(serving, lease);
         }
         let reader = |fd: OwnedFd| pipe::Receiver::from_owned_fd(fd).map_err(Fault::io(doing));
+        let writer = forked.stdin.map(pipe::Sender::from_owned_fd).transpose();
         Ok(Child {
-            stdin: Box::new(pipe::Sender::from_owned_fd(forked.stdin).map_err(Fault::io(doing))?),
+            stdin: input_writer(writer.map_err(Fault::io(doing))?),
             stdout: Box::new(reader(forked.stdout)?),
             stderr: Box::new(reader(forked.stderr)?),
             handle: Box::new(forked.held),
@@ -68,30 +73,43 @@ impl ProcessSandbox {
             .clone()
             .map_err(|why| Fault::Unavailable { sandbox: NAME, why })?;
         let found = find::resolve(&spec.program, &self.view.path, &spec.directory)?;
-        let variables = self.variables(spec)?;
-        let root = Root::new(&self.view, spec, gives)?;
+        let failed = |error| setup("making the network and the temporary folder", error);
+        let shared = match &spec.session {
+            Some(session) => session.shared(Shared::new),
+            None => Shared::new().map(Arc::new),
+        };
+        let shared = shared.map_err(failed)?;
+        let temporary = shared.folder().map_err(failed)?;
+        let listener = match &spec.proxy {
+            Some(_) => Some(
+                shared
+                    .listener()
+                    .map_err(Fault::io("the proxy of a command cannot listen"))?,
+            ),
+            None => None,
+        };
+        let variables = self.variables(spec, listener.as_ref().map_or(PROXY, Lease::port))?;
+        let root = Root::new(&self.view, spec, gives, Some(temporary))?;
         let landlock = self
             .landlock
             .map(|abi| Landlock::new(abi, &root.writable))
             .transpose();
         let groups = match self.groups.is_first() {
             true => Hold::Lent(self.berths.take(&self.groups, &spec.bounds)?),
-            false => Hold::Own(self.groups.make(&spec.bounds)?),
-        };
-        let (door, opens) = match &spec.proxy {
-            Some(_) => {
-                let (here, there) = wire::door().map_err(Fault::io("a proxy cannot be had"))?;
-                (Some(here), Some(there))
-            }
-            None => (None, None),
+            false => Hold::Own(self.groups.make(&spec.bounds, cgroup::FIRST)?),
         };
         let pipes = || pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
-        let make = || -> io::Result<(Plan, [OwnedFd; 3], OwnedFd, OwnedFd)> {
-            let (stdin, to_stdin) = pipes()?;
+        type Outside = (Option<OwnedFd>, OwnedFd, OwnedFd);
+        let make = || -> io::Result<(Plan, Outside, OwnedFd, OwnedFd, OwnedFd)> {
+            let (stdin, to_stdin) = match spec.stdin.is_null() {
+                true => (std::fs::File::open("/dev/null")?.into(), None),
+                false => pipes().map(|(stdin, to_stdin)| (stdin, Some(to_stdin)))?,
+            };
             let (from_stdout, stdout) = pipes()?;
             let (from_stderr, stderr) = pipes()?;
             let (status, to_status) = pipes()?;
             let (lifeline, life) = pipes()?;
+            let (here, door) = wire::door()?;
             let arguments = found
                 .arguments
                 .iter()
@@ -103,18 +121,16 @@ impl ProcessSandbox {
                 c_string(pair)
             });
             let identity = Identity::inside();
-            let (user, group) = (
-                rustix::process::geteuid().as_raw(),
-                rustix::process::getegid().as_raw(),
-            );
+            // In the namespace of the session it is who it is to be already.
+            let map = |id: u32| format!("{id} {id} 1").into_bytes();
             let plan = Plan {
                 called: self.called.clone(),
-                uid_map: format!("{} {user} 1", identity.user).into_bytes(),
-                gid_map: format!("{} {group} 1", identity.group).into_bytes(),
+                uid_map: map(identity.user),
+                gid_map: map(identity.group),
                 steps: root.steps,
                 directory: c_path(&spec.directory)?,
                 landlock: landlock?,
-                limits: limits(&spec.bounds),
+                limits: limits(&spec.bounds, self.memory_of_each(&spec.bounds)),
                 filter,
                 program: c_path(&found.file)?,
                 arguments: Pointers::new(arguments.collect::<io::Result<_>>()?),
@@ -124,19 +140,24 @@ impl ProcessSandbox {
                 stderr,
                 status: to_status,
                 lifeline,
-                network: Network {
-                    door: opens,
-                    made: None,
-                },
+                shared,
+                door,
                 stack: vec![0; Plan::STACK],
                 failed: None,
             };
-            Ok((plan, [to_stdin, from_stdout, from_stderr], status, life))
+            Ok((
+                plan,
+                (to_stdin, from_stdout, from_stderr),
+                status,
+                life,
+                here,
+            ))
         };
-        let (plan, [stdin, stdout, stderr], status, life) =
+        let (plan, (stdin, stdout, stderr), status, life, here) =
             make().map_err(Fault::io("a command could not be prepared"))?;
         let pidfd = groups
             .fork(plan)
+            .and_then(|between| first_of(&between, &here))
             .map_err(|error| setup("making its namespaces", error))?;
         let held = Held::new(pidfd, status, life, groups)
             .map_err(Fault::io("a command cannot be waited for"))?;
@@ -145,16 +166,18 @@ impl ProcessSandbox {
             stdin,
             stdout,
             stderr,
-            door,
+            listener,
             about: root.about,
             covered: root.covered,
         })
     }
 
     /// The variables that a command has.
-    pub(super) fn variables(&self, spec: &Spec) -> Result<Variables, Fault> {
+    pub(super) fn variables(&self, spec: &Spec, proxy: u16) -> Result<Variables, Fault> {
         let (path, home) = (&self.view.path, &self.view.home);
-        let mut variables = self.ambient.of(spec, path, home, Path::new("/tmp"))?;
+        let mut variables = self
+            .ambient
+            .of(spec, path, home, Path::new("/tmp"), proxy)?;
         // Where git looks by itself depends on how it was built.
         variables.insert("GIT_CONFIG_SYSTEM".into(), "/etc/gitconfig".into());
         Ok(variables)
@@ -209,17 +232,26 @@ pub(super) enum Hold {
     Lent(Lent),
 }
 
+/// The first process of the namespace, a child of this process, when the process between has ended. From then on that
+/// one is not counted in the control groups of the command, and the program may start.
+fn first_of(between: &OwnedFd, here: &OwnedFd) -> io::Result<OwnedFd> {
+    // Whether anybody hears of its end or not: it has said what came of it.
+    let _ = waitid(WaitId::PidFd(between.as_fd()), WaitIdOptions::EXITED);
+    let first = wire::take(here)?.pop().ok_or(io::ErrorKind::BrokenPipe)?;
+    wire::let_go(here);
+    Ok(first)
+}
+
 impl Hold {
+    /// Forks the process between.
     fn fork(&self, mut plan: Plan) -> io::Result<OwnedFd> {
         match self {
             Self::Own(groups) => {
                 let group = groups.begins_in()?;
                 let group = group.as_ref().map(OwnedFd::as_fd);
-                sys::fork(sys::NAMESPACES, group, &mut plan, inside::first)
+                sys::fork(0, group, &mut plan, inside::enter)
             }
-            Self::Lent(lent) => {
-                lent.run(move || sys::fork(sys::NAMESPACES, None, &mut plan, inside::first))?
-            }
+            Self::Lent(lent) => lent.run(move || sys::fork(0, None, &mut plan, inside::enter))?,
         }
     }
 
@@ -242,7 +274,11 @@ fn c_string(bytes: Vec<u8>) -> io::Result<std::ffi::CString> {
     Ok(std::ffi::CString::new(bytes)?)
 }
 
-pub(super) fn limits(bounds: &Bounds) -> Vec<(Resource, Rlimit)> {
+/// The limits that everything in a command inherits. `memory` is that of each process, where nothing else bounds it.
+///
+/// It is a limit of data (`RLIMIT_DATA`): what a process may write to and does not share. One of its addresses
+/// (`RLIMIT_AS`) would stop node, java and go, which reserve far more than they use.
+pub(super) fn limits(bounds: &Bounds, memory: Option<u64>) -> Vec<(Resource, Rlimit)> {
     let limit = |resource: Resource, most: u64| {
         // A bound that is tighter already stays.
         let most = getrlimit(resource)
@@ -251,7 +287,7 @@ pub(super) fn limits(bounds: &Bounds) -> Vec<(Resource, Rlimit)> {
         let (current, maximum) = (Some(most), Some(most));
         (resource, Rlimit { current, maximum })
     };
-    vec![
+    let mut all = vec![
         limit(Resource::Core, 0),
         limit(Resource::Fsize, bounds.file_size),
         limit(Resource::Nofile, bounds.open_files),
@@ -259,7 +295,9 @@ pub(super) fn limits(bounds: &Bounds) -> Vec<(Resource, Rlimit)> {
         limit(Resource::Nproc, bounds.processes.value().saturating_add(1)),
         limit(Resource::Memlock, 64 << 20),
         limit(Resource::Msgqueue, 800 << 10),
-    ]
+    ];
+    all.extend(memory.map(|most| limit(Resource::Data, most)));
+    all
 }
 
 fn setup(stage: &str, error: io::Error) -> Fault {

@@ -1,4 +1,4 @@
-//! One process from another: in namespaces of its own, to become a program, or at work beside the first.
+//! Forks: into new namespaces, or to become a program.
 //!
 //! Two rules make [`fork`] sound in a program of many threads, where another thread may hold the lock of the allocator
 //! or of anything else at the moment of the fork, and will never release it in the child:
@@ -12,16 +12,20 @@ use std::ptr::null_mut;
 
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::Pid;
 
 use super::{check, exit, number};
 
-/// Namespaces of a process that is to be alone. Its network is made beside the rest (see [`beside`]).
+/// Namespaces of a command. Its network is that of its session.
 pub(in crate::sandbox) const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS) as u64;
+
+/// Namespaces of a session.
+pub(in crate::sandbox) const SHARED: u64 =
+    (libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWNET) as u64;
 
 /// The kernel's `struct clone_args`, as of Linux 5.7.
 #[repr(C)]
@@ -135,75 +139,46 @@ pub(in crate::sandbox) fn fork_to_exec<T>(
         (shared.child)(shared.state)
     }
     let mut shared = Child { state, child };
-    // SAFETY: this is a single thread: the process was forked and has started no other. With CLONE_VFORK it does not go on
-    // before the child has left this memory, so the stack and the borrows in `shared` are the child's alone for that time.
-    unsafe { start(stack, run::<T>, libc::CLONE_VFORK, (&raw mut shared).cast()) }
-}
-
-/// Starts a process in this one's memory, on a stack of its own.
-///
-/// # Safety
-///
-/// As long as it is in this memory, nothing else may use the stack, and `shared` has to be what `run` takes it for.
-unsafe fn start(
-    stack: &mut [u8],
-    run: extern "C" fn(*mut c_void) -> c_int,
-    flags: c_int,
-    shared: *mut c_void,
-) -> Result<Pid, Errno> {
     let top = stack.as_mut_ptr_range().end;
     let aligned = top.wrapping_sub(top as usize % 16);
-    // SAFETY: `aligned` is the end of a stack that nothing else uses, as whoever calls this has promised.
+    // SAFETY: this is a single thread: the process was forked and has started no other. With CLONE_VFORK it does not go on
+    // before the child has left this memory, so the stack, of which `aligned` is the end, and the borrows in `shared` are
+    // the child's alone for that time.
     let pid = unsafe {
-        let flags = libc::CLONE_VM | libc::SIGCHLD | flags;
-        libc::clone(run, aligned.cast(), flags, shared)
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        libc::clone(run::<T>, aligned.cast(), flags, (&raw mut shared).cast())
     };
     number(pid.into())?;
     Pid::from_raw(pid).ok_or(Errno::CHILD)
 }
 
-/// What a second process does in the memory of a first one that goes on meanwhile.
-pub(in crate::sandbox) trait Work: Send {
-    /// Does it. The rules of [`fork`] hold here too.
-    fn work(&mut self);
-}
-
-/// Waits for the end of a process when it is dropped.
-struct Waits(Pid);
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        // One that cannot be waited for has ended.
-        while matches!(
-            waitpid(Some(self.0), WaitOptions::empty()),
-            Err(Errno::INTR)
-        ) {}
+/// Forks into new namespaces a child of the process that has forked this one, which is to wait for it. For a process
+/// that [`fork`] has made: it has one thread, and all signals are blocked. Gives the child's descriptor.
+pub(in crate::sandbox) fn fork_sibling<T>(
+    namespaces: u64,
+    state: &mut T,
+    child: fn(&mut T) -> !,
+) -> Result<OwnedFd, Errno> {
+    let mut pidfd: RawFd = -1;
+    let flags = namespaces | (libc::CLONE_PARENT | libc::CLONE_PIDFD) as u64;
+    // What the parent hears when it ends is what it hears of this one.
+    let args = CloneArgs {
+        flags,
+        pidfd: &raw mut pidfd as u64,
+        ..CloneArgs::default()
+    };
+    // SAFETY: as in `fork`, a copy of memory and stack is a fork, and in the child nothing but `child` runs.
+    let mut pid =
+        unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
+    if pid == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+        // SAFETY: the same by the older call.
+        pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
     }
-}
-
-/// Does something while a second process works beside this one, and waits for that: with the same memory and the same
-/// descriptors, but in namespaces that it may leave by itself. A thread would be one of the library's, which a forked
-/// process cannot have.
-///
-/// The two share what the library keeps for a thread. Of that they use the number of the last error alone: where both
-/// fail at once, one may say the other's.
-pub(in crate::sandbox) fn beside<T: Work, R>(
-    stack: &mut [u8],
-    work: &mut T,
-    meanwhile: impl FnOnce() -> R,
-) -> Result<R, Errno> {
-    extern "C" fn run<T: Work>(work: *mut c_void) -> c_int {
+    if pid == 0 {
         let _no_way_back = NoWayBack;
-        // SAFETY: it points to what `beside` has borrowed, and touches only when this process has ended.
-        unsafe { &mut *work.cast::<T>() }.work();
-        exit(0)
+        child(state)
     }
-    let work: *mut T = work;
-    // SAFETY: the stack and `work` are borrowed for as long as this function runs, and however it ends, it has waited for
-    // the process by then.
-    let pid = unsafe { start(stack, run::<T>, libc::CLONE_FILES, work.cast()) }?;
-    let waits = Waits(pid);
-    let done = meanwhile();
-    drop(waits);
-    Ok(done)
+    number(pid)?;
+    // SAFETY: the kernel has just put a descriptor there that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
 }

@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::thread::{LinkNameSpaceType, Timespec, move_into_link_name_space, nanosleep};
 
-use super::{Serving, door, fail, open};
+use super::{Serving, door, fail, hand_out, listening, take};
+use crate::sandbox::environment::PROXY;
 use crate::sandbox::sys;
 
 /// How often it is tried where there is no loopback yet, and how long it is waited in between: a second in all.
@@ -75,7 +76,9 @@ impl Network {
     /// Opens a way out in it, and lets through what the proxy does.
     pub(in crate::sandbox) async fn serve(self, proxy: &Proxy) -> io::Result<Serving> {
         let joined = tokio::task::spawn_blocking(|| join(self)).await;
-        Serving::begin(&joined??, proxy.clone())
+        let listening = take(&joined??)?.pop();
+        let listening = listening.ok_or(io::ErrorKind::BrokenPipe)?;
+        Serving::begin(listening, proxy.clone())
     }
 }
 
@@ -94,7 +97,7 @@ fn listen(joining: &mut Joining) -> ! {
         enter(&joining.network.network, LinkNameSpaceType::Network)?;
         // Whoever made the network gives it its loopback, and may be at it still.
         for _ in 0..TRIES {
-            match open(&joining.door) {
+            match listening(PROXY).and_then(|socket| hand_out(&joining.door, &[socket.as_fd()])) {
                 Err(Errno::ADDRNOTAVAIL) => drop(nanosleep(&AGAIN)),
                 done => return done,
             }
@@ -107,6 +110,6 @@ fn listen(joining: &mut Joining) -> ! {
     sys::exit(0)
 }
 
-fn enter(namespace: &OwnedFd, kind: LinkNameSpaceType) -> Result<(), Errno> {
+pub(in crate::sandbox) fn enter(namespace: &OwnedFd, kind: LinkNameSpaceType) -> Result<(), Errno> {
     move_into_link_name_space(namespace.as_fd(), Some(kind))
 }

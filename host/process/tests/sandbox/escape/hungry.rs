@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use mimir_process::sandbox::{Bound, Fault};
+use mimir_core::command::Program;
+use mimir_process::sandbox::{Bound, Fault, ProcessSandbox, Sandbox};
 
-use crate::kit::{World, gone, marker, run_in, sandbox};
+use crate::kit::{Said, World, gone, marker, run_in, sandbox};
 
 /// Whether this machine lets us hold it; else asking for it is refused, which is the claim then.
 async fn refused(fault: &Fault) -> bool {
@@ -28,11 +29,11 @@ async fn a_fork_bomb_ends() {
     gone(&number).await;
 }
 
+/// The program itself is one of the processes that are counted.
 #[tokio::test]
 async fn processes_are_bounded() {
     let world = World::new();
-    let mut spec = world.script(
-        "python3 -c '
+    let program = "
 import os, time
 count = 0
 try:
@@ -40,17 +41,22 @@ try:
         if os.fork() == 0: time.sleep(60)
         count += 1
 except OSError: pass
-print(count)'",
-    );
-    spec.bounds.processes = Bound::Asked(32);
-    match run_in(&*sandbox(), &spec).await {
-        Err(fault) => assert!(refused(&fault).await, "{fault}"),
-        Ok(finished) => {
-            let count: u32 = String::from_utf8_lossy(&finished.stdout.bytes)
-                .trim()
-                .parse()
-                .unwrap();
-            assert!(count <= 32, "{count}");
+print(1 + count)";
+    // A `python3` on the PATH may be a script that starts others before it becomes Python.
+    let python = std::process::Command::new("python3")
+        .args(["-c", "import sys; print(sys.executable, end='')"])
+        .output();
+    let python = String::from_utf8(python.unwrap().stdout).unwrap();
+    let words = [&*python, "-c", program].map(str::to_owned);
+    for most in [1, 2, 32] {
+        let mut spec = world.spec(Program::Vector(words.to_vec()));
+        spec.bounds.processes = Bound::Asked(most);
+        match run_in(&*sandbox(), &spec).await {
+            Err(fault) => assert!(refused(&fault).await, "{fault}"),
+            Ok(finished) => {
+                let said = Said::of(finished);
+                assert_eq!(said.out, format!("{most}\n"), "{said:?}");
+            }
         }
     }
 }
@@ -69,6 +75,49 @@ async fn a_memory_bomb_ends() {
             matches!(fault, Fault::Memory(_)) || refused(&fault).await,
             "{bomb}: {fault}"
         );
+    }
+}
+
+#[tokio::test]
+async fn memory_of_each_process_is_bounded_without_control_groups() {
+    let sandbox = ProcessSandbox::without_control_groups();
+    let said = sandbox.available().unwrap().join("\n");
+    assert!(said.contains("for each process (RLIMIT_DATA)"), "{said}");
+    let world = World::new();
+    let mut spec = world.script(
+        "python3 -c '
+import mmap
+size = 64 << 20
+reserved = mmap.mmap(-1, size * 8, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0)
+try:
+    bytearray(size * 2); print(\"too much\")
+except MemoryError: print(\"no more\")
+print(len(bytearray(size // 2)))'",
+    );
+    spec.bounds.memory = Bound::Usual(128 << 20);
+    let said = Said::of(run_in(&sandbox, &spec).await.unwrap());
+    assert_eq!(said.out, "no more\n33554432\n", "{said:?}");
+    // One that a person asked for is about all processes together, and is refused.
+    spec.bounds.memory = Bound::Asked(128 << 20);
+    let fault = run_in(&sandbox, &spec).await.unwrap_err();
+    assert!(refused(&fault).await, "{fault}");
+}
+
+#[tokio::test]
+#[ignore = "needs node and go"]
+async fn runtimes_start_without_control_groups() {
+    let sandbox = ProcessSandbox::without_control_groups();
+    let world = World::new();
+    let path = std::env::var_os("PATH").unwrap();
+    let has_java = std::env::split_paths(&path).any(|folder| folder.join("java").is_file());
+    // A runtime of Java is too large to be installed for this alone.
+    let java = has_java.then_some("java -version");
+    for command in ["node -e 'console.log(1)'", "go version"]
+        .into_iter()
+        .chain(java)
+    {
+        let said = Said::of(run_in(&sandbox, &world.script(command)).await.unwrap());
+        assert_eq!(said.code, 0, "{command}: {said:?}");
     }
 }
 

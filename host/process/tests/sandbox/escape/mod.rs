@@ -10,4 +10,5 @@ mod mounts;
 mod network;
 mod output;
 mod protected;
+mod renamed;
 mod sockets;

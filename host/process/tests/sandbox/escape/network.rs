@@ -13,11 +13,16 @@ use mimir_process::sandbox::{Fault, Network, Spec};
 
 use crate::kit::{Said, World, run_in, sandbox};
 
+/// What a server says in TLS that does not want to go on (`handshake_failure`).
+const ALERT: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
+
 /// A server on the loopback of this machine.
 struct Site {
     port: u16,
     /// What it was sent, and `ended` for each connection that is no more.
     heard: Arc<Mutex<Vec<String>>>,
+    /// Why requests to it were refused.
+    refused: Arc<Mutex<Vec<String>>>,
 }
 
 impl Site {
@@ -32,17 +37,25 @@ impl Site {
                 std::thread::spawn(move || {
                     let mut head = vec![0; 4096];
                     let count = stream.read(&mut head).unwrap_or(0);
+                    let speaks_tls = head.starts_with(&[22, 3]);
                     let head = String::from_utf8_lossy(&head[..count]).into_owned();
                     heard.lock().unwrap().push(head);
-                    let _ = stream.write_all(
-                        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\r\nhello",
-                    );
+                    let _ = stream.write_all(match speaks_tls {
+                        true => ALERT,
+                        false => {
+                            b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: keep-alive\r\n\r\nhello"
+                        }
+                    });
                     let _ = stream.read_to_end(&mut Vec::new());
                     heard.lock().unwrap().push("ended".to_owned());
                 });
             }
         });
-        Self { port, heard }
+        Self {
+            port,
+            heard,
+            refused: Arc::default(),
+        }
     }
 
     fn heard(&self) -> Vec<String> {
@@ -70,14 +83,15 @@ impl Site {
             Limits::default(),
             None,
         );
-        Proxy::new(client, Arc::new(Untold))
+        Proxy::new(client, Arc::new(Noted(Arc::clone(&self.refused))))
     }
 }
 
-struct Untold;
+struct Noted(Arc<Mutex<Vec<String>>>);
 
-impl Refused for Untold {
+impl Refused for Noted {
     fn refused<'a>(&'a self, _: &'a Target, _: &'a Method, error: Error) -> BoxFuture<'a, Error> {
+        self.0.lock().unwrap().push(error.to_string());
         Box::pin(std::future::ready(error))
     }
 }
@@ -114,6 +128,26 @@ def raw(head, then=''):
     return s
 ";
 
+/// Makes a ClientHello, and sends bytes through a tunnel in packets of a size. Prints the answer.
+const TLS: &str = "
+def sized(b): return len(b).to_bytes(2, 'big') + b
+def record(b, kind=22): return bytes([kind, 3, 1]) + sized(b)
+def hello(name, extra=b''):
+    names = b'' if name is None else b'\\0\\0' + sized(sized(b'\\0' + sized(name.encode())))
+    body = b'\\3\\3' + bytes(32) + b'\\0' + sized(b'\\x13\\1') + b'\\1\\0' + sized(names + extra)
+    return b'\\1' + len(body).to_bytes(3, 'big') + body
+def tunnel(to, data, size=100000):
+    s = socket.create_connection((proxy.hostname, proxy.port), 5); s.settimeout(10)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    s.sendall(('CONNECT ' + to + ' HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n').encode())
+    assert b' 200 ' in s.recv(65536)
+    try:
+        for at in range(0, len(data), size): s.sendall(data[at:at + size])
+        print(s.recv(65536).hex())
+    except ConnectionError: print('cut')
+    return s
+";
+
 #[tokio::test]
 async fn what_is_let_is_reached_in_the_clear_and_through_a_tunnel() {
     let site = Site::new();
@@ -121,14 +155,14 @@ async fn what_is_let_is_reached_in_the_clear_and_through_a_tunnel() {
     let said = says(
         &site,
         &format!(
-            "{RAW}
+            "{RAW}{TLS}
 import urllib.request
 print(urllib.request.urlopen('http://site.test:{port}/a?b').read().decode())
-raw('CONNECT site.test:{port} HTTP/1.1\\r\\nHost: site.test', bytes([22, 3, 1]) + b'as TLS begins')"
+tunnel('site.test:{port}', record(hello('Site.Test')))"
         ),
     )
     .await;
-    assert_eq!(said.out, "hello\nHTTP/1.1 200 OK | hello\n", "{said:?}");
+    assert_eq!(said.out, "hello\n15030300020228\n", "{said:?}");
     let heard = site.heard();
     let requests: Vec<_> = heard.iter().filter(|one| *one != "ended").collect();
     assert!(
@@ -137,10 +171,97 @@ raw('CONNECT site.test:{port} HTTP/1.1\\r\\nHost: site.test', bytes([22, 3, 1]) 
     );
     let host = format!("host: site.test:{port}\r\n");
     assert!(requests[0].to_lowercase().contains(&host), "{heard:?}");
-    let through: String = requests[1..].iter().map(|one| one.as_str()).collect();
+    assert!(requests[1].contains("Site.Test"), "{heard:?}");
+}
+
+#[tokio::test]
+async fn tunnel_to_another_name_or_with_something_else_than_tls_is_cut() {
+    // An alert of TLS: the name is not recognised, or the message is not expected.
+    let (name, message) = ("15030300020270", "1503030002020a");
+    for (data, answer, why) in [
+        ("record(hello('evil.test'))", name, "asks for `evil.test`"),
+        ("record(hello('site.test.evil.test'))", name, "asks for"),
+        ("record(hello(None))", name, "it has no server name"),
+        // An encrypted one, with another name for those who see it from outside.
+        (
+            "record(hello('front.test', b'\\xfe\\x0d' + sized(bytes(100))))",
+            name,
+            "asks for",
+        ),
+        (
+            "bytes([22, 3, 1, 0, 5, 1, 0, 0, 1]) + b'raw after'",
+            message,
+            "closed",
+        ),
+        (
+            "record(hello('site.test')[:60]) + b'GET / HTTP/1.1'",
+            message,
+            "not a TLS record",
+        ),
+        (
+            "record(hello('site.test') + hello('evil.test'))",
+            message,
+            "follows its ClientHello",
+        ),
+        (
+            "record(hello('site.test')) + record(hello('evil.test'))",
+            message,
+            "before the server",
+        ),
+        (
+            "b''.join(record(b'\\x01\\x00\\xff\\xff' + bytes(10000)) for n in range(10))",
+            message,
+            "closed",
+        ),
+        (
+            "b''.join(record(bytes([b])) for b in b'\\x01\\x01\\x00\\x00' + bytes(9))",
+            message,
+            "64 KiB",
+        ),
+    ] {
+        let site = Site::new();
+        let program = format!("{RAW}{TLS}\ntunnel('site.test:{}', {data})", site.port);
+        let said = says(&site, &program).await;
+        // Whoever still sends when it is closed may not see the alert.
+        let ended = [answer, "cut"].contains(&said.out.trim());
+        assert!(ended, "{data}: {said:?}");
+        let heard = site.heard();
+        let nothing = heard.iter().all(|one| one.is_empty() || one == "ended");
+        assert!(nothing, "{data}: {heard:?}");
+        let refused = site.refused.lock().unwrap();
+        let told = refused.first().is_some_and(|first| first.contains(why));
+        assert!(told, "{data}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn tunnel_reads_a_hello_over_packets_and_records_and_cuts_what_follows() {
+    let split = "b''.join(record(bytes([b])) for b in hello('site.test'))";
+    for (data, size) in [
+        (split, 3),
+        (split, 100_000),
+        ("record(hello('site.test'))", 1),
+    ] {
+        let site = Site::new();
+        let program = format!(
+            "{RAW}{TLS}\ntunnel('site.test:{}', {data}, {size})",
+            site.port
+        );
+        let said = says(&site, &program).await;
+        assert_eq!(said.out, "15030300020228\n", "{data}: {said:?}");
+        assert!(site.refused.lock().unwrap().is_empty());
+    }
+    let site = Site::new();
+    let program = format!(
+        "{RAW}{TLS}\ns = tunnel('site.test:{}', record(hello('site.test')))
+s.sendall(record(b'x' * 50, 23)); s.sendall(b'raw bytes')\nprint(s.recv(100).hex())",
+        site.port
+    );
+    let said = says(&site, &program).await;
+    let refused = site.refused.lock().unwrap();
     assert!(
-        "\u{16}\u{3}\u{1}as TLS begins".starts_with(&through) && through.len() > 1,
-        "{heard:?}"
+        refused.iter().any(|one| one.contains("not a TLS record")),
+        "{refused:?} {said:?}"
     );
 }
 
@@ -293,7 +414,8 @@ async fn the_proxy_ends_with_the_command() {
         &site,
         &format!(
             "{RAW}
-s = raw('CONNECT site.test:{} HTTP/1.1\\r\\nHost: x', bytes([22, 3, 1]))
+{TLS}
+s = tunnel('site.test:{}', record(hello('site.test')))
 import time; time.sleep(600)",
             site.port
         ),

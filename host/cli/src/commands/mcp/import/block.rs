@@ -72,7 +72,8 @@ fn read(
         put("command", program.clone().into());
         if fetches(&program) {
             words.hint(format!(
-                "`{program}` fetches the server from the network, which the sandbox does not have: `sandbox: none` in its block lets it"
+                "`{program}` downloads the server each time it starts, and the sandbox has no network: `mimir mcp install {}` downloads it once, and pins it",
+                words.server
             ));
         }
     }

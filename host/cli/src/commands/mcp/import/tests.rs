@@ -59,7 +59,7 @@ fn every_agent_is_read_in_its_own_form() {
     assert_eq!(names, ["a", "b", "c", "d", "e-f", "g"]);
     let hints = found[0].hints().join("\n");
     assert!(
-        hints.contains("`npx` fetches") && hints.contains("`API_KEY`"),
+        hints.contains("mimir mcp install a") && hints.contains("`API_KEY`"),
         "{hints}"
     );
     assert_eq!(found[1].block, json!({"command": "b", "args": ["1"]}));
@@ -271,4 +271,18 @@ fn what_is_no_file_of_theirs_says_where() {
     let (blocks, _) = forms::read(json, fine, root).unwrap();
     assert_eq!(blocks[0].1, json!({"args": [",]", 1]}));
     assert!(forms::read(json, " ", root).unwrap().0.is_empty());
+}
+
+#[test]
+fn import_leaves_mimir_itself_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = json!({"mcpServers": {
+        "mimir": {"command": "/usr/local/bin/mimir", "args": ["serve", "-C", "/x"]},
+        "other": {"command": "mimir-other", "args": ["serve"]},
+    }});
+    std::fs::write(folder.path().join(".mcp.json"), theirs.to_string()).unwrap();
+    let found = find(folder.path(), Some(crate::args::Agent::Claude));
+    let names = found.servers.iter().filter(|one| !one.own);
+    let names: Vec<&str> = names.map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["other"]);
 }

@@ -344,3 +344,142 @@ async fn an_explanation_has_a_verdict_for_each_command() {
     );
     assert_eq!(explained.evaluation.commands()[2].rule, "the path rules");
 }
+
+/// Runs the command of its arguments, and has it open tunnels there, one after the other.
+struct Tunnels(&'static [&'static str]);
+
+impl Backend for Tunnels {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let own = call.arguments()["command"].as_str();
+            let command = Command {
+                program: Program::Script(own.unwrap().to_owned()),
+                directory: None,
+                environment: Vec::new(),
+                stdin: Vec::new(),
+                timeout: None,
+                place: Place::Usual,
+            };
+            let permitted = match call.effects().command(command).await {
+                Ok(permitted) => permitted,
+                Err(error) => return Raw::failed(error),
+            };
+            for host in self.0 {
+                let target = crate::network::Target::parse(&format!("https://{host}/")).unwrap();
+                let tunnel = permitted.outside().request(crate::pipeline::Egress {
+                    target: &target,
+                    method: "CONNECT",
+                    headers: &[],
+                    body: false,
+                });
+                if let Err(error) = tunnel.await {
+                    return Raw::failed(error);
+                }
+            }
+            Raw::from(Ok(Output::default()))
+        })
+    }
+}
+
+fn installs(hosts: &'static [&'static str]) -> Tool {
+    let mut tool = exec();
+    tool.backend = Arc::new(Tunnels(hosts));
+    tool
+}
+
+const REGISTRY: &[&str] = &["registry.example"; 30];
+
+#[tokio::test]
+async fn a_package_install_is_asked_about_once_beside_its_command() {
+    let install = || json!({"command": "install left-pad"});
+    // On no list: the command, and the host.
+    let unlisted = room(
+        vec![installs(REGISTRY)],
+        json!({}),
+        vec![Answer::Once, Answer::Once],
+    );
+    assert!(unlisted.ok(install()).await);
+    assert_eq!(unlisted.asked(), 2);
+    let listed = json!({"network": {"allowedHosts": ["registry.example"]}});
+    let listed_room = room(vec![installs(REGISTRY)], listed.clone(), vec![Answer::Once]);
+    assert!(listed_room.ok(install()).await);
+    assert_eq!(listed_room.asked(), 1, "its own tunnels are no reason");
+    // The next command may be behind what the first has read: asked about with the command itself.
+    assert!(!listed_room.ok(install()).await);
+    let card = listed_room.script.cards.lock().unwrap()[1].clone();
+    let mut rules = card.reasons.iter().map(|reason| reason.rule.as_str());
+    assert!(rules.any(|rule| rule == "taint: untrusted content"));
+    // An answer for the session covers the tunnels of the commands that follow.
+    let session = room(
+        vec![installs(REGISTRY)],
+        json!({}),
+        vec![Answer::Once, Answer::Session, Answer::Once],
+    );
+    assert!(session.ok(install()).await);
+    assert!(session.ok(install()).await);
+    assert_eq!(session.asked(), 3, "two commands and one host");
+    // Unlisted hosts are each a question.
+    let two = room(
+        vec![installs(&["a.example", "b.example"])],
+        json!({}),
+        vec![Answer::Once, Answer::Once, Answer::No],
+    );
+    assert!(!two.ok(install()).await);
+    assert_eq!(two.asked(), 3);
+}
+
+#[tokio::test]
+async fn what_is_read_while_a_command_runs_is_asked_about_at_its_next_tunnel() {
+    // The tool reads something of strangers between the tunnels of its command.
+    struct ReadsBetween;
+    impl Backend for ReadsBetween {
+        fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+            Box::pin(async move {
+                let own = call.arguments()["command"].as_str().unwrap().to_owned();
+                let command = Command {
+                    program: Program::Script(own),
+                    directory: None,
+                    environment: Vec::new(),
+                    stdin: Vec::new(),
+                    timeout: None,
+                    place: Place::Usual,
+                };
+                let permitted = call.effects().command(command).await.unwrap();
+                let target = crate::network::Target::parse("https://registry.example/").unwrap();
+                let egress = crate::pipeline::Egress {
+                    target: &target,
+                    method: "CONNECT",
+                    headers: &[],
+                    body: false,
+                };
+                permitted.outside().request(egress).await.unwrap();
+                permitted.outside().request(egress).await.unwrap();
+                assert!(
+                    call.nested()
+                        .call("reader", json!({}))
+                        .await
+                        .unwrap()
+                        .is_ok()
+                );
+                Raw::from(
+                    permitted
+                        .outside()
+                        .request(egress)
+                        .await
+                        .map(|_| Output::default()),
+                )
+            })
+        }
+    }
+    let mut reads = exec();
+    reads.backend = Arc::new(ReadsBetween);
+    reads.granted.tools = vec!["reader".into()];
+    let listed = json!({"network": {"allowedHosts": ["registry.example"]}});
+    let room = room(
+        vec![reads, tool("reader")],
+        listed,
+        vec![Answer::Once, Answer::No],
+    );
+    assert!(!room.ok(json!({"command": "install left-pad"})).await);
+    assert_eq!(room.asked(), 2);
+}

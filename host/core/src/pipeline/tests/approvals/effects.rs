@@ -21,6 +21,7 @@ impl Backend for Sends {
                         target,
                         method,
                         headers: &[],
+                        body: *method == "POST",
                     })
                     .await;
             }
@@ -313,4 +314,63 @@ async fn needless_encoding_leads_past_no_rule() {
     );
     assert!(!room.ok(json!({})).await);
     assert_eq!(effects(&room)[0]["code"], "POLICY_DENIED");
+}
+
+/// Encoded content.
+const OPAQUE: &str = "https://a.example/TXkgYmFuayBhY2NvdW50IGlzIDEyMzQ1Njc4OTA";
+
+#[tokio::test]
+async fn a_session_answer_about_a_host_covers_its_other_pages() {
+    let anywhere = |sends| {
+        let mut tool = goes_anywhere();
+        tool.backend = Arc::new(Sends(sends));
+        tool
+    };
+    let pages: &[_] = &[
+        ("GET", "https://a.example/1"),
+        ("GET", "https://a.example/2?q=x"),
+    ];
+    // Neither is listed; of `mode: any` only the session that has read strangers is asked.
+    for settings in [json!({}), json!({"network": {"mode": "any"}})] {
+        let room = room(
+            vec![anywhere(pages), tool("reader")],
+            settings,
+            vec![Answer::Session],
+        );
+        assert!(room.pipeline.call(call("reader", json!({}))).await.is_ok());
+        assert!(room.ok(json!({})).await);
+        assert!(room.ok(json!({"n": 2})).await);
+        assert_eq!(room.asked(), 1);
+        let card = room.script.cards.lock().unwrap()[0].clone();
+        let always = card.always.unwrap().text;
+        assert!(
+            always.contains("GET requests to any URL of https://a.example"),
+            "{always}"
+        );
+        let ways = card.way_out.join("\n");
+        assert!(
+            ways.contains("\"a.example\"") && ways.contains("allowedHosts"),
+            "{ways}"
+        );
+        assert!(ways.contains("acceptsUntrusted"), "{ways}");
+    }
+    // Another method, another host, and what brings content along are questions of their own.
+    for other in [
+        ("HEAD", "https://a.example/1"),
+        ("GET", "https://b.example/1"),
+        ("GET", OPAQUE),
+    ] {
+        let both: &'static [_] = Box::leak(Box::new([pages[0], other]));
+        let mut tool_of_both = anywhere(both);
+        tool_of_both.definition.needs.hosts[0].methods = vec!["GET".into(), "HEAD".into()];
+        tool_of_both.granted = tool_of_both.definition.needs.clone();
+        let room = room(
+            vec![tool_of_both, tool("reader")],
+            json!({"network": {"mode": "any"}}),
+            vec![Answer::Session, Answer::No],
+        );
+        assert!(room.pipeline.call(call("reader", json!({}))).await.is_ok());
+        assert!(!room.ok(json!({})).await, "{other:?}");
+        assert_eq!(room.asked(), 2, "{other:?}");
+    }
 }

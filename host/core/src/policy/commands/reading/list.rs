@@ -412,6 +412,27 @@ pub(super) const LIST: &[Entry] = &[
     but("go env", &["-w", "-u"]),
 ];
 
+/// Puts files into the index of a repository and changes nothing else. Left out are ignored files (`-f`), modes of files,
+/// and the options that open an editor or take paths from a file.
+pub(super) const STAGES: Entry = only(
+    "git add",
+    &[
+        "-A",
+        "-n",
+        "-N",
+        "-u",
+        "-v",
+        "--",
+        "--all",
+        "--dry-run",
+        "--ignore-errors",
+        "--intent-to-add",
+        "--no-all",
+        "--update",
+        "--verbose",
+    ],
+);
+
 /// Commands that may have nothing more: behind another word, some make something, and what asks for a version runs.
 pub(super) const EXACT: &[&str] = &[
     "git remote -v",

@@ -67,7 +67,7 @@ fn what_the_rules_cover_is_covered() {
         let folder = path(".ssh").to_str().unwrap().to_owned();
         let options = &host.tmpfs.as_ref().unwrap()[&folder];
         assert!(
-            options.contains("mode=0") && options.contains("ro,"),
+            options.contains("mode=555") && options.contains("ro,"),
             "{options}"
         );
         // Without that, what is hidden is copied into what hides it.

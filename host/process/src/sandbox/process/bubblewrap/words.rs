@@ -100,7 +100,10 @@ impl Words {
         self.option("--tmpfs", "/dev/shm");
         for step in &root.steps {
             match step {
-                Step::Cover { at, with } => self.cover(at, &outside(&root.steps, at)?, *with)?,
+                Step::Cover { at, with, stand_in } => {
+                    let outside = outside(&root.steps, at)?;
+                    self.cover(at, &outside, *with, stand_in.as_deref())?;
+                }
                 step => self.step(step)?,
             }
         }
@@ -153,7 +156,8 @@ impl Words {
                 }
                 self.option("--tmpfs", place(at));
             }
-            Step::Cover { .. } => {}
+            // Attached mounts are of the other way to make a sandbox.
+            Step::Attach { .. } | Step::Cover { .. } => {}
         }
         Ok(())
     }
@@ -170,23 +174,30 @@ impl Words {
         self.word(place(at));
     }
 
-    /// Covers a place in the sandbox with what it is `outside`.
-    fn cover(&mut self, at: &CStr, outside: &CStr, with: Cover) -> io::Result<()> {
+    /// Covers a place in the sandbox with what it is `outside`, or with its stand-in.
+    fn cover(
+        &mut self,
+        at: &CStr,
+        outside: &CStr,
+        with: Cover,
+        stand_in: Option<&CStr>,
+    ) -> io::Result<()> {
         let there = place(at);
         let from = match open(outside) {
             // It has gone since it was found.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             from => from?,
         };
-        match with {
-            Cover::ReadOnly => self.bind(from, at, true),
-            Cover::Pin => self.bind(from, at, false),
-            Cover::Nothing { folder: true } => {
-                self.mode(0);
+        match (with, stand_in) {
+            (Cover::ReadOnly, _) => self.bind(from, at, true),
+            (Cover::Pin, _) => self.bind(from, at, false),
+            (Cover::Nothing { .. }, Some(path)) => self.bind(open(path)?, at, true),
+            (Cover::Nothing { folder: true }, None) => {
+                self.mode(0o555);
                 self.option("--tmpfs", &there);
                 self.option("--remount-ro", &there);
             }
-            Cover::Nothing { folder: false } => {
+            (Cover::Nothing { folder: false }, None) => {
                 let nothing = file(&[])?;
                 self.mode(0);
                 self.handing("--ro-bind-data", nothing);

@@ -1,0 +1,354 @@
+//! A bound that is reached ends the script with a sentence, and bounds are where memory is.
+//!
+//! As published, `yes` ends after 10,000 lines, `seq` after 100,000, a device after a megabyte and `{1..100000}` stays as
+//! it is written, and what counts the lines of a pipeline succeeds with a wrong number. See `../../bash/bound.rs`.
+
+use super::Edit;
+
+const LIMITS: &str = "src/builtins/limits.rs";
+const EXPANSION: &str = "src/interpreter/expansion.rs";
+const BRACES: &str = "src/interpreter/brace_expansion.rs";
+
+pub const EDITS: &[Edit] = &[
+    (
+        "src/limits.rs",
+        "    #[error(\"memory limit exceeded: {0}\")]\n",
+        1,
+        "    #[error(\"{0}\")]\n    Bound(String),\n\n    #[error(\"memory limit exceeded: {0}\")]\n",
+    ),
+    (
+        "src/limits.rs",
+        "        if let Some(err) = self.failure() {\n            return Err(err);",
+        1,
+        "        crate::bound::check()?;\n        if let Some(err) = self.failure() {\n            return Err(err);",
+    ),
+    (
+        "src/lib.rs",
+        "let mut result = self.exec_impl(script, invocation).await;",
+        1,
+        "let mut result = crate::bound::checked(self.exec_impl(script, invocation).await);",
+    ),
+    (
+        LIMITS,
+        "    let mut result = crate::interpreter::ExecResult::err(",
+        1,
+        "    crate::bound::hit(&format!(\"{cmd}: more than {limit} of {what}, which is what a command may write here; write less, or in parts\"));
+    let mut result = crate::interpreter::ExecResult::err(",
+    ),
+    // Output that never ends, for a reader that does.
+    (
+        "src/builtins/yes.rs",
+        "            let lines = output.lines().count();
+            for chunk in output.as_bytes().chunks(STREAM_CHUNK_BYTES) {
+                ctx.consume_budget_work(1)?;
+                if !stream.write(chunk).await? {
+                    return Ok(ExecResult::with_code(\"\", 141));
+                }
+            }
+            return Ok(super::limits::cap_exceeded(
+                \"yes\",
+                String::new(),
+                \"output\",
+                format!(\"{lines} lines\"),
+            ));",
+        1,
+        "            loop {
+                for chunk in output.as_bytes().chunks(STREAM_CHUNK_BYTES) {
+                    ctx.consume_budget_work(1)?;
+                    if !stream.write(chunk).await? {
+                        return Ok(ExecResult::with_code(\"\", 141));
+                    }
+                }
+            }",
+    ),
+    (LIMITS, "SEQ_MAX_LINES: usize = 100_000;", 1, "SEQ_MAX_LINES: usize = usize::MAX;"),
+    (LIMITS, "SEQ_MAX_OUTPUT_BYTES: usize = 1_048_576;", 1, "SEQ_MAX_OUTPUT_BYTES: usize = crate::bound::BYTES;"),
+    (
+        "src/builtins/seq.rs",
+        "            if flushed + output.len() > SEQ_MAX_OUTPUT_BYTES {",
+        1,
+        "            if stream.is_none() && flushed + output.len() > SEQ_MAX_OUTPUT_BYTES {",
+    ),
+    (LIMITS, "EXPAND_MAX_OUTPUT_BYTES: usize = 1_048_576;", 1, "EXPAND_MAX_OUTPUT_BYTES: usize = crate::bound::BYTES;"),
+    (LIMITS, "NUMFMT_MAX_OUTPUT_BYTES: usize = 1_048_576;", 1, "NUMFMT_MAX_OUTPUT_BYTES: usize = crate::bound::BYTES;"),
+    (LIMITS, "FIND_MAX_OUTPUT_BYTES: usize = 1_048_576;", 1, "FIND_MAX_OUTPUT_BYTES: usize = crate::bound::BYTES;"),
+    (
+        "src/builtins/find/mod.rs",
+        "if self.own_bytes + text.len() > self.output_cap {",
+        2,
+        "if self.own_bytes + text.len() > self.output_cap
+                        && crate::bound::hit(\"find: more output than 64 MiB; search fewer folders\")
+                    {",
+    ),
+    (LIMITS, "AWK_MAX_OUTPUT_BYTES: usize = 10_000_000;", 1, "AWK_MAX_OUTPUT_BYTES: usize = crate::bound::BYTES;"),
+    (LIMITS, "AWK_MAX_GETLINE_FILE_BYTES: usize = 10_000_000;", 1, "AWK_MAX_GETLINE_FILE_BYTES: usize = crate::bound::BYTES;"),
+    (LIMITS, "AWK_MAX_GETLINE_CACHE_BYTES: usize = 10_000_000;", 1, "AWK_MAX_GETLINE_CACHE_BYTES: usize = crate::bound::BYTES;"),
+    (LIMITS, "SED_MAX_CYCLE_STEPS: usize = 1_000;", 1, "SED_MAX_CYCLE_STEPS: usize = 1_000_000_000;"),
+    (
+        "src/builtins/sed/exec.rs",
+        "        self.stderr.push_str(&format!(
+            \"sed: warning: branch/label loop limit",
+        1,
+        "        crate::bound::hit(\"sed: the script loops without reading a line\");
+        self.stderr.push_str(&format!(
+            \"sed: warning: branch/label loop limit",
+    ),
+    (
+        "src/builtins/rg/mod.rs",
+        "const RG_MAX_REPLACEMENT_OUTPUT_BYTES: usize = 1_048_576;",
+        1,
+        "const RG_MAX_REPLACEMENT_OUTPUT_BYTES: usize = crate::bound::BYTES;",
+    ),
+    (
+        "src/builtins/rg/mod.rs",
+        "        include_unmatched_text,
+    ) > RG_MAX_REPLACEMENT_OUTPUT_BYTES
+",
+        1,
+        "        include_unmatched_text,
+    ) > RG_MAX_REPLACEMENT_OUTPUT_BYTES
+        && crate::bound::hit(\"rg: a line grows beyond 64 MiB by what replaces its matches\")
+",
+    ),
+    (
+        "src/builtins/dd.rs",
+        "                        capped = want.is_none_or(|w| w > DD_MAX_BYTES);",
+        1,
+        "                        capped = want.is_none_or(|w| w > DD_MAX_BYTES);
+                        if want.is_none() {
+                            crate::bound::note_device(std::path::Path::new(path));
+                        }",
+    ),
+    (
+        "src/builtins/dd.rs",
+        "        if capped {
+            err.push_str(&format!(",
+        1,
+        "        if capped {
+            if want.is_some() {
+                crate::bound::hit(\"dd: more than 64 MiB, which is what is copied at once here; copy in parts\");
+            }
+            err.push_str(&format!(",
+    ),
+    // Devices without an end.
+    (
+        "src/fs/memory.rs",
+        "DEV_ZERO_READ_BYTES: usize = 1 << 20;",
+        1,
+        "DEV_ZERO_READ_BYTES: usize = crate::bound::DEVICE;",
+    ),
+    (
+        "src/fs/memory.rs",
+        "DEV_RANDOM_READ_BYTES: usize = 8192;",
+        1,
+        "DEV_RANDOM_READ_BYTES: usize = crate::bound::DEVICE;",
+    ),
+    (
+        "src/interpreter/redirection.rs",
+        "        let device = match source.to_str() {",
+        1,
+        "        crate::bound::note_device(&source);\n        let device = match source.to_str() {",
+    ),
+    (
+        "src/interpreter/redirection.rs",
+        "            Some(\"/dev/random\" | \"/dev/urandom\") => 8192,",
+        1,
+        "            Some(\"/dev/random\" | \"/dev/urandom\") => crate::bound::DEVICE,",
+    ),
+    (
+        "src/interpreter/redirection.rs",
+        "        let budget = &self.execution_budget;
+        let mut text = crate::limits::BudgetedString::try_from_string(content, Some(budget))?;",
+        1,
+        "        crate::bound::forget_device();
+        let budget = &self.execution_budget;
+        let mut text = crate::limits::BudgetedString::try_from_string(content, Some(budget))?;",
+    ),
+    (
+        "src/interpreter/mod.rs",
+        "                Command::Pipeline(pipeline) => self.execute_pipeline(pipeline).await,",
+        1,
+        "                Command::Pipeline(pipeline) => {
+                    crate::bound::forget_device();
+                    self.execute_pipeline(pipeline).await
+                }",
+    ),
+    (
+        "src/builtins/cat.rs",
+        "ctx.fs.read_file(Path::new(&path)).await {",
+        2,
+        "ctx.fs.read_file(crate::bound::read(Path::new(&path))).await {",
+    ),
+    (
+        "src/builtins/headtail.rs",
+        "            match ctx.fs.read_file(&path).await {",
+        1,
+        "            let device = match (opts.selection, opts.unit) {
+                (Selection::First(bytes), Unit::Bytes) => crate::bound::device(cmd, &path, bytes)?,
+                _ => None,
+            };
+            let read = match device {
+                Some(bytes) => Ok(bytes),
+                None => ctx.fs.read_file(crate::bound::read(&path)).await,
+            };
+            match read {",
+    ),
+    (
+        "src/builtins/headtail.rs",
+        "        out.extend_from_slice(select(&data, opts.selection, opts.unit));",
+        1,
+        "        let selected = select(&data, opts.selection, opts.unit);
+        if let Selection::First(wanted) = opts.selection {
+            let there = match opts.unit {
+                Unit::Bytes => selected.len(),
+                Unit::Lines => selected.iter().filter(|byte| **byte == b'\\n').count(),
+            };
+            crate::bound::satisfied(cmd, there >= wanted)?;
+        }
+        out.extend_from_slice(selected);",
+    ),
+    // Braces.
+    (
+        BRACES,
+        "const MAX_BRACE_EXPANSION_TOTAL: usize = 100_000;",
+        1,
+        "const MAX_BRACE_EXPANSION_TOTAL: usize = 10_000_000;",
+    ),
+    (
+        BRACES,
+        "const MAX_BRACE_RANGE: u64 = 10_000;",
+        1,
+        "const MAX_BRACE_RANGE: u64 = 10_000_000;",
+    ),
+    (
+        "src/parser/budget.rs",
+        "const MAX_STATIC_BRACE_RANGE: u64 = 100_000;",
+        1,
+        "const MAX_STATIC_BRACE_RANGE: u64 = 10_000_000;",
+    ),
+    (
+        BRACES,
+        "        if *count >= max
+            || *bytes >= Self::MAX_EXPANSION_RESULT_BYTES
+            || recursion_depth >= MAX_BRACE_EXPANSION_DEPTH
+        {",
+        1,
+        "        if (*count >= max
+            || *bytes >= Self::MAX_EXPANSION_RESULT_BYTES
+            || recursion_depth >= MAX_BRACE_EXPANSION_DEPTH)
+            && (!s.contains('{') || crate::bound::hit(TOO_MANY_WORDS))
+        {",
+    ),
+    (
+        BRACES,
+        "                if *count >= max || *bytes >= Self::MAX_EXPANSION_RESULT_BYTES {",
+        1,
+        "                if (*count >= max || *bytes >= Self::MAX_EXPANSION_RESULT_BYTES)
+                    && crate::bound::hit(TOO_MANY_WORDS)
+                {",
+    ),
+    (
+        BRACES,
+        "            if *count >= max || *bytes >= Self::MAX_EXPANSION_RESULT_BYTES {
+                break;",
+        1,
+        "            if (*count >= max || *bytes >= Self::MAX_EXPANSION_RESULT_BYTES)
+                && crate::bound::hit(TOO_MANY_WORDS)
+            {
+                break;",
+    ),
+    (
+        BRACES,
+        "            if range_size > MAX_BRACE_RANGE as u128 {",
+        1,
+        "            if range_size > MAX_BRACE_RANGE as u128 && crate::bound::hit(TOO_MANY_WORDS) {",
+    ),
+    (
+        BRACES,
+        "/// Opaque word part `i` is carried as",
+        1,
+        "/// What is said of more words, or deeper braces, than the memory of a script holds.
+const TOO_MANY_WORDS: &str = \"braces make more words than fit here (10,000,000 words, 64 MiB, 100 pairs of braces in one word); \\
+    use a loop: for ((i = 1; i <= n; i++))\";
+
+/// Opaque word part `i` is carried as",
+    ),
+    // Texts.
+    (
+        EXPANSION,
+        "MAX_EXPANSION_RESULT_BYTES: usize = 10 * 1024 * 1024;",
+        1,
+        "MAX_EXPANSION_RESULT_BYTES: usize = crate::bound::BYTES;",
+    ),
+    (
+        EXPANSION,
+        " > Self::MAX_EXPANSION_RESULT_BYTES {",
+        7,
+        " > Self::MAX_EXPANSION_RESULT_BYTES
+            && crate::bound::hit(\"an expansion is longer than 64 MiB; use sed or awk on a file\")
+        {",
+    ),
+    (
+        EXPANSION,
+        "const MAX_GLOB_MATCH_CALLS: usize = 10_000;",
+        2,
+        "const MAX_GLOB_MATCH_CALLS: usize = 100_000_000;",
+    ),
+    (
+        EXPANSION,
+        "if calls > MAX_GLOB_MATCH_CALLS {",
+        3,
+        "if calls > MAX_GLOB_MATCH_CALLS && crate::bound::hit(\"a pattern takes too many attempts; use sed\") {",
+    ),
+    (
+        "src/interpreter/mod.rs",
+        "const MAX_GLOB_STEPS: usize = 100_000;",
+        1,
+        "const MAX_GLOB_STEPS: usize = 1_000_000_000;",
+    ),
+    (
+        EXPANSION,
+        "if steps.get() == 0 {",
+        1,
+        "if steps.get() == 0 && crate::bound::hit(\"a pattern takes too many attempts; use sed\") {",
+    ),
+    (
+        "src/interpreter/glob.rs",
+        "if steps.get() == 0 {",
+        1,
+        "if steps.get() == 0 && crate::bound::hit(\"a pattern takes too many attempts; use sed\") {",
+    ),
+    (
+        "src/interpreter/mod.rs",
+        "const MAX_GLOB_DEPTH: usize = 50;",
+        1,
+        "const MAX_GLOB_DEPTH: usize = 500;",
+    ),
+    (
+        "src/interpreter/glob.rs",
+        "if depth >= Self::MAX_GLOB_DEPTH {",
+        2,
+        "if depth >= Self::MAX_GLOB_DEPTH
+            && crate::bound::hit(\"a pattern goes deeper than this shell follows; use sed or grep -E\")
+        {",
+    ),
+    // Functions.
+    (
+        "src/limits.rs",
+        "const HARD_MAX_FUNCTION_DEPTH: usize = 16;",
+        1,
+        "const HARD_MAX_FUNCTION_DEPTH: usize = 4096;",
+    ),
+    (
+        "src/limits.rs",
+        "    #[error(\"maximum function depth exceeded ({0})\")]",
+        1,
+        "    #[error(\"functions call each other more than {0} deep, which is what the stack of this shell holds; use a loop\")]",
+    ),
+    (
+        "src/limits.rs",
+        "    #[error(\"maximum command substitution depth exceeded ({0})\")]",
+        1,
+        "    #[error(\"command substitutions run in each other more than {0} deep; use a loop, or a variable for the result\")]",
+    ),
+];

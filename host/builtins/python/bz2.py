@@ -1,0 +1,53 @@
+"""Stands in for `bz2`, whose library in C is not in this engine: it can be imported, and fails when it is used.
+
+Packages that only name it, such as networkx, load. What reads files by trying one format after the other, such as
+`tarfile`, gets the OSError that says "not this format".
+"""
+
+__all__ = ["BZ2File", "BZ2Compressor", "BZ2Decompressor", "open", "compress", "decompress"]
+
+_WHY = "bz2 is not available in this engine; use gzip or zlib, or run the code with `backend: process`"
+
+
+def _fail(*_, **__):
+    raise OSError(_WHY)
+
+
+class BZ2Compressor:
+    def __init__(self, compresslevel=9):
+        _fail()
+
+
+class BZ2Decompressor:
+    def __init__(self):
+        _fail()
+
+
+class BZ2File:
+    def __init__(self, filename, mode="r", *, compresslevel=9):
+        self.name = filename
+        self.mode = mode
+
+    read = readline = readlines = write = writelines = seek = tell = peek = read1 = readinto = _fail
+    __iter__ = __next__ = _fail
+
+    def close(self):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def open(filename, mode="rb", compresslevel=9, encoding=None, errors=None, newline=None):
+    _fail()
+
+
+def compress(data, compresslevel=9):
+    _fail()
+
+
+def decompress(data):
+    _fail()

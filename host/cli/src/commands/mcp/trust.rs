@@ -1,0 +1,310 @@
+//! The one question about a server: every word that a model may read of it, and which of its tools run without asking.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use mimir_core::audit::{Event, Kind};
+use mimir_core::config::{McpServer, SandboxMode};
+use mimir_core::grants::Grant;
+use mimir_core::text::visible;
+use mimir_core::{Code, Tool, ToolError};
+use mimir_mcp::client::Tried;
+
+use crate::args::Allow;
+use crate::exit::Failure;
+use crate::output::{FAINT, STRONG, WARN, note, server, styled};
+use crate::settings::Edit;
+use crate::setup::Setup;
+use crate::terminal;
+
+/// The class of a server's tool, as a person decides it. The server's own annotations are a suggestion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Reads data of this person, or reaches nothing outside its own folder.
+    OwnData,
+    /// Reads content that strangers wrote.
+    Strangers,
+    /// Changes something, or has no annotation that says it does not.
+    Writes,
+}
+
+impl Class {
+    fn words(self) -> &'static str {
+        match self {
+            Self::OwnData => "reads own data",
+            Self::Strangers => "reads what strangers wrote",
+            Self::Writes => "may change things",
+        }
+    }
+}
+
+/// The answer of a person about a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The tools that run without a question.
+    pub allow: Allow,
+    /// True if the reading ones run without a question after content of strangers was read, too.
+    pub accepts_untrusted: bool,
+}
+
+impl From<Allow> for Choice {
+    fn from(allow: Allow) -> Self {
+        Self {
+            allow,
+            accepts_untrusted: false,
+        }
+    }
+}
+
+/// A server that was started, with its tools and their classes.
+pub struct Candidate {
+    pub tools: Vec<(Arc<Tool>, Class)>,
+    /// True if its sandbox keeps it from the network: it passes nothing on.
+    offline: bool,
+    tried: Tried,
+}
+
+impl Candidate {
+    /// Classifies the tools of a server that was just tested.
+    pub fn new(tried: Tried, settings: &McpServer, base: Option<SandboxMode>) -> Self {
+        let confined = is_confined(settings, base);
+        let offline = is_offline(settings, base);
+        let class = |tool: &Tool| match tool.definition.hints.read_only {
+            _ if confined => Class::OwnData,
+            true if offline => Class::OwnData,
+            true => Class::Strangers,
+            false => Class::Writes,
+        };
+        let tools = tried.found.tools.iter();
+        let tools = tools
+            .map(|tool| (Arc::new(tool.clone()), class(tool)))
+            .collect();
+        Self {
+            tools,
+            offline,
+            tried,
+        }
+    }
+
+    /// The digest of all of its words, as `tools trust --digest` takes it.
+    pub fn digest(&self) -> &str {
+        self.tools
+            .first()
+            .map_or("", |(tool, _)| &tool.origin.digest)
+    }
+
+    /// All of it, in lines.
+    fn card(&self) -> Vec<String> {
+        let (name, version) = &self.tried.server;
+        let mut lines = vec![format!(
+            "It calls itself {} {}, and has {} tools. Models would read:",
+            visible(name),
+            visible(version),
+            self.tools.len()
+        )];
+        for (tool, class) in &self.tools {
+            lines.push(String::new());
+            lines.push(format!(
+                "{} {}",
+                styled(STRONG, tool.name()),
+                styled(FAINT, format_args!("({})", class.words()))
+            ));
+            lines.extend(
+                server::shown(tool)
+                    .into_iter()
+                    .map(|line| format!("  {line}")),
+            );
+        }
+        let described = &self.tried.described;
+        let kinds = [
+            ("prompt", &described.prompts),
+            ("resource", &described.resources),
+            ("resources", &described.templates),
+        ];
+        for (kind, entries) in kinds {
+            for entry in entries {
+                lines.push(String::new());
+                lines.extend(
+                    server::of_list(kind, entry)
+                        .iter()
+                        .map(|line| styled(FAINT, visible(line))),
+                );
+            }
+        }
+        for left_out in &self.tried.found.quarantined {
+            lines.push(styled(
+                WARN,
+                format_args!(
+                    "left out: {}: {}",
+                    visible(&left_out.location),
+                    visible(&left_out.reason)
+                ),
+            ));
+        }
+        lines
+    }
+
+    /// Returns true if a tool runs without a question by this answer.
+    fn runs(tool: &Tool, class: Class, allow: &Allow) -> bool {
+        match allow {
+            Allow::All => true,
+            Allow::Nothing => false,
+            Allow::Reads => class != Class::Writes,
+            Allow::Tools(names) => names.iter().any(|name| {
+                name == tool.name().as_str() || tool.name().as_str().ends_with(&format!("_{name}"))
+            }),
+        }
+    }
+
+    /// Shows all of it and asks the person at the terminal. Gives what they allow, or nothing for a no.
+    pub fn ask(
+        &self,
+        before: &[String],
+        allow: &Allow,
+        question: &str,
+    ) -> Result<Option<Choice>, Failure> {
+        let mut lines = before.to_vec();
+        lines.extend(self.card());
+        lines.push(String::new());
+        let runs: Vec<&str> = self
+            .tools
+            .iter()
+            .filter(|(tool, class)| Self::runs(tool, *class, allow))
+            .map(|(tool, _)| tool.name().as_str())
+            .collect();
+        let asks: Vec<&str> = self
+            .tools
+            .iter()
+            .filter(|(tool, class)| !Self::runs(tool, *class, allow))
+            .map(|(tool, _)| tool.name().as_str())
+            .collect();
+        let listed = |names: &[&str]| match names.is_empty() {
+            true => "none".to_owned(),
+            false => names.join(", "),
+        };
+        lines.push(format!(
+            "With yes, these run without a question: {}",
+            listed(&runs)
+        ));
+        lines.push(format!("and these ask each time: {}", listed(&asks)));
+        if !self.offline {
+            lines.push(styled(
+                WARN,
+                "Once a session has read what strangers wrote, each of them asks again: it sends what it is given to the server. \
+                 With `u` as the answer, the reading ones run even then.",
+            ));
+        }
+        lines.push(styled(
+            FAINT,
+            "This holds until a description changes. Which of its tools only read is the server's own word.",
+        ));
+        terminal::paged(&lines)?;
+        let untrusted = match self.offline {
+            true => "",
+            false => "[u] yes, and after content of strangers too, ",
+        };
+        let options =
+            format!("[y]es, [a]ll tools without a question, {untrusted}[e]ach call asks, [n]o > ");
+        Ok(
+            match terminal::answer(&format!("{question} {options}"))?.as_str() {
+                "y" | "yes" => Some(allow.clone().into()),
+                "a" | "all" => Some(Allow::All.into()),
+                "e" | "each" => Some(Allow::Nothing.into()),
+                "u" if !self.offline => Some(Choice {
+                    allow: allow.clone(),
+                    accepts_untrusted: true,
+                }),
+                _ => None,
+            },
+        )
+    }
+
+    /// The edits of the settings for this answer.
+    pub fn edits(&self, choice: &Choice) -> Vec<Edit> {
+        // Whatever a server says of its tools, only its sandbox or a person lets them have what a session has read.
+        let accepts = self.offline || choice.accepts_untrusted;
+        let mut edits = Vec::new();
+        for (tool, class) in self
+            .tools
+            .iter()
+            .filter(|(tool, class)| Self::runs(tool, *class, &choice.allow))
+        {
+            let name = tool.name().as_str();
+            edits.push(Edit::set(&["tools", name, "approval"], "allow"));
+            let trust = match class {
+                Class::OwnData => "verified",
+                Class::Strangers => "untrusted",
+                // After what strangers wrote was read, a person is asked all the same.
+                Class::Writes => continue,
+            };
+            let mut labels = serde_json::json!({ "outputTrust": trust });
+            if accepts {
+                labels["acceptsUntrusted"] = true.into();
+            }
+            edits.push(Edit::set(&["tools", name, "labels"], labels));
+        }
+        edits
+    }
+
+    /// Remembers that this person has seen these words.
+    pub fn grant(&self, setup: &Setup) -> Result<(), Failure> {
+        let tools: Vec<Arc<Tool>> = self
+            .tools
+            .iter()
+            .map(|(tool, _)| Arc::clone(tool))
+            .collect();
+        let (Some(first), Some(grant)) = (tools.first(), Grant::new(&tools, Vec::new())) else {
+            return Ok(());
+        };
+        let grant = grant.with_listed(&tools);
+        let location = first.origin.location.clone();
+        setup.own_ledger()?.put(&location, grant)?;
+        let event = Event::of(Kind::Grant, SystemTime::now()).with_subject(&location);
+        setup.record(&event.with_detail(&format!("sha256 {}", first.origin.digest)));
+        Ok(())
+    }
+
+    /// Says what counts now.
+    pub fn told(&self, choice: &Choice) {
+        let runs = self
+            .tools
+            .iter()
+            .filter(|(tool, class)| Self::runs(tool, *class, &choice.allow))
+            .count();
+        note(format_args!(
+            "trusted as it is now: {runs} of its {} tools run without a question",
+            self.tools.len()
+        ));
+    }
+
+    /// Fails unless the digest that was named is the one of these words.
+    pub fn check(&self, digest: &str) -> Result<(), ToolError> {
+        match digest == self.digest() {
+            true => Ok(()),
+            false => Err(ToolError::new(
+                Code::ApprovalDenied,
+                format!(
+                    "the server has the digest {}, and not the one that was named: nothing was granted",
+                    self.digest()
+                ),
+            )),
+        }
+    }
+}
+
+fn mode(settings: &McpServer, base: Option<SandboxMode>) -> SandboxMode {
+    settings.sandbox.or(base).unwrap_or_default()
+}
+
+/// Returns true if its sandbox keeps it from the network.
+fn is_offline(settings: &McpServer, base: Option<SandboxMode>) -> bool {
+    settings.package.is_some()
+        && mode(settings, base) != SandboxMode::None
+        && settings.network.is_empty()
+        && settings.network_access != Some(true)
+}
+
+/// Returns true if it reaches nothing but a home of its own: whatever its tools do, they do it there.
+fn is_confined(settings: &McpServer, base: Option<SandboxMode>) -> bool {
+    is_offline(settings, base) && settings.folders.is_empty() && settings.bind_mounts.is_empty()
+}

@@ -1,0 +1,160 @@
+//! Rights that a person names on the command line, for a component that cannot declare its needs.
+
+use std::path::{Component, Path};
+
+use mimir_core::Tool;
+use mimir_core::grants;
+use mimir_core::needs::{Access, FileNeed, Needs, SECRET_VALUE};
+
+use crate::args::TrustWish;
+use crate::exit::Failure;
+use crate::ledger::UserLedger;
+use crate::setup::Setup;
+
+/// Puts a prefix before the names of a plugin's tools, or takes it away.
+pub fn set_prefix(ledger: &UserLedger, location: &str, prefix: &str) -> Result<(), Failure> {
+    if prefix.is_empty() && !ledger.lock().read()?.prefixes.contains_key(location) {
+        return Ok(());
+    }
+    ledger.lock().change(|lock| match prefix {
+        "" => lock.prefixes.remove(location),
+        prefix => lock.prefixes.insert(location.to_owned(), prefix.to_owned()),
+    })?;
+    Ok(())
+}
+
+/// The rights for a plugin that cannot ask for any: of each kind those that are named now, or else those of its grant
+/// before.
+pub fn rights(
+    setup: &Setup,
+    ledger: &UserLedger,
+    wish: &TrustWish,
+    tool: &Tool,
+) -> Result<Needs, Failure> {
+    let mut files = Vec::new();
+    for (folders, access) in [
+        (&wish.writes, Access::ReadWrite),
+        (&wish.reads, Access::Read),
+    ] {
+        for folder in folders {
+            let need = folder_need(setup, folder, access)?;
+            if !files.iter().any(|known: &FileNeed| known.path == need.path) {
+                files.push(need);
+            }
+        }
+    }
+    let now = Needs {
+        files,
+        hosts: wish.hosts.iter().map(grants::named_host).collect(),
+        secrets: wish.secrets.clone(),
+        environment: wish.variables.iter().cloned().collect(),
+        config: wish.config.iter().cloned().collect(),
+        ..Needs::default()
+    };
+    check(tool, &now)?;
+    let mut named = before(ledger, tool);
+    if !now.files.is_empty() {
+        named.files = now.files;
+    }
+    if !now.hosts.is_empty() {
+        named.hosts = now.hosts;
+    }
+    if !now.secrets.is_empty() {
+        named.secrets = now.secrets;
+    }
+    if !now.environment.is_empty() {
+        named.environment = now.environment;
+    }
+    if !now.config.is_empty() {
+        named.config = now.config;
+    }
+    for value in named.config.values() {
+        let secret = value.strip_prefix(SECRET_VALUE);
+        let known = |name: &&str| named.secrets.iter().any(|need| need.name == **name);
+        if let Some(name) = secret.filter(|name| !known(name)) {
+            return Err(Failure::usage(format!(
+                "`{value}` is the placeholder of a secret, and nothing says where that may be sent; add `--secret {name}@HOST:HEADER`"
+            )));
+        }
+    }
+    Ok(named)
+}
+
+/// Refuses what the component has no import for.
+fn check(tool: &Tool, named: &Needs) -> Result<(), Failure> {
+    let sends = grants::takes_hosts(tool);
+    for (what, named, takes, import) in [
+        ("hosts", !named.hosts.is_empty(), sends, "wasi:http"),
+        ("secrets", !named.secrets.is_empty(), sends, "wasi:http"),
+        (
+            "folders",
+            !named.files.is_empty(),
+            grants::takes_files(tool),
+            "wasi:filesystem",
+        ),
+        (
+            "variables",
+            !named.environment.is_empty(),
+            grants::takes_variables(tool),
+            "wasi:cli/environment",
+        ),
+        (
+            "settings",
+            !named.config.is_empty(),
+            grants::takes_config(tool),
+            "wasi:config",
+        ),
+    ] {
+        if named && !takes {
+            return Err(Failure::usage(format!(
+                "`{}` takes no {what}: they can be named only for a component that imports {import} and was not written for mimir",
+                tool.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The rights that were named for the plugin before. A lock that this person has not written does not count.
+fn before(ledger: &UserLedger, tool: &Tool) -> Needs {
+    if !grants::is_foreign(tool) {
+        return Needs::default();
+    }
+    let location = &tool.origin.location;
+    let book = ledger.book().ok();
+    let known = book.and_then(|book| book.grants.get(location).cloned());
+    let lock = ledger.lock().read().unwrap_or_default();
+    let grant = lock.plugins.get(location);
+    let grant = grant.filter(|grant| known.as_ref() == Some(&grant.id(location)));
+    grant.map_or_else(Needs::default, grants::Grant::named)
+}
+
+/// A folder that is there, by its path below the workspace.
+fn folder_need(setup: &Setup, folder: &Path, access: Access) -> Result<FileNeed, Failure> {
+    let shown = mimir_core::text::visible(&folder.display().to_string());
+    let outside = || {
+        Failure::usage(format!(
+            "`{shown}` is not below the workspace: expected a folder relative to it, or `.` for all of it"
+        ))
+    };
+    let root = setup.workspace.root();
+    let relative = folder.strip_prefix(root).unwrap_or(folder);
+    let mut parts = Vec::new();
+    for part in relative.components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_str().ok_or_else(outside)?),
+            Component::CurDir => {}
+            _ => return Err(outside()),
+        }
+    }
+    if !root.join(relative).is_dir() {
+        return Err(Failure::usage(format!(
+            "`{shown}` is not a folder of the workspace; make it first"
+        )));
+    }
+    let path = match parts.is_empty() {
+        true => ".".to_owned(),
+        false => parts.join("/"),
+    };
+    Ok(grants::named_folder(&path, access))
+}

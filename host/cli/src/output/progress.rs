@@ -1,0 +1,147 @@
+//! Progress lines on stderr. One place draws them, so that none is drawn across a message or an open question.
+
+use std::io::IsTerminal as _;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::aside::is_held;
+
+/// Work that ends sooner shows no line.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Time between two frames of a spinner.
+const TICK: Duration = Duration::from_millis(100);
+
+/// All lines; made with the first one.
+static LINES: OnceLock<MultiProgress> = OnceLock::new();
+
+/// Open questions. While there is one, no line is drawn.
+static PAUSES: Mutex<usize> = Mutex::new(0);
+
+/// Writes to stderr with no progress line in the way.
+pub fn suspend<T>(write: impl FnOnce() -> T) -> T {
+    match LINES.get() {
+        Some(lines) => lines.suspend(write),
+        None => write(),
+    }
+}
+
+/// Removes the progress lines from the terminal until the guard is dropped.
+pub fn pause() -> Paused {
+    let mut pauses = lock(&PAUSES);
+    *pauses += 1;
+    if let Some(lines) = LINES.get() {
+        let _ = lines.clear();
+        lines.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    Paused(())
+}
+
+/// Keeps the progress lines off the terminal.
+pub struct Paused(());
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        let mut pauses = lock(&PAUSES);
+        *pauses -= 1;
+        if let Some(lines) = LINES.get().filter(|_| *pauses == 0) {
+            lines.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+/// Adds a line, which is drawn unless a question is open.
+fn add(bar: ProgressBar) -> ProgressBar {
+    let pauses = lock(&PAUSES);
+    let lines = LINES.get_or_init(MultiProgress::new);
+    if *pauses > 0 {
+        lines.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    lines.add(bar)
+}
+
+/// A line about work that goes on until this is dropped.
+pub struct ProgressLine {
+    start: Instant,
+    state: Arc<Mutex<LineState>>,
+}
+
+#[derive(Default)]
+struct LineState {
+    bar: Option<ProgressBar>,
+    is_over: bool,
+}
+
+impl ProgressLine {
+    /// A spinner with `message` and the time, once the work has taken a while. `None` if stderr is not a terminal.
+    pub fn spinner(message: String) -> Option<Self> {
+        if !std::io::stderr().is_terminal() {
+            return None;
+        }
+        let state: Arc<Mutex<LineState>> = Arc::default();
+        let later = Arc::clone(&state);
+        // Without the thread there is no line, and nothing else is missing.
+        let _ = std::thread::Builder::new().spawn(move || {
+            std::thread::sleep(PATIENCE);
+            let mut state = lock(&later);
+            if !state.is_over && state.bar.is_none() && !is_held() {
+                let bar = ProgressBar::new_spinner().with_message(message);
+                let bar = add(styled(bar, "{spinner} {msg} {elapsed}"));
+                bar.enable_steady_tick(TICK);
+                state.bar = Some(bar);
+            }
+        });
+        Some(Self {
+            start: Instant::now(),
+            state,
+        })
+    }
+
+    /// Shows how much of the work is done.
+    pub fn progress(&self, done: u64, total: Option<u64>, message: Option<String>) {
+        if self.start.elapsed() < PATIENCE || is_held() {
+            return;
+        }
+        let mut state = lock(&self.state);
+        let bar = state
+            .bar
+            .get_or_insert_with(|| add(ProgressBar::new_spinner()));
+        let template = match total {
+            Some(total) => {
+                bar.set_length(total);
+                "{bar:30} {pos}/{len} {msg}"
+            }
+            None => "{spinner} {pos} {msg} {elapsed}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_position(done);
+        if let Some(message) = message {
+            bar.set_message(message);
+        }
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        let mut state = lock(&self.state);
+        state.is_over = true;
+        if let Some(bar) = state.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,235 @@
+//! The registries that npm and pip are configured to use on this machine, as they and their variables report them.
+//!
+//! They are asked in the root of the file system: the settings of a checkout have no say in where packages come from.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use mimir_core::network::{HostPattern, Target};
+use mimir_core::{Code, ToolError};
+use serde_json::Value;
+use tokio::process::Command;
+
+/// The longest time that npm or pip may take to report their configuration.
+const ASK: Duration = Duration::from_secs(60);
+
+/// The index that pip and uv use where nothing else is configured.
+const PYTHON_INDEX: &str = "https://pypi.org/simple";
+
+/// The configuration of an installer.
+#[derive(Debug, Default)]
+pub(super) struct Configured {
+    /// The URLs that packages come from, the first for most.
+    pub(super) urls: Vec<String>,
+    /// The variables by which the installer in the sandbox is told the same.
+    pub(super) variables: Vec<(String, String)>,
+    /// A file with certificates that it trusts.
+    pub(super) certificates: Option<String>,
+}
+
+impl Configured {
+    /// The hosts of the registry, as patterns.
+    pub(super) fn hosts(&self) -> Result<Vec<HostPattern>, ToolError> {
+        self.urls.iter().map(|url| host(url)).collect()
+    }
+
+    /// Returns true if a URL has a user or a password in it.
+    pub(super) fn has_credentials(&self) -> bool {
+        self.urls.iter().any(|url| split_userinfo(url).1)
+    }
+}
+
+/// The origin of a URL as a pattern; a message names no credentials.
+pub(super) fn host(url: &str) -> Result<HostPattern, ToolError> {
+    let (plain, _) = split_userinfo(url);
+    let parsed = Target::parse(&plain).ok();
+    let pattern = parsed.and_then(|target| target.origin().to_string().parse().ok());
+    pattern.ok_or_else(|| {
+        let shown = mimir_core::text::visible(mimir_core::text::prefix(&plain, 200));
+        let message =
+            format!("the configured package registry `{shown}` is not an http or https URL");
+        ToolError::new(Code::InvalidInput, message)
+    })
+}
+
+/// The URL without user and password, and whether it had them.
+pub(super) fn split_userinfo(url: &str) -> (String, bool) {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return (url.to_owned(), false);
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    match authority.rsplit_once('@') {
+        Some((_, host)) => (format!("{scheme}://{host}{path}"), true),
+        None => (url.to_owned(), false),
+    }
+}
+
+/// Reads the configuration of npm.
+pub(super) async fn npm() -> Result<Configured, ToolError> {
+    let text = output("npm", &["config", "list", "--json"])
+        .await
+        .map_err(|why| {
+            let message = format!(
+                "packages of npm need Node.js with npm, and `npm config list` fails: {why}"
+            );
+            ToolError::new(Code::Unavailable, message).with_way_out([
+                "install Node.js, so that `npm` and `node` are on the PATH".to_owned(),
+            ])
+        })?;
+    let config: BTreeMap<String, Value> = serde_json::from_str(&text).map_err(|error| {
+        let message = format!("`npm config list --json` does not print JSON: {error}");
+        ToolError::new(Code::Unavailable, message)
+    })?;
+    Ok(of_npm(&config))
+}
+
+fn of_npm(config: &BTreeMap<String, Value>) -> Configured {
+    let mut all = Configured::default();
+    let text = |key: &str| {
+        config
+            .get(key)
+            .and_then(Value::as_str)
+            .filter(|text| !text.is_empty())
+    };
+    if let Some(url) = text("registry") {
+        all.urls.push(url.to_owned());
+        all.variables
+            .push(("npm_config_registry".to_owned(), url.to_owned()));
+    }
+    for (key, value) in config {
+        if key.starts_with('@')
+            && key.ends_with(":registry")
+            && let Some(url) = value.as_str()
+        {
+            all.urls.push(url.to_owned());
+            all.variables
+                .push((format!("npm_config_{key}"), url.to_owned()));
+        }
+    }
+    all.certificates = text("cafile").map(str::to_owned);
+    if let Some(path) = &all.certificates {
+        all.variables
+            .push(("npm_config_cafile".to_owned(), path.clone()));
+    }
+    all
+}
+
+/// Reads the configuration of pip and uv; `python` is the interpreter that pip runs with.
+pub(super) async fn python(python: &str) -> Configured {
+    let listed = output(python, &["-I", "-m", "pip", "config", "list"])
+        .await
+        .unwrap_or_default();
+    of_python(&listed, |name| std::env::var(name).ok())
+}
+
+fn of_python(listed: &str, variable: impl Fn(&str) -> Option<String>) -> Configured {
+    let set = |names: &[&str]| {
+        let mut values = names.iter().filter_map(|name| variable(name));
+        values.find(|value| !value.trim().is_empty())
+    };
+    // `global.index-url='https://…'`
+    let of_pip = |key: &str| {
+        let lines = listed.lines().filter_map(|line| line.split_once('='));
+        let mut values = lines.filter(|(name, _)| name.rsplit('.').next() == Some(key));
+        values
+            .next_back()
+            .map(|(_, value)| value.trim().trim_matches('\'').to_owned())
+    };
+    let index = set(&["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"])
+        // uv lets an index have a name: `name=https://…`
+        .map(|value| match value.split_once("=http") {
+            Some((name, rest)) if !name.contains(':') => format!("http{rest}"),
+            _ => value,
+        })
+        .or_else(|| of_pip("index-url"))
+        .unwrap_or_else(|| PYTHON_INDEX.to_owned());
+    let extra =
+        set(&["UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"]).or_else(|| of_pip("extra-index-url"));
+    let extra = extra.unwrap_or_default().replace("\\n", " ");
+    let mut all = Configured::default();
+    all.variables
+        .push(("PIP_INDEX_URL".to_owned(), index.clone()));
+    all.urls.push(index);
+    if !extra.trim().is_empty() {
+        all.variables
+            .push(("PIP_EXTRA_INDEX_URL".to_owned(), extra.clone()));
+        all.urls.extend(extra.split_whitespace().map(str::to_owned));
+    }
+    all.certificates = set(&["PIP_CERT"]).or_else(|| of_pip("cert"));
+    if let Some(path) = &all.certificates {
+        all.variables.push(("PIP_CERT".to_owned(), path.clone()));
+    }
+    all
+}
+
+/// The standard output of a program of this machine that ends well.
+pub(super) async fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let asked = Command::new(program)
+        .args(arguments)
+        .current_dir(Path::new("/"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(ASK, asked)
+        .await
+        .map_err(|_| format!("it took longer than {} s", ASK.as_secs()))?
+        .map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(output.status.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn registry_of_npm_is_what_it_says() {
+        let config = json!({
+            "registry": "https://npm.example/a/", "@own:registry": "http://10.0.0.1:4873/",
+            "cafile": "/etc/own.pem", "user-agent": "npm",
+        });
+        let all = of_npm(&serde_json::from_value(config).unwrap());
+        let hosts: Vec<String> = all
+            .hosts()
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(hosts.len(), 2, "{hosts:?}");
+        assert!(
+            hosts[0].contains("npm.example") && hosts[1].contains("10.0.0.1:4873"),
+            "{hosts:?}"
+        );
+        assert!(
+            all.variables
+                .contains(&("npm_config_cafile".into(), "/etc/own.pem".into()))
+        );
+        assert!(!all.has_credentials());
+    }
+
+    #[test]
+    fn index_of_python_is_of_variables_then_of_pip() {
+        let none = |_: &str| None;
+        assert_eq!(of_python("", none).urls, [PYTHON_INDEX]);
+        let listed =
+            "global.cert='/etc/own.pem'\nglobal.index-url='https://me:pw@py.example/simple'\n";
+        let all = of_python(listed, none);
+        assert_eq!(all.urls, ["https://me:pw@py.example/simple"]);
+        assert_eq!(all.certificates.as_deref(), Some("/etc/own.pem"));
+        assert!(all.has_credentials());
+        let hosts = all.hosts().unwrap();
+        assert!(
+            hosts[0].to_string().contains("py.example") && !hosts[0].to_string().contains("pw")
+        );
+        let set = |name: &str| {
+            (name == "UV_DEFAULT_INDEX").then(|| "own=https://uv.example/simple".to_owned())
+        };
+        assert_eq!(of_python(listed, set).urls, ["https://uv.example/simple"]);
+    }
+}

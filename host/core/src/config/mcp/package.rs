@@ -1,0 +1,149 @@
+//! A package of npm or PyPI that is a server, pinned to one build.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A package, as `mimir mcp add` pinned it.
+#[derive(Clone, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct McpPackage {
+    /// The registry that it comes from, as npm or pip is configured on this machine.
+    pub registry: PackageRegistry,
+    /// Its name there.
+    pub name: String,
+    /// Its exact version.
+    pub version: String,
+    /// The digest of what the registry delivered: `sha512-…` in base64 of npm, `sha256-…` in hex of PyPI. Another build is
+    /// not installed.
+    pub integrity: String,
+    /// The digest of all packages that are installed with it, as `sha256-…` in hex: what it depends on, each with its
+    /// version and digest. Others are not installed before `mimir mcp trust` has accepted them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependencies: Option<String>,
+    /// The program of the package that is started.
+    pub program: String,
+    /// Packages that are installed beside it, as `uvx --with` or `npx -p` name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<String>,
+    /// Lets it and what it depends on run programs of their own while they are installed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub install_scripts: bool,
+}
+
+/// A kind of registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PackageRegistry {
+    /// Packages of Node.js.
+    Npm,
+    /// Packages of Python.
+    Pypi,
+}
+
+impl PackageRegistry {
+    /// The spelling in the settings.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Npm => "npm",
+            Self::Pypi => "pypi",
+        }
+    }
+}
+
+impl fmt::Display for McpPackage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}:{}@{}",
+            self.registry.as_str(),
+            self.name,
+            self.version
+        )
+    }
+}
+
+/// The identity of a server is made of this text: without the digest of its dependencies it is the text of the versions
+/// that had none, and what was granted then still fits.
+impl fmt::Debug for McpPackage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("McpPackage");
+        fields
+            .field("registry", &self.registry)
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .field("integrity", &self.integrity)
+            .field("program", &self.program)
+            .field("with", &self.with)
+            .field("install_scripts", &self.install_scripts);
+        if let Some(dependencies) = &self.dependencies {
+            fields.field("dependencies", dependencies);
+        }
+        fields.finish()
+    }
+}
+
+/// Characters of a name, a version or a digest.
+const TEXT_MOST: usize = 214;
+
+impl McpPackage {
+    /// Checks the fields and returns what is wrong, if anything. Name and version become names of folders and words of
+    /// a command line.
+    pub(super) fn fault(&self) -> Option<String> {
+        let plain = |text: &str, more: &str| {
+            let good = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+            !text.is_empty()
+                && text.len() <= TEXT_MOST
+                && text.chars().all(good)
+                && !text.starts_with(['-', '.'])
+                && !text.contains("..")
+        };
+        let name = match self.name.strip_prefix('@') {
+            Some(scoped) => {
+                let parts = scoped.split_once('/');
+                parts.is_some_and(|(scope, name)| plain(scope, "-_.~") && plain(name, "-_.~"))
+            }
+            None => plain(&self.name, "-_.~"),
+        };
+        let fault = |key: &str, wanted: &str| Some(format!("`package.{key}` is not {wanted}"));
+        match self {
+            _ if !name => fault("name", "the name of a package"),
+            _ if !plain(&self.version, "-_.+!") => fault("version", "an exact version"),
+            _ if !plain(&self.integrity, "-+/=") => {
+                fault("integrity", "a digest such as `sha512-…`")
+            }
+            _ if !self.dependencies.as_deref().is_none_or(|it| plain(it, "-")) => {
+                fault("dependencies", "a digest such as `sha256-…`")
+            }
+            _ if !plain(&self.program, "-_.") => fault("program", "the name of a program"),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn package_without_dependencies_has_the_identity_of_older_versions() {
+        let mut package = McpPackage {
+            registry: PackageRegistry::Npm,
+            name: "a".to_owned(),
+            version: "1".to_owned(),
+            integrity: "sha512-x".to_owned(),
+            dependencies: None,
+            program: "a".to_owned(),
+            with: Vec::new(),
+            install_scripts: false,
+        };
+        let before = r#"McpPackage { registry: Npm, name: "a", version: "1", integrity: "sha512-x", program: "a", with: [], install_scripts: false }"#;
+        assert_eq!(format!("{package:?}"), before);
+        package.dependencies = Some("sha256-00".to_owned());
+        assert_ne!(format!("{package:?}"), before);
+        assert_eq!(package.fault(), None);
+        package.dependencies = Some("sha256 x".to_owned());
+        assert!(package.fault().is_some());
+    }
+}

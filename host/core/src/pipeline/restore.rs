@@ -1,0 +1,277 @@
+//! Between approval and the run: marks in what a built-in tool writes to a file are turned back into the values that the
+//! file has. A person and the record see the marks, as the model does; the tool writes what was there.
+//!
+//! A value goes back only to the file that it is in, and only where it is masked again. What cannot be turned back is
+//! refused, so that no mark takes the place of a value.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::error::{Code, ToolError};
+use crate::redact::Redactor;
+use crate::redact::restore::{RestoreError, Restored, has_mark, rules_of_marks};
+use crate::text;
+use crate::tool::{Group, Source};
+
+use super::approve::Approved;
+use super::session::Session;
+use super::validate::Checked;
+
+/// The content that a call writes to a file.
+enum Write {
+    /// All of it: the argument `content`.
+    Whole(String),
+    /// A replacement in the present content: the arguments `pattern` and the second one.
+    Edit {
+        pattern: String,
+        replacement: String,
+        name: &'static str,
+        all: bool,
+        regex: bool,
+    },
+}
+
+/// Puts values in the place of marks in the arguments of a call. Gives what masks these values, too, if there are some.
+pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError> {
+    let Some((path, write)) = write(&call.checked) else {
+        return Ok(None);
+    };
+    let checked = &call.checked;
+    let current = checked.tool.backend.text(&path, checked.paths());
+    let current = current.unwrap_or_default();
+    let session = call.session();
+    let task = Task {
+        path: &path,
+        current: &current,
+        redactor: call.redactor(),
+        session: &session,
+    };
+    let arguments = match write {
+        Write::Whole(content) => task.whole(&content)?,
+        Write::Edit {
+            regex: true,
+            pattern,
+            replacement,
+            ..
+        } => {
+            task.regex(&[&pattern, &replacement])?;
+            return Ok(None);
+        }
+        Write::Edit {
+            pattern,
+            replacement,
+            name,
+            all,
+            ..
+        } => task.edit(&pattern, &replacement, name, all)?,
+    };
+    let masked = call.redactor().masked(&current);
+    let redactor = call.redactor().with_restored(masked.values());
+    if let Some(given) = call.checked.arguments.as_object_mut() {
+        given.extend(arguments);
+    }
+    call.mask_with(redactor.clone());
+    Ok(Some(redactor))
+}
+
+/// The file that a call of a built-in tool writes to and what it writes there, if a mark is in that.
+fn write(checked: &Checked) -> Option<(String, Write)> {
+    let tool = checked.same.as_ref().unwrap_or(&checked.tool);
+    let definition = &tool.definition;
+    if tool.source != Source::BuiltIn || definition.group != Group::Fs {
+        return None;
+    }
+    let arguments = &checked.arguments;
+    let given = |name: &str| Some(arguments.get(name)?.as_str()?.to_owned());
+    let flag = |name: &str| arguments.get(name).and_then(Value::as_bool) == Some(true);
+    let write = match tool.name().as_str() {
+        "write_file" => Write::Whole(given("content")?),
+        "edit_file" => {
+            let name = match arguments.get("replacement") {
+                Some(_) => "replacement",
+                None => "content",
+            };
+            Write::Edit {
+                pattern: given("pattern")?,
+                replacement: given(name)?,
+                name,
+                all: flag("all"),
+                regex: flag("regex"),
+            }
+        }
+        _ => return None,
+    };
+    let marked = match &write {
+        Write::Whole(content) => has_mark(content),
+        Write::Edit {
+            pattern,
+            replacement,
+            ..
+        } => has_mark(pattern) || has_mark(replacement) || pattern.contains(r"\[REDACTED:"),
+    };
+    Some((given("path")?, write)).filter(|_| marked)
+}
+
+/// Arguments in place of those that were given.
+type Arguments = Vec<(String, Value)>;
+
+/// A file that is written to.
+struct Task<'a> {
+    path: &'a str,
+    /// Its content; empty if the file is missing or not text.
+    current: &'a str,
+    redactor: &'a Redactor,
+    session: &'a Session,
+}
+
+impl Task<'_> {
+    fn whole(&self, content: &str) -> Result<Arguments, ToolError> {
+        let masked = self.redactor.masked(self.current);
+        let is_written = self.written(masked.rules(), content);
+        let restored = masked
+            .restore(content, None, &is_written)
+            .and_then(|restored| self.redactor.hides(&restored).map(|()| restored))
+            .map_err(|error| self.refused(&error))?;
+        Ok(vec![("content".to_owned(), restored.text.into())])
+    }
+
+    fn edit(
+        &self,
+        pattern: &str,
+        replacement: &str,
+        name: &str,
+        all: bool,
+    ) -> Result<Arguments, ToolError> {
+        // The tool looks at a file with CRLF everywhere as if it had LF.
+        let ends = self.current.matches('\n').count();
+        let crlf = ends > 0 && self.current.matches("\r\n").count() == ends;
+        let plain = |text: &str| match crlf {
+            true => text.replace("\r\n", "\n"),
+            false => text.to_owned(),
+        };
+        let (current, pattern, replacement) =
+            (plain(self.current), plain(pattern), plain(replacement));
+        let masked = self.redactor.masked(&current);
+        let places: Vec<_> = match pattern.is_empty() {
+            true => Vec::new(),
+            false => masked
+                .text()
+                .match_indices(&pattern)
+                .map(|(at, found)| at..at + found.len())
+                .collect(),
+        };
+        if places.len() > 1 && !all && has_mark(&pattern) {
+            return Err(self.ambiguous(masked.text(), &places));
+        }
+        let (mut whole, mut first, mut kept) = (Vec::new(), None, 0);
+        for place in places {
+            let parts = masked.part(place.clone()).zip(masked.original(place));
+            // Where a match begins or ends inside of a mark, nothing in the file is like it.
+            let Some((part, at)) = parts else {
+                return Ok(Vec::new());
+            };
+            let is_written = self.written(part.rules(), &replacement);
+            let restored = part
+                .restore(&replacement, Some(&masked), &is_written)
+                .map_err(|error| self.refused(&error))?;
+            whole.push(Restored::plain(&current[kept..at.start]));
+            whole.push(restored.clone());
+            kept = at.end;
+            let edit = (current[at].to_owned(), restored.text);
+            match &first {
+                Some(first) if *first != edit => return Err(self.several()),
+                _ => first = Some(edit),
+            }
+        }
+        whole.push(Restored::plain(&current[kept..]));
+        self.redactor
+            .hides(&Restored::concat(whole))
+            .map_err(|error| self.refused(&error))?;
+        // Where nothing matches, the tool says so.
+        Ok(first.map_or_else(Vec::new, |(pattern, replacement)| {
+            vec![
+                ("pattern".to_owned(), pattern.into()),
+                (name.to_owned(), replacement.into()),
+            ]
+        }))
+    }
+
+    /// Refuses a regular expression for, or with, a mask that is not written in the file itself.
+    fn regex(&self, texts: &[&str]) -> Result<(), ToolError> {
+        if has_mark(self.current) {
+            return Ok(());
+        }
+        let marks = texts.iter().flat_map(|text| rules_of_marks(text));
+        let shown = marks.into_iter().find(|rule| self.session.has_masked(rule));
+        let masked = self.redactor.masked(self.current);
+        let rule = shown.or_else(|| masked.rules().into_iter().next());
+        let Some(rule) = rule else {
+            return Ok(());
+        };
+        let message = format!(
+            "`{}` was not changed: a regular expression does not match the mask `[REDACTED:{rule}]`; pass the text as it \
+             is shown, without `regex`",
+            text::visible(self.path)
+        );
+        Err(error(message, rule))
+    }
+
+    /// Returns true if a mark without a value in the file is literal text, as documentation may have it: no result of
+    /// this session had it in the place of a value, and it replaces none.
+    fn written<'s>(&'s self, replaced: BTreeSet<&str>, new: &str) -> impl Fn(&str) -> bool + 's {
+        let takes_none = replaced.is_subset(&rules_of_marks(new));
+        move |rule| takes_none && !self.session.has_masked(rule)
+    }
+
+    fn refused(&self, error: &RestoreError) -> ToolError {
+        let (path, mark) = (text::visible(self.path), error.mark());
+        let why = match error {
+            RestoreError::Unknown { .. } => format!(
+                "the mask `{mark}` stands for a value that is not in this file, and a value goes back only to the file \
+                 that it is in; leave it out, or copy the file with move_file or a command"
+            ),
+            RestoreError::Ambiguous { .. } => format!(
+                "the mask `{mark}` could stand for several values of this file; change one masked line at a time with \
+                 edit_file, together with a line before or after it"
+            ),
+            RestoreError::Exposed { .. } => format!(
+                "the value behind the mask `{mark}` would not be recognised as secret in its new place; keep what stands \
+                 around the mask as it is"
+            ),
+        };
+        let rule = mark.trim_start_matches("[REDACTED:").trim_end_matches(']');
+        self::error(format!("`{path}` was not changed: {why}"), rule)
+    }
+
+    fn several(&self) -> ToolError {
+        let message = format!(
+            "`{}` was not changed: the masks in `pattern` stand for different values; change one of the places at a time, \
+             with more of the text around it",
+            text::visible(self.path)
+        );
+        ToolError::new(Code::InvalidInput, message)
+    }
+
+    fn ambiguous(&self, masked: &str, places: &[std::ops::Range<usize>]) -> ToolError {
+        let line = |at: usize| masked[..at].matches('\n').count() + 1;
+        let lines: Vec<usize> = places
+            .iter()
+            .take(20)
+            .map(|place| line(place.start))
+            .collect();
+        let named: Vec<String> = lines.iter().map(usize::to_string).collect();
+        let message = format!(
+            "the pattern matches more than once in `{}`, at lines {}; include more of the text around the place, or pass \
+             `all: true`",
+            text::visible(self.path),
+            named.join(", ")
+        );
+        ToolError::new(Code::InvalidInput, message).with_details(json!({ "lines": lines }))
+    }
+}
+
+fn error(message: String, rule: &str) -> ToolError {
+    ToolError::new(Code::InvalidInput, message)
+        .with_details(json!({ "kind": "mask-in-text", "mask": format!("[REDACTED:{rule}]") }))
+}

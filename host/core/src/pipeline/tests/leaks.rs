@@ -1,0 +1,357 @@
+//! Secrets in what a call hands to its tool, and in what leaves the machine.
+
+use super::*;
+use crate::command::{Command, Place, Program};
+use crate::needs::{CommandNeed, HostNeed};
+use crate::network::Target;
+use crate::pipeline::Egress;
+
+const KEPT: &str = "Xq7-tR2mVb9+LpW4/zz";
+
+/// Made up, in the form of GitHub's.
+const TOKEN: &str = "ghp_cM8b2aJ1kQ7ZxY5tV9uW3eR6pL0sD4fG2hN1";
+
+/// A bench whose person keeps a secret.
+fn keeping(tools: Vec<Tool>, config: Value, answer: Answer) -> Bench {
+    let mut bench = bench(tools, config, answer);
+    let world = bench.pipeline.world();
+    let ports = Ports {
+        vault: Arc::new(
+            Redactor::new().with_values([("KEPT", KEPT), ("OTHER", "another-value-of-mine")]),
+        ),
+        ..bench.pipeline.0.ports.clone()
+    };
+    let tools: Vec<Tool> = world
+        .registry
+        .tools()
+        .iter()
+        .map(|tool| (**tool).clone())
+        .collect();
+    let world = World {
+        registry: Registry::new(tools, vec![]),
+        policy: world.policy.clone(),
+    };
+    bench.pipeline = Pipeline::new(world, ports);
+    bench
+}
+
+fn of_server(name: &str) -> Tool {
+    let mut tool = tool("mcp_tool");
+    tool.source = Source::Mcp;
+    tool.trust = Trust::Trusted;
+    let mut origin = (*tool.origin).clone();
+    origin.location = format!("mcp:{name}");
+    tool.origin = origin.into();
+    tool
+}
+
+fn forms() -> Vec<String> {
+    let hex: String = KEPT.bytes().map(|byte| format!("{byte:02x}")).collect();
+    vec![
+        KEPT.to_owned(),
+        format!("echo {KEPT} > x"),
+        hex.to_uppercase(),
+        hex,
+        KEPT.replace('+', "%2B").replace('/', "%2f"),
+        // As base64, alone and behind other bytes, and in the alphabet of URLs.
+        "WHE3LXRSMm1WYjkrTHBXNC96eg==".to_owned(),
+        "a2V5PVhxNy10UjJtVmI5K0xwVzQvenoK".to_owned(),
+        "WHE3LXRSMm1WYjkrTHBXNC96eg".to_owned(),
+    ]
+}
+
+#[tokio::test]
+async fn a_kept_secret_goes_into_no_arguments() {
+    let quiet =
+        json!({"tools": {"mcp_tool": {"labels": {"acceptsUntrusted": true}, "approval": "allow"}}});
+    for tool in [of_server("files"), tool("mcp_tool")] {
+        let bench = keeping(vec![tool], quiet.clone(), Answer::Once);
+        for form in forms() {
+            for arguments in [
+                json!({ "text": form }),
+                json!({"deep": [{"env": {"A": format!("x {form} y")}}]}),
+                json!({"names": {form.clone(): 1}}),
+            ] {
+                let explained = bench
+                    .pipeline
+                    .explain(call("mcp_tool", arguments.clone()))
+                    .await;
+                assert_eq!(
+                    explained.unwrap_err().code,
+                    Code::PolicyDenied,
+                    "{arguments}"
+                );
+                let outcome = bench
+                    .pipeline
+                    .call(call("mcp_tool", arguments.clone()))
+                    .await;
+                let error = outcome.result().unwrap_err();
+                assert_eq!(error.code, Code::PolicyDenied, "{arguments}");
+                assert!(error.message.contains("`KEPT`"), "{error}");
+                let details = error.details.as_ref().unwrap();
+                assert_eq!(details["kind"], "secret-in-arguments");
+                assert_eq!(details["secret"], "KEPT");
+                assert!(!error.way_out.is_empty());
+                let said = serde_json::to_string(&outcome).unwrap();
+                assert!(!said.contains(&form), "{said}");
+            }
+        }
+        let record = format!("{:?}", bench.audit.events.lock().unwrap());
+        assert!(!record.contains(KEPT), "{record}");
+        let fine = bench
+            .pipeline
+            .call(call("mcp_tool", json!({"text": "Xq7-tR2m"})))
+            .await;
+        assert!(fine.is_ok(), "{}", fine.text());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_was_granted_a_secret_may_be_told_it() {
+    let server =
+        |name: &str| json!({"command": "server", "env": {"API_KEY": format!("${{{name}}}")}});
+    let config = json!({
+        "mcp": {"servers": {"granted": server("KEPT"), "other": server("OTHER")}},
+        "tools": {"mcp_tool": {"labels": {"acceptsUntrusted": true}, "approval": "allow"}},
+    });
+    let arguments = || json!({"text": format!("key {KEPT}")});
+    for (name, code_of) in [("granted", None), ("other", Some(Code::PolicyDenied))] {
+        let bench = keeping(vec![of_server(name)], config.clone(), Answer::No);
+        let outcome = bench.pipeline.call(call("mcp_tool", arguments())).await;
+        assert_eq!(code(&outcome), code_of, "{name}: {}", outcome.text());
+    }
+    let both = json!({"text": format!("{KEPT} another-value-of-mine")});
+    let bench = keeping(vec![of_server("granted")], config, Answer::No);
+    let outcome = bench.pipeline.call(call("mcp_tool", both)).await;
+    assert_eq!(code(&outcome), Some(Code::PolicyDenied));
+}
+
+/// Runs a command that no argument names.
+struct Runs(Command);
+
+impl Backend for Runs {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let permitted = call.effects().command(self.0.clone()).await;
+            Raw::from(permitted.map(|_| Output::default()))
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_kept_secret_goes_into_no_command_of_a_tool() {
+    let command = |words: &[&str], value: &str, stdin: &str| Command {
+        program: Program::Vector(words.iter().map(|word| (*word).to_owned()).collect()),
+        directory: None,
+        environment: vec![("A".to_owned(), value.to_owned())],
+        stdin: stdin.as_bytes().to_vec(),
+        timeout: None,
+        place: Place::Usual,
+    };
+    for (command, refused) in [
+        (command(&["echo", "a"], "b", "c"), false),
+        (command(&["echo", KEPT], "b", "c"), true),
+        (command(&["echo", "a"], KEPT, "c"), true),
+        (command(&["echo", "a"], "b", KEPT), true),
+    ] {
+        let mut tool = tool("sample");
+        tool.definition.needs.commands = vec![CommandNeed {
+            pattern: "echo *".into(),
+            reason: String::new(),
+        }];
+        tool.granted = tool.definition.needs.clone();
+        tool.trust = Trust::Trusted;
+        tool.backend = Arc::new(Runs(command));
+        let mut bench = keeping(vec![tool], json!({}), Answer::Once);
+        let world = bench.pipeline.world();
+        let ports = Ports {
+            runner: Arc::new(approvals::commands::Words),
+            ..bench.pipeline.0.ports.clone()
+        };
+        let tools: Vec<Tool> = world
+            .registry
+            .tools()
+            .iter()
+            .map(|tool| (**tool).clone())
+            .collect();
+        bench.pipeline = Pipeline::new(
+            World {
+                registry: Registry::new(tools, vec![]),
+                policy: world.policy.clone(),
+            },
+            ports,
+        );
+        let outcome = bench.pipeline.call(call("sample", json!({}))).await;
+        let expected = refused.then_some(Code::PolicyDenied);
+        assert_eq!(code(&outcome), expected, "{}", outcome.text());
+    }
+}
+
+#[tokio::test]
+async fn what_looks_secret_is_asked_about_before_a_server_gets_it() {
+    let quiet =
+        json!({"tools": {"mcp_tool": {"labels": {"acceptsUntrusted": true}, "approval": "allow"}}});
+    let bench_of = |answer| keeping(vec![of_server("files")], quiet.clone(), answer);
+    let base64 = "Z2hwX2NNOGIyYUoxa1E3WnhZNXRWOXVXM2VSNnBMMHNENGZHMmhOMQ==";
+    for text in [TOKEN, base64, &format!("note: {TOKEN}")] {
+        let arguments = || json!({"deep": [text]});
+        let unattended = bench_of(Answer::Nobody {
+            way_out: "ask".into(),
+        });
+        let outcome = unattended
+            .pipeline
+            .call(call("mcp_tool", arguments()))
+            .await;
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, Code::ApprovalDenied, "{text}");
+        let reasons = error.details.as_ref().unwrap()["reasons"].to_string();
+        assert!(
+            reasons.contains("github-pat") && reasons.contains("secrets"),
+            "{reasons}"
+        );
+        let ways = error.way_out.join(" ");
+        assert!(
+            ways.contains("redaction.exceptions: [github-pat]"),
+            "{ways}"
+        );
+        let attended = bench_of(Answer::Once);
+        assert!(
+            attended
+                .pipeline
+                .call(call("mcp_tool", arguments()))
+                .await
+                .is_ok()
+        );
+        assert_eq!(attended.approver.1.load(Ordering::SeqCst), 1);
+    }
+    // A documentation's key, a generic rule's guess, and a tool that hands nothing to others.
+    let bench = bench_of(Answer::No);
+    for text in [
+        "AKIAIOSFODNN7EXAMPLE",
+        "api_key = 4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c",
+    ] {
+        let outcome = bench
+            .pipeline
+            .call(call("mcp_tool", json!({ "text": text })))
+            .await;
+        assert!(outcome.is_ok(), "{text}: {}", outcome.text());
+    }
+    let own = keeping(vec![tool("mcp_tool")], quiet.clone(), Answer::No);
+    assert!(
+        own.pipeline
+            .call(call("mcp_tool", json!({ "text": TOKEN })))
+            .await
+            .is_ok()
+    );
+    let excepted = json!({"tools": {"mcp_tool": {"labels": {"acceptsUntrusted": true}, "approval": "allow",
+        "redaction": {"exceptions": ["github-pat"]}}}});
+    let excepted = keeping(vec![of_server("files")], excepted, Answer::No);
+    assert!(
+        excepted
+            .pipeline
+            .call(call("mcp_tool", json!({ "text": TOKEN })))
+            .await
+            .is_ok()
+    );
+}
+
+/// Sends one request, with a body.
+struct Sends {
+    url: String,
+    header: String,
+    body: String,
+}
+
+impl Backend for Sends {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        Box::pin(async move {
+            let effects = call.effects();
+            let target = Target::parse(&self.url).unwrap();
+            let egress = Egress {
+                target: &target,
+                method: "POST",
+                headers: &[b"x-note", self.header.as_bytes()],
+                body: true,
+            };
+            let sent = async {
+                effects.request(egress).await?;
+                let mut body = effects.upload();
+                for piece in self.body.as_bytes().chunks(11) {
+                    if let Some(rule) = body.look(piece)? {
+                        effects.body(egress, &rule).await?;
+                        body.let_through(&rule);
+                    }
+                }
+                Ok(Output::default())
+            };
+            Raw::from(sent.await)
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_looks_secret_is_asked_about_before_a_request_is_sent() {
+    let plain = || Sends {
+        url: "https://api.example/x".into(),
+        header: "fine".into(),
+        body: "a body of words".into(),
+    };
+    for (sends, asked) in [
+        (plain(), 0),
+        (
+            Sends {
+                url: format!("https://api.example/?t={TOKEN}"),
+                ..plain()
+            },
+            1,
+        ),
+        (
+            Sends {
+                header: format!("Bearer {TOKEN}"),
+                ..plain()
+            },
+            1,
+        ),
+        (
+            Sends {
+                body: format!("some text, {TOKEN}, and more"),
+                ..plain()
+            },
+            1,
+        ),
+        (
+            Sends {
+                body: format!("{TOKEN} and again {TOKEN}"),
+                ..plain()
+            },
+            1,
+        ),
+    ] {
+        for answer in [Answer::Once, Answer::No] {
+            let mut tool = tool("sample");
+            tool.definition.needs.hosts = vec![HostNeed {
+                host: "api.example".into(),
+                methods: vec!["POST".into()],
+                reason: String::new(),
+            }];
+            tool.granted = tool.definition.needs.clone();
+            tool.trust = Trust::Trusted;
+            let (url, header, body) = (sends.url.clone(), sends.header.clone(), sends.body.clone());
+            tool.backend = Arc::new(Sends { url, header, body });
+            let bench = keeping(vec![tool], json!({}), answer.clone());
+            let outcome = bench.pipeline.call(call("sample", json!({}))).await;
+            assert_eq!(
+                outcome.is_ok(),
+                asked == 0 || answer == Answer::Once,
+                "{}",
+                outcome.text()
+            );
+            let times = bench.approver.1.load(Ordering::SeqCst);
+            assert_eq!(
+                times, asked,
+                "{} {} {}",
+                sends.url, sends.header, sends.body
+            );
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Masks in what is written to files, and what a masked secret does to a session.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::needs::{Access, FileNeed};
+use crate::outcome::DataClass;
+use crate::paths::PathRules;
+
+/// Made up, in the form of a real one.
+const TOKEN: &str = "ghp_0123456789abcdefABCDEF0123456789abcd";
+const OTHER: &str = "ghp_9876543210abcdefABCDEF0123456789abcd";
+
+type Files = Arc<Mutex<BTreeMap<String, String>>>;
+
+/// The file tools, as far as these tests need them.
+struct Disk {
+    files: Files,
+    does: &'static str,
+}
+
+impl Backend for Disk {
+    fn run(&self, call: Approved) -> BoxFuture<'_, Raw> {
+        let text = |name: &str| {
+            call.arguments()[name]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let mut files = self.files.lock().unwrap();
+        let path = text("path");
+        let old = files.get(&path).cloned().unwrap_or_default();
+        let does = match call.arguments()["operation"].as_str() {
+            Some("write") => "write_file",
+            Some("edit") => "edit_file",
+            _ => self.does,
+        };
+        let shown = match does {
+            "read_file" => old,
+            "write_file" => {
+                files.insert(path, text("content"));
+                format!("replaced:\n-{old}\n+{}", text("content"))
+            }
+            _ if !old.contains(&text("pattern")) => {
+                let error = ToolError::new(Code::NotFound, "the pattern does not match anything");
+                return Box::pin(std::future::ready(Raw::failed(error)));
+            }
+            _ => {
+                let new = old.replace(&text("pattern"), &text("replacement"));
+                files.insert(path, new.clone());
+                format!("-{}\n+{}\n", text("pattern"), text("replacement"))
+            }
+        };
+        let output = Output {
+            content: vec![Content::text(shown)],
+            ..Output::default()
+        };
+        Box::pin(std::future::ready(Raw::from(Ok(output))))
+    }
+
+    fn text(&self, path: &str, _: &PathRules) -> Option<String> {
+        self.files.lock().unwrap().get(path).cloned()
+    }
+}
+
+struct Room {
+    bench: Bench,
+    files: Files,
+}
+
+fn room(files: &[(&str, &str)]) -> Room {
+    let files = files
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+    let files: Files = Arc::new(Mutex::new(files.collect()));
+    let tools = ["read_file", "write_file", "edit_file", "file_operations"].map(|name| {
+        let mut tool = tool(name);
+        tool.source = Source::BuiltIn;
+        tool.definition.group = Group::Fs;
+        tool.definition.input_schema = Schema::parse(r#"{"type": "object"}"#).unwrap();
+        tool.backend = Arc::new(Disk {
+            files: Arc::clone(&files),
+            does: name,
+        });
+        tool
+    });
+    let bench = bench(tools.into(), json!({}), Answer::No);
+    Room { bench, files }
+}
+
+impl Room {
+    async fn call(&self, tool: &str, arguments: Value) -> Outcome {
+        self.bench.pipeline.call(call(tool, arguments)).await
+    }
+
+    async fn read(&self, path: &str) -> String {
+        self.call("read_file", json!({"path": path})).await.text()
+    }
+
+    fn has(&self, path: &str) -> String {
+        self.files.lock().unwrap()[path].clone()
+    }
+}
+
+fn refused(outcome: &Outcome) -> String {
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::InvalidInput, "{error}");
+    assert_eq!(error.details.as_ref().unwrap()["kind"], "mask-in-text");
+    error.message.clone()
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_as_it_was_shown_keeps_its_secrets() {
+    let old = format!("GITHUB_TOKEN = \"{TOKEN}\"\nDEBUG = True\n");
+    for tool in ["write_file", "file_operations"] {
+        let room = room(&[("settings.py", &old)]);
+        let shown = room.read("settings.py").await;
+        assert!(shown.contains("[REDACTED:github-pat]"), "{shown}");
+        let content = shown.replace("True", "False");
+        let arguments = json!({"operation": "write", "path": "settings.py", "content": content});
+        let outcome = room.call(tool, arguments).await;
+        assert!(outcome.is_ok(), "{:?}", outcome.result());
+        assert_eq!(room.has("settings.py"), old.replace("True", "False"));
+        let said = serde_json::to_string(&outcome).unwrap();
+        assert!(!said.contains(TOKEN), "{said}");
+        // Neither the record nor a person sees more than the model does.
+        let events = room.bench.audit.events.lock().unwrap();
+        assert!(!events.iter().any(|event| event.to_string().contains(TOKEN)));
+    }
+}
+
+#[tokio::test]
+async fn an_edit_finds_a_line_as_it_was_shown() {
+    let old = format!("A = \"{TOKEN}\"\r\nB = \"{OTHER}\"\r\nx = 1\r\n");
+    let room = room(&[("s.py", &old)]);
+    room.read("s.py").await;
+    let edit = |pattern: &str, replacement: &str| json!({"path": "s.py", "pattern": pattern, "replacement": replacement});
+    let renamed = edit(
+        "B = \"[REDACTED:github-pat]\"",
+        "C = \"[REDACTED:github-pat]\" # mine",
+    );
+    let outcome = room.call("edit_file", renamed).await;
+    assert!(outcome.is_ok(), "{:?}", outcome.result());
+    let now = old.replace(
+        &format!("B = \"{OTHER}\""),
+        &format!("C = \"{OTHER}\" # mine"),
+    );
+    assert_eq!(room.has("s.py"), now);
+    let said = outcome.text();
+    assert!(
+        !said.contains("ghp_") && said.contains("[REDACTED:github-pat]"),
+        "{said}"
+    );
+    let gone = edit("A = \"[REDACTED:github-pat]\"", "A = \"\"");
+    assert!(room.call("edit_file", gone).await.is_ok());
+    assert_eq!(room.has("s.py"), now.replace(TOKEN, ""));
+    // What is not there is not found, and what is there twice is not guessed.
+    let other = edit("Z = \"[REDACTED:github-pat]\"", "");
+    assert_eq!(
+        code(&room.call("edit_file", other).await),
+        Some(Code::NotFound)
+    );
+    room.files
+        .lock()
+        .unwrap()
+        .insert("s.py".to_owned(), format!("t: {TOKEN}\nt: {OTHER}\n"));
+    let twice = edit("t: [REDACTED:github-pat]", "u: [REDACTED:github-pat]");
+    let outcome = room.call("edit_file", twice.clone()).await;
+    let error = outcome.result().unwrap_err();
+    assert!(error.message.contains("matches more than once"), "{error}");
+    assert_eq!(error.details.as_ref().unwrap()["lines"], json!([1, 2]));
+    let mut all = twice;
+    all["all"] = true.into();
+    let outcome = room.call("edit_file", all).await;
+    assert!(
+        outcome
+            .result()
+            .unwrap_err()
+            .message
+            .contains("different values")
+    );
+    let regex = json!({"path": "s.py", "regex": true, "pattern": r"t: \[REDACTED:.*\]", "replacement": "x"});
+    assert!(refused(&room.call("edit_file", regex).await).contains("without `regex`"));
+}
+
+#[tokio::test]
+async fn a_value_does_not_leave_its_file_or_its_place() {
+    let old = format!("{{\"password\": \"hunter2 and more\", \"token\": \"{TOKEN}\"}}\n");
+    let room = room(&[("a.json", &old), ("b.txt", "nothing\n")]);
+    room.read("a.json").await;
+    let mark = "[REDACTED:github-pat]";
+    for (path, content) in [
+        ("b.txt", format!("copied: {mark}\n")),
+        ("new.txt", format!("{mark}\n")),
+        (
+            "a.json",
+            "{\"note\": \"[REDACTED:key:password]\"}\n".to_owned(),
+        ),
+        ("a.json", "hello [REDACTED:key:password]\n".to_owned()),
+    ] {
+        let outcome = room
+            .call("write_file", json!({"path": path, "content": content}))
+            .await;
+        let message = refused(&outcome);
+        assert!(
+            message.starts_with(&format!("`{path}` was not changed: ")),
+            "{message}"
+        );
+    }
+    let insert = json!({"path": "b.txt", "pattern": "nothing", "replacement": mark});
+    refused(&room.call("edit_file", insert).await);
+    assert_eq!(room.has("a.json"), old);
+    assert_eq!(room.has("b.txt"), "nothing\n");
+    assert!(!room.files.lock().unwrap().contains_key("new.txt"));
+    // An edit that leaves the mark but not what makes it one.
+    let bare = json!({"path": "a.json", "pattern": "\"password\": \"[REDACTED:key:password]\"", "replacement": "\"note\": \"[REDACTED:key:password]\""});
+    refused(&room.call("edit_file", bare).await);
+    assert_eq!(room.has("a.json"), old);
+}
+
+#[tokio::test]
+async fn a_mask_that_is_written_in_the_file_or_was_never_shown_is_text() {
+    let docs = "mimir writes [REDACTED:github-pat] in its place\n";
+    let room = room(&[("docs.md", docs), ("key.txt", &format!("{TOKEN}\n"))]);
+    let content = format!("# Masks\n{docs}");
+    let write = |path: &str, content: &str| json!({"path": path, "content": content});
+    assert!(
+        room.call("write_file", write("docs.md", &content))
+            .await
+            .is_ok()
+    );
+    assert_eq!(room.has("docs.md"), content);
+    let new = "expect [REDACTED:jwt]\n";
+    assert!(room.call("write_file", write("test.md", new)).await.is_ok());
+    assert_eq!(room.has("test.md"), new);
+    // Nobody has read it, but a mark takes no value's place.
+    let lost = room
+        .call("write_file", write("key.txt", "[REDACTED:jwt]\n"))
+        .await;
+    refused(&lost);
+    // In a call of its own, without a session that has read the file, its values go back all the same.
+    let whole = room
+        .call("write_file", write("key.txt", "a\n[REDACTED:github-pat]\n"))
+        .await;
+    assert!(whole.is_ok());
+    assert_eq!(room.has("key.txt"), format!("a\n{TOKEN}\n"));
+    let regex = json!({"path": "docs.md", "regex": true, "pattern": r"\[REDACTED:github-pat\]", "replacement": "x"});
+    assert_ne!(
+        code(&room.call("edit_file", regex).await),
+        Some(Code::InvalidInput)
+    );
+}
+
+#[tokio::test]
+async fn a_mask_is_counted_once_and_recorded() {
+    let output = Output {
+        content: vec![Content::text(format!("it is {TOKEN}"))],
+        structured: Some(json!({"content": format!("it is {TOKEN}")})),
+        ..Output::default()
+    };
+    let twin = with(
+        "twin",
+        Fake {
+            output,
+            ..Fake::default()
+        },
+    );
+    let bench = bench(vec![twin, tool("plain")], json!({}), Answer::No);
+    let outcome = bench.pipeline.call(call("twin", json!({}))).await;
+    assert_eq!(outcome.redactions(), 1);
+    bench.pipeline.call(call("plain", json!({}))).await;
+    let events = bench.audit.events.lock().unwrap();
+    assert_eq!(events[0]["secretsFound"], 1);
+    assert!(events[1].get("secretsFound").is_none(), "{}", events[1]);
+}
+
+fn saying(name: &str, text: &str) -> Tool {
+    let output = Output {
+        content: vec![Content::text(text)],
+        ..Output::default()
+    };
+    with(
+        name,
+        Fake {
+            output,
+            ..Fake::default()
+        },
+    )
+}
+
+#[tokio::test]
+async fn only_a_secret_of_this_machine_makes_a_session_sensitive() {
+    let mut files = saying("files", &format!("token {TOKEN}"));
+    files.source = Source::BuiltIn;
+    let mut generic = saying("generic", "api_key = 8fk2J9sL0pQ7xZ3vB6nM");
+    generic.source = Source::BuiltIn;
+    let mut server = saying("server", &format!("here is a key: {TOKEN}"));
+    server.source = Source::Mcp;
+    let mut page = saying("page", &format!("here is a key: {TOKEN}"));
+    page.source = Source::BuiltIn;
+    page.definition.group = Group::Net;
+    let stranger = saying("stranger", &format!("here is a key: {TOKEN}"));
+    let mut reader = saying("reader", &format!("here is a key: {TOKEN}"));
+    reader.definition.needs.files = vec![FileNeed {
+        path: ".".into(),
+        access: Access::Read,
+        reason: String::new(),
+    }];
+    reader.trust = Trust::Trusted;
+    // What a server is told has left with the call.
+    let mut sender = tool("sender");
+    sender.trust = Trust::Trusted;
+    sender.source = Source::Mcp;
+    let config = json!({"tools": {
+        "sender": {"approval": "allow", "labels": {"acceptsUntrusted": true}},
+        "server": {"approval": "allow", "labels": {"acceptsUntrusted": true}},
+        "page": {"approval": "allow", "labels": {"acceptsUntrusted": true}},
+    }});
+    for (name, sensitive) in [
+        ("files", true),
+        ("reader", true),
+        ("generic", false),
+        ("server", false),
+        ("page", false),
+        ("stranger", false),
+    ] {
+        let tools = vec![
+            files.clone(),
+            reader.clone(),
+            generic.clone(),
+            server.clone(),
+            page.clone(),
+            stranger.clone(),
+            sender.clone(),
+        ];
+        let bench = bench(tools, config.clone(), Answer::No);
+        let read = bench.pipeline.call(call(name, json!({}))).await;
+        assert_eq!(read.redactions(), 1, "{name}: {:?}", read.result());
+        assert_eq!(
+            read.label().data_class == DataClass::Sensitive,
+            sensitive,
+            "{name}"
+        );
+        let sent = bench.pipeline.call(call("sender", json!({}))).await;
+        let expected = sensitive.then_some(Code::ApprovalDenied);
+        assert_eq!(code(&sent), expected, "{name}");
+    }
+}

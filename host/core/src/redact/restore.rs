@@ -1,0 +1,337 @@
+//! Marks turned back into the values that they stand for, in a text that replaces the one the values are in.
+//!
+//! There is no stored state: the present text is masked again, and each mark of the new text is matched with one of its
+//! marks. A value goes back only where it is masked again under the same rule, so that a reader of the new text sees
+//! what was written and no more.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+use super::mask::{self, Finding};
+use super::{MARK, Redactor};
+
+mod alignment;
+
+/// The longest name of a rule in a mark.
+const NAME_MAX: usize = 128;
+
+/// The largest distance from a value at which the ends of its lines are searched.
+const LINE_MAX: usize = 4 << 10;
+
+/// A text with marks in place of its secrets, and the value of each mark.
+pub struct MaskedText<'a> {
+    original: &'a str,
+    text: String,
+    slots: Vec<Slot>,
+}
+
+/// A mark in a masked text.
+#[derive(Debug, Clone)]
+struct Slot {
+    /// The range in the masked text, with the quotes that masking has put around it.
+    at: Range<usize>,
+    /// The mark without these quotes.
+    mark: Range<usize>,
+    /// The range of its value in the original; `None` if the mark itself is written there.
+    value: Option<Range<usize>>,
+    /// True if the value is masked where only its lines are shown.
+    in_lines: bool,
+}
+
+/// A text with the values back in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// The text.
+    pub text: String,
+    values: Vec<PutBack>,
+}
+
+/// A value that was put back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PutBack {
+    /// The rule that masks it.
+    rule: String,
+    /// The range in the text.
+    at: Range<usize>,
+    /// True if it was masked before where only its lines were shown.
+    in_lines: bool,
+}
+
+/// The reason why a mark cannot be turned back into a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RestoreError {
+    /// The present text has no such mark.
+    Unknown {
+        /// The mark.
+        mark: String,
+    },
+    /// The mark could stand for several values.
+    Ambiguous {
+        /// The mark.
+        mark: String,
+    },
+    /// The value would not be masked at its new position.
+    Exposed {
+        /// The mark.
+        mark: String,
+    },
+}
+
+impl RestoreError {
+    /// The mark that the error is about.
+    pub fn mark(&self) -> &str {
+        match self {
+            Self::Unknown { mark } | Self::Ambiguous { mark } | Self::Exposed { mark } => mark,
+        }
+    }
+}
+
+/// Returns true if a text holds a mark.
+pub fn has_mark(text: &str) -> bool {
+    marks(text).next().is_some()
+}
+
+/// The rules whose marks are in a text.
+pub fn rules_of_marks(text: &str) -> BTreeSet<&str> {
+    marks(text)
+        .map(|at| &text[at.start + MARK.len()..at.end - 1])
+        .collect()
+}
+
+/// The ranges of the marks in a text.
+fn marks(text: &str) -> impl Iterator<Item = Range<usize>> {
+    text.match_indices(MARK).filter_map(|(start, _)| {
+        let name = start + MARK.len();
+        let rest = &text.as_bytes()[name..text.len().min(name + NAME_MAX)];
+        let length = rest
+            .iter()
+            .position(|byte| matches!(byte, b']' | b'[' | b'\n' | b'"' | b'\\'))?;
+        (length > 0 && rest[length] == b']').then_some(start..name + length + 1)
+    })
+}
+
+impl Redactor {
+    /// Masks a text and keeps the value of each mark.
+    pub fn masked<'a>(&self, original: &'a str) -> MaskedText<'a> {
+        let mut text = String::with_capacity(original.len());
+        let mut slots = Vec::new();
+        let mut kept = 0;
+        let literal = |text: &mut String, slots: &mut Vec<Slot>, part: &str| {
+            let start = text.len();
+            slots.extend(marks(part).map(|at| {
+                let at = start + at.start..start + at.end;
+                Slot {
+                    mark: at.clone(),
+                    at,
+                    value: None,
+                    in_lines: false,
+                }
+            }));
+            text.push_str(part);
+        };
+        for (finding, value) in self.values_of(original) {
+            literal(&mut text, &mut slots, &original[kept..value.start]);
+            let (quote, mark) = (mask::quote(original, &finding), finding.mark());
+            let start = text.len();
+            text.push_str(quote);
+            text.push_str(&mark);
+            text.push_str(quote);
+            let inner = start + quote.len();
+            slots.push(Slot {
+                at: start..text.len(),
+                mark: inner..inner + mark.len(),
+                value: Some(value.clone()),
+                in_lines: self.masks_in_lines(original, &value),
+            });
+            kept = value.end;
+        }
+        literal(&mut text, &mut slots, &original[kept..]);
+        MaskedText {
+            original,
+            text,
+            slots,
+        }
+    }
+
+    /// The secrets in a text, each with the range of whole characters that its mark replaces.
+    fn values_of(&self, text: &str) -> Vec<(Finding, Range<usize>)> {
+        let mut kept = 0;
+        let findings = self.find(text.as_bytes()).into_iter();
+        findings
+            .map(|finding| {
+                let start = text.floor_char_boundary(finding.start).max(kept);
+                kept = text.ceil_char_boundary(finding.end).max(start);
+                (finding, start..kept)
+            })
+            .collect()
+    }
+
+    /// Returns true if a value is masked where nothing but its lines is shown, as by a search or a read of some lines.
+    fn masks_in_lines(&self, text: &str, value: &Range<usize>) -> bool {
+        let before = &text.as_bytes()[value.start.saturating_sub(LINE_MAX)..value.start];
+        let start = value.start
+            - before
+                .iter()
+                .rev()
+                .take_while(|byte| **byte != b'\n')
+                .count();
+        let behind = &text.as_bytes()[value.end..text.len().min(value.end + LINE_MAX)];
+        let end = value.end + behind.iter().take_while(|byte| **byte != b'\n').count();
+        let found = self.find(&text.as_bytes()[start..end]);
+        found
+            .iter()
+            .any(|one| start + one.start <= value.start && value.end <= start + one.end)
+    }
+
+    /// Checks that each value that was put back is masked where it is now, under the rule whose mark stood there, and in
+    /// its lines alone if it was masked in these before.
+    pub fn hides(&self, restored: &Restored) -> Result<(), RestoreError> {
+        let found = self.values_of(&restored.text);
+        let hidden: HashMap<_, _> = found
+            .iter()
+            .map(|(one, at)| (at.clone(), &*one.rule))
+            .collect();
+        for value in &restored.values {
+            let is_masked = hidden
+                .get(&value.at)
+                .is_some_and(|rule| *rule == value.rule)
+                && (!value.in_lines || self.masks_in_lines(&restored.text, &value.at));
+            if !is_masked {
+                return Err(RestoreError::Exposed {
+                    mark: format!("{MARK}{}]", value.rule),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Restored {
+    /// A text without marks.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Puts several texts together to one.
+    pub fn concat(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut all = Self::plain(String::new());
+        for part in parts {
+            let offset = all.text.len();
+            all.text.push_str(&part.text);
+            let moved = |value: PutBack| PutBack {
+                at: value.at.start + offset..value.at.end + offset,
+                ..value
+            };
+            all.values.extend(part.values.into_iter().map(moved));
+        }
+        all
+    }
+}
+
+impl<'a> MaskedText<'a> {
+    /// The text as it is shown.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The rules of the values that are masked in it.
+    pub fn rules(&self) -> BTreeSet<&str> {
+        let values = self.slots.iter().filter(|slot| slot.value.is_some());
+        values.map(|slot| self.rule(slot)).collect()
+    }
+
+    /// The values that are masked in it, each with the rule that found it.
+    pub fn values(&self) -> Vec<(String, String)> {
+        let pair = |slot: &Slot| Some((self.rule(slot).to_owned(), self.value(slot)?.to_owned()));
+        self.slots.iter().filter_map(pair).collect()
+    }
+
+    fn rule(&self, slot: &Slot) -> &str {
+        &self.text[slot.mark.start + MARK.len()..slot.mark.end - 1]
+    }
+
+    fn value(&self, slot: &Slot) -> Option<&'a str> {
+        slot.value.clone().map(|at| &self.original[at])
+    }
+
+    /// The range in the original of a part of the shown text; `None` if it begins or ends inside of a mark.
+    pub fn original(&self, part: Range<usize>) -> Option<Range<usize>> {
+        Some(self.back(part.start)?..self.back(part.end)?)
+    }
+
+    fn back(&self, at: usize) -> Option<usize> {
+        let masked = self.slots.iter().filter(|slot| slot.value.is_some());
+        let before = masked.take_while(|slot| slot.at.start < at).last();
+        match before {
+            None => Some(at),
+            Some(slot) if slot.at.end <= at => {
+                let end = slot.value.as_ref().map_or(slot.at.end, |value| value.end);
+                Some(end + at - slot.at.end)
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// A part of the text, as if it were all of it. The part neither begins nor ends inside of a mark.
+    pub fn part(&self, part: Range<usize>) -> Option<MaskedText<'a>> {
+        let at = self.original(part.clone())?;
+        let original = &self.original[at.clone()];
+        let inside = self
+            .slots
+            .iter()
+            .filter(|slot| part.start <= slot.at.start && slot.at.end <= part.end);
+        let moved = |range: &Range<usize>, by: usize| range.start - by..range.end - by;
+        let slots = inside.map(|slot| Slot {
+            at: moved(&slot.at, part.start),
+            mark: moved(&slot.mark, part.start),
+            value: slot.value.as_ref().map(|value| moved(value, at.start)),
+            in_lines: slot.in_lines,
+        });
+        Some(MaskedText {
+            original,
+            text: self.text[part.clone()].to_owned(),
+            slots: slots.collect(),
+        })
+    }
+
+    /// Puts the values back into a text that is to replace this one. `around` is the text that this one is a part of,
+    /// for marks that the part does not have; there all marks of the name must have the same value. `is_written` tells
+    /// of a rule whether its mark is literal text where it replaces no value.
+    pub fn restore(
+        &self,
+        new: &str,
+        around: Option<&Self>,
+        is_written: &dyn Fn(&str) -> bool,
+    ) -> Result<Restored, RestoreError> {
+        let mut restored = Restored::plain(String::with_capacity(new.len()));
+        let found: Vec<Range<usize>> = marks(new).collect();
+        let chosen = self.align(new, &found, around, is_written)?;
+        let mut kept = 0;
+        for (at, slot) in found.iter().zip(chosen) {
+            let Some((source, slot)) = slot else {
+                continue;
+            };
+            let Some(value) = source.value(slot) else {
+                continue;
+            };
+            // The quotes that masking has put around a number go, too.
+            let quote = &source.text[slot.at.start..slot.mark.start];
+            let is_quoted = new[..at.start].ends_with(quote) && new[at.end..].starts_with(quote);
+            let by = if is_quoted { quote.len() } else { 0 };
+            restored.text.push_str(&new[kept..at.start - by]);
+            let start = restored.text.len();
+            restored.text.push_str(value);
+            restored.values.push(PutBack {
+                rule: source.rule(slot).to_owned(),
+                at: start..restored.text.len(),
+                in_lines: slot.in_lines,
+            });
+            kept = at.end + by;
+        }
+        restored.text.push_str(&new[kept..]);
+        Ok(restored)
+    }
+}

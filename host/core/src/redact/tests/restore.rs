@@ -1,0 +1,171 @@
+//! Marks turned back into values.
+
+use super::super::Redactor;
+use super::super::restore::{RestoreError, Restored};
+use super::TOKEN;
+
+const OTHER: &str = "ghp_9bYr2WvX7kTyR4nJ6mPcL1sD9fGhB3eU5oKi";
+
+/// What becomes of a text that replaces another, as it was shown.
+fn restored(old: &str, change: impl Fn(&str) -> String) -> Result<String, RestoreError> {
+    let redactor = Redactor::new();
+    let masked = redactor.masked(old);
+    let restored = masked.restore(&change(masked.text()), None, &|_| false)?;
+    redactor.hides(&restored)?;
+    Ok(restored.text)
+}
+
+fn unchanged(text: &str) -> String {
+    text.to_owned()
+}
+
+#[test]
+fn a_text_that_is_written_as_it_was_read_is_the_same() {
+    let key = super::private_key();
+    for text in [
+        format!("GITHUB_TOKEN = \"{TOKEN}\"\n"),
+        format!("A = \"{TOKEN}\"\r\nB = \"{OTHER}\"\r\n"),
+        format!("- {TOKEN}\n- {OTHER}\n- {TOKEN}\n"),
+        format!(
+            "{{\"password\": 12345678, \"pem\": {}}}",
+            serde_json::json!(key)
+        ),
+        format!("a\n{key}\nb\n"),
+        "api_key = 8fk2J9sL0pQ7xZ3vB6nM\npassword: !Dd5G4s9\nüber: ghp_ä\n".to_owned(),
+        format!("a literal [REDACTED:github-pat] and {TOKEN}\n"),
+        "docs: [REDACTED:github-pat], [REDACTED:nothing-known]".to_owned(),
+    ] {
+        assert_eq!(restored(&text, unchanged).unwrap(), text);
+    }
+}
+
+#[test]
+fn values_follow_their_lines() {
+    let old = format!("A = \"{TOKEN}\"\nx = 1\nB = \"{OTHER}\"\n");
+    let edited = restored(&old, |text| text.replace("x = 1", "x = 2\ny = 3"));
+    assert_eq!(edited.unwrap(), old.replace("x = 1", "x = 2\ny = 3"));
+    let swapped = restored(&old, |_| {
+        "B = \"[REDACTED:github-pat]\"\nx = 1\nA = \"[REDACTED:github-pat]\"\n".to_owned()
+    });
+    assert_eq!(
+        swapped.unwrap(),
+        format!("B = \"{OTHER}\"\nx = 1\nA = \"{TOKEN}\"\n")
+    );
+    let renamed = restored(&old, |text| text.replace("A =", "export A2 ="));
+    assert_eq!(renamed.unwrap(), old.replace("A =", "export A2 ="));
+    let without = restored(&old, |_| "B = \"[REDACTED:github-pat]\"\n".to_owned());
+    assert_eq!(without.unwrap(), format!("B = \"{OTHER}\"\n"));
+    let blocks = format!("db:\n  token: {TOKEN}\ncache:\n  token: {OTHER}\n");
+    let swapped = restored(&blocks, |_| {
+        "cache:\n  token: [REDACTED:github-pat]\ndb:\n  token: [REDACTED:github-pat]\n".to_owned()
+    });
+    assert_eq!(
+        swapped.unwrap(),
+        format!("cache:\n  token: {OTHER}\ndb:\n  token: {TOKEN}\n")
+    );
+}
+
+#[test]
+fn what_cannot_be_told_apart_is_refused() {
+    let old = format!("- {TOKEN}\n- {OTHER}\n");
+    let mark = "[REDACTED:github-pat]";
+    let ambiguous = Err(RestoreError::Ambiguous {
+        mark: mark.to_owned(),
+    });
+    assert_eq!(restored(&old, |_| format!("- {mark}\n")), ambiguous);
+    let both = format!("A={TOKEN}\nB={OTHER}\n");
+    assert_eq!(
+        restored(&both, |_| format!("X={mark}\nY={mark}\n")),
+        ambiguous
+    );
+    let unknown = restored("A=1\n", |_| format!("A={mark}\n"));
+    assert_eq!(
+        unknown,
+        Err(RestoreError::Unknown {
+            mark: mark.to_owned()
+        })
+    );
+    // The name of the rule belongs to the mark.
+    let other = restored(&old, |text| text.replace("github-pat", "key:password"));
+    assert!(
+        matches!(other, Err(RestoreError::Unknown { .. })),
+        "{other:?}"
+    );
+}
+
+#[test]
+fn a_value_goes_only_where_it_is_masked_again() {
+    let old = "{\"password\": \"hunter2 and more\", \"user\": \"ann\"}\n";
+    for new in [
+        "{\"note\": \"[REDACTED:key:password]\"}\n",
+        "the password is [REDACTED:key:password]\n",
+        "{\"password\": \"x[REDACTED:key:password]\"}\n",
+        "{\"password\": \"[REDACTED:key:password]\", \"hint\": \"[REDACTED:key:password]\"}\n",
+    ] {
+        let out = restored(old, |_| new.to_owned());
+        assert!(
+            matches!(out, Err(RestoreError::Exposed { .. })),
+            "{new}: {out:?}"
+        );
+    }
+    // Read line by line, nothing would tell what it is.
+    let apart = restored(old, |_| {
+        "{\"password\":\n  \"[REDACTED:key:password]\"}\n".to_owned()
+    });
+    assert!(
+        matches!(apart, Err(RestoreError::Exposed { .. })),
+        "{apart:?}"
+    );
+    let manifest = "kind: Secret\ndata:\n  user: YWRtaW5pc3RyYXRvcg==\n";
+    let more = restored(manifest, |text| text.replace("data:", "data:\n  x: y"));
+    assert_eq!(more.unwrap(), manifest.replace("data:", "data:\n  x: y"));
+    let copied = "{\"password\": \"[REDACTED:key:password]\", \"old_password\": \"[REDACTED:key:password]\"}\n";
+    let out = restored(old, |_| copied.to_owned()).unwrap();
+    assert_eq!(
+        out,
+        copied.replace("[REDACTED:key:password]", "hunter2 and more")
+    );
+    let manifest = "kind: Secret\ndata:\n  user: YWRtaW5pc3RyYXRvcg==\n";
+    let moved = restored(manifest, |_| {
+        "user: [REDACTED:kubernetes-secret-yaml]\n".to_owned()
+    });
+    assert!(
+        matches!(moved, Err(RestoreError::Exposed { .. })),
+        "{moved:?}"
+    );
+}
+
+#[test]
+fn a_part_has_its_own_marks_first() {
+    let old = format!("A = \"{TOKEN}\"\nx = 1\nB = \"{OTHER}\"\n");
+    let redactor = Redactor::new();
+    let masked = redactor.masked(&old);
+    let line = "B = \"[REDACTED:github-pat]\"";
+    let at = masked.text().find(line).unwrap();
+    let part = masked.part(at..at + line.len()).unwrap();
+    let out = part.restore("C = \"[REDACTED:github-pat]\"", Some(&masked), &|_| false);
+    assert_eq!(out.unwrap().text, format!("C = \"{OTHER}\""));
+    let at = masked.text().find("x = 1").unwrap();
+    let part = masked.part(at..at + 5).unwrap();
+    let out = part.restore("[REDACTED:github-pat]", Some(&masked), &|_| false);
+    assert!(matches!(out, Err(RestoreError::Ambiguous { .. })));
+    // Half of a mark is no part of the file.
+    assert!(masked.part(8..12).is_none());
+    assert_eq!(
+        masked.original(at..at + 5),
+        Some(old.find('x').unwrap()..old.find('x').unwrap() + 5)
+    );
+    let whole = Restored::concat([Restored::plain("a"), Restored::plain("b")]);
+    assert_eq!(whole.text, "ab");
+}
+
+#[test]
+fn many_marks_of_one_name_keep_their_order() {
+    let token = |number: usize| TOKEN.replace("8aZq", &format!("{number:04}"));
+    let lines: Vec<String> = (0..300).map(token).collect();
+    let old = lines.join("\n");
+    assert_eq!(
+        restored(&old, |text| format!("{text}\n# end")).unwrap(),
+        format!("{old}\n# end")
+    );
+}

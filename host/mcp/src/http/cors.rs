@@ -1,0 +1,91 @@
+//! Cross-origin requests of web pages that the settings allow: what a browser asks before it sends one, and what lets
+//! a page read the answer.
+//!
+//! Never here: which pages those are. The guard has judged that.
+
+use ::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, HeaderName, ORIGIN, VARY,
+};
+use ::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+
+use super::{Answer, empty};
+
+const METHODS: &str = "GET, POST, DELETE";
+
+/// Headers that a client may send. Others that begin with `mcp-` are allowed as they are asked for.
+const SENT: [&str; 8] = [
+    "accept",
+    "authorization",
+    "content-type",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+];
+
+/// Headers of an answer that a page may read.
+const READ: &str = "mcp-session-id, mcp-protocol-version, www-authenticate, retry-after";
+
+/// Seconds for which a browser may remember the answer to a preflight.
+const REMEMBERED: &str = "600";
+
+/// A page on the internet asks before it reaches this machine.
+const ASKS_PRIVATE: HeaderName = HeaderName::from_static("access-control-request-private-network");
+const ALLOWS_PRIVATE: HeaderName = HeaderName::from_static("access-control-allow-private-network");
+
+/// The page that a request comes from, if it comes from one.
+pub(super) fn page(headers: &HeaderMap) -> Option<HeaderValue> {
+    headers.get(ORIGIN).cloned()
+}
+
+/// The answer to a preflight of a page that is allowed; none if it is another request. It carries no token.
+pub(super) fn preflight<B>(request: &Request<B>) -> Option<Answer> {
+    let asked = request.headers();
+    let is_preflight = request.method() == Method::OPTIONS
+        && asked.contains_key(ORIGIN)
+        && asked.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+    if !is_preflight {
+        return None;
+    }
+    let mut answer = empty(StatusCode::NO_CONTENT);
+    let headers = answer.headers_mut();
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static(METHODS),
+    );
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(REMEMBERED));
+    let wanted = asked.get(ACCESS_CONTROL_REQUEST_HEADERS);
+    let wanted = wanted.and_then(|wanted| wanted.to_str().ok());
+    let wanted = wanted.unwrap_or_default().split(',');
+    let wanted = wanted.map(|name| name.trim().to_ascii_lowercase());
+    let of_mcp = wanted
+        .filter(|name| name.starts_with("mcp-") && HeaderName::from_bytes(name.as_bytes()).is_ok());
+    let mut sent: Vec<String> = SENT.iter().map(|name| (*name).to_owned()).collect();
+    sent.extend(of_mcp);
+    sent.sort();
+    sent.dedup();
+    if let Ok(sent) = HeaderValue::from_str(&sent.join(", ")) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, sent);
+    }
+    if asked.contains_key(ASKS_PRIVATE) {
+        headers.insert(ALLOWS_PRIVATE, HeaderValue::from_static("true"));
+    }
+    Some(answer)
+}
+
+/// Lets a page that is allowed read an answer. Caches keep those for different pages apart. Cookies are never allowed:
+/// nothing here uses them.
+pub(super) fn share(answer: &mut Answer, page: Option<HeaderValue>) {
+    let headers = answer.headers_mut();
+    headers.append(VARY, HeaderValue::from_static("Origin"));
+    if let Some(page) = page {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);
+        headers.insert(
+            ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static(READ),
+        );
+    }
+}

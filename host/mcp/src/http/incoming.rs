@@ -1,0 +1,92 @@
+//! The body of a request, and whether it came whole and in time: the library answers both the same.
+//!
+//! Never here: what is in it.
+
+use std::error::Error;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll};
+
+use http_body::{Body, Frame, SizeHint};
+
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A body that notes how it failed.
+pub(super) struct Incoming<B> {
+    inner: Pin<Box<B>>,
+    failure: Failure,
+}
+
+/// The failure of a request's body, if there was one.
+#[derive(Clone, Default)]
+pub(super) struct Failure(Arc<AtomicU8>);
+
+const LATE: u8 = 1;
+const BROKEN: u8 = 2;
+
+impl Failure {
+    /// Returns true if it did not arrive in time.
+    pub(super) fn is_late(&self) -> bool {
+        self.0.load(Ordering::Acquire) == LATE
+    }
+
+    /// Returns true if it ended before it was complete.
+    pub(super) fn is_broken(&self) -> bool {
+        self.0.load(Ordering::Acquire) == BROKEN
+    }
+}
+
+impl<B> Incoming<B> {
+    /// The body, and where its failure is noted.
+    pub(super) fn new(inner: B) -> (Self, Failure) {
+        let failure = Failure::default();
+        let noted = failure.clone();
+        let inner = Box::pin(inner);
+        (Self { inner, failure }, noted)
+    }
+}
+
+impl<B> Body for Incoming<B>
+where
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    type Data = B::Data;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+        let frame = std::task::ready!(self.inner.as_mut().poll_frame(context));
+        Poll::Ready(frame.map(|frame| {
+            frame.map_err(|error| {
+                let error = error.into();
+                let how = if is_late(&*error) { LATE } else { BROKEN };
+                self.failure.0.store(how, Ordering::Release);
+                error
+            })
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+fn is_late(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return error.kind() == io::ErrorKind::TimedOut;
+        }
+        next = error.source();
+    }
+    false
+}

@@ -1,0 +1,157 @@
+//! Rate limit of the progress that is sent to a client: a number of messages per second, and the newest value in any
+//! case.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use mimir_core::call::Progress;
+use tokio::sync::Notify;
+
+/// Progress notifications that are sent at once: every step of a tool with a few steps is reported, however quick they
+/// are.
+const BURST: u32 = 100;
+
+/// The interval after which another message is allowed: 50 a second.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// The rate limiter of one call, as a token bucket.
+pub(super) struct Rate {
+    tokens: u32,
+    /// The time up to which tokens were added.
+    since: Instant,
+    /// The newest value that was reported. The protocol wants each to be greater than the one before.
+    newest: Option<u64>,
+    latest: Arc<Latest>,
+}
+
+/// The newest value that was held back, until it is sent or a newer one is.
+#[derive(Default)]
+pub(crate) struct Latest {
+    slot: Mutex<Option<Progress>>,
+    put: Notify,
+}
+
+impl Rate {
+    /// A full bucket. What is held back goes to `latest`.
+    pub(super) fn new(latest: Arc<Latest>) -> Self {
+        Self {
+            tokens: BURST,
+            since: Instant::now(),
+            newest: None,
+            latest,
+        }
+    }
+
+    /// Sends a value by `send`, which says whether it could, or holds it back as the latest one.
+    pub(super) fn report(&mut self, progress: Progress, send: impl FnOnce(Progress) -> bool) {
+        if self.newest.is_some_and(|newest| progress.done <= newest) {
+            return;
+        }
+        self.newest = Some(progress.done);
+        let has_token = self.take_token(Instant::now());
+        // Under the lock, so that no older value is sent after this one.
+        let mut slot = self.latest.lock();
+        if has_token && send(progress.clone()) {
+            *slot = None;
+            return;
+        }
+        *slot = Some(progress);
+        drop(slot);
+        self.latest.put.notify_one();
+    }
+
+    fn take_token(&mut self, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.since);
+        let more = u32::try_from(passed.as_nanos() / EVERY.as_nanos()).unwrap_or(u32::MAX);
+        if more > 0 {
+            self.since += EVERY.saturating_mul(more);
+            self.tokens = self.tokens.saturating_add(more).min(BURST);
+        }
+        let left = self.tokens.checked_sub(1);
+        self.tokens = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+impl Latest {
+    /// The value that was held back, if there is one.
+    pub(crate) fn take(&self) -> Option<Progress> {
+        self.lock().take()
+    }
+
+    /// Waits for a value that is held back, and for its turn.
+    pub(crate) async fn next(&self) -> Progress {
+        loop {
+            self.put.notified().await;
+            tokio::time::sleep(EVERY).await;
+            if let Some(progress) = self.take() {
+                return progress;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Progress>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(done: u64) -> Progress {
+        Progress {
+            done,
+            total: None,
+            message: None,
+        }
+    }
+
+    #[test]
+    fn progress_passes_up_to_the_rate_and_the_newest_is_held() {
+        let latest = Arc::new(Latest::default());
+        let mut rate = Rate::new(Arc::clone(&latest));
+        let mut sent = Vec::new();
+        for done in 0..10_000 {
+            rate.report(progress(done), |one| {
+                sent.push(one.done);
+                true
+            });
+        }
+        // The burst, and what the time of this loop added.
+        assert!(
+            (BURST as usize..10_000).contains(&sent.len()),
+            "{}",
+            sent.len()
+        );
+        let held = latest.take().map(|one| one.done);
+        assert!(held == Some(9_999) || sent.last() == Some(&9_999));
+        // A value that is not greater is neither sent nor held.
+        rate.report(progress(5), |_| panic!("it is older"));
+        assert!(latest.take().is_none());
+    }
+
+    #[test]
+    fn progress_tokens_come_back_with_time_and_not_beyond_the_burst() {
+        let mut rate = Rate::new(Arc::default());
+        let begun = rate.since;
+        for _ in 0..BURST {
+            assert!(rate.take_token(begun));
+        }
+        assert!(!rate.take_token(begun));
+        assert!(!rate.take_token(begun + EVERY / 2));
+        assert!(rate.take_token(begun + EVERY));
+        assert!(!rate.take_token(begun + EVERY));
+        let later = begun + EVERY * 10_000;
+        let taken = (0..1_000).filter(|_| rate.take_token(later)).count();
+        assert_eq!(taken, BURST as usize);
+    }
+
+    #[test]
+    fn progress_that_cannot_be_queued_is_held() {
+        let latest = Arc::new(Latest::default());
+        let mut rate = Rate::new(Arc::clone(&latest));
+        rate.report(progress(1), |_| false);
+        assert_eq!(latest.take().map(|one| one.done), Some(1));
+    }
+}

@@ -1,0 +1,240 @@
+//! The first message of a TLS client, read far enough to know which host it asks for (RFC 8446 section 4.1.2).
+
+use core::net::IpAddr;
+
+use mimir_core::network::Host;
+
+/// The reason for which bytes are not a valid message.
+pub(super) type Malformed = &'static str;
+
+const CLIENT_HELLO: u8 = 1;
+const SERVER_NAME: u16 = 0;
+const HOST_NAME: u8 = 0;
+
+/// Most bytes of a ClientHello. Those with post-quantum keys and encrypted parts have about 2,000.
+const LARGEST: usize = 64 << 10;
+
+/// Bytes of the header of a handshake message: its type and its length.
+const HEADER: usize = 4;
+
+const CUT_SHORT: Malformed = "its ClientHello ends in the middle of a field";
+
+/// A ClientHello that comes in pieces, over any number of records.
+#[derive(Default)]
+pub(super) struct Collected(Vec<u8>);
+
+impl Collected {
+    /// Adds the next bytes. Returns the whole message, without its header, once it is complete.
+    pub(super) fn add(&mut self, piece: &[u8]) -> Result<Option<Vec<u8>>, Malformed> {
+        self.0.extend_from_slice(piece);
+        let [kind, rest @ ..] = self.0.as_slice() else {
+            return Ok(None);
+        };
+        if *kind != CLIENT_HELLO {
+            return Err("its first message is not a ClientHello");
+        }
+        let [a, b, c, ..] = rest else {
+            return Ok(None);
+        };
+        let length = HEADER + (usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c));
+        if length > LARGEST {
+            return Err("its ClientHello is longer than 64 KiB");
+        }
+        match self.0.len() {
+            have if have < length => Ok(None),
+            have if have > length => Err("something follows its ClientHello in the same record"),
+            _ => Ok(Some(std::mem::take(&mut self.0).split_off(HEADER))),
+        }
+    }
+}
+
+/// The host that a ClientHello asks for, without its header. `None` if it names none.
+pub(super) fn server_name(message: &[u8]) -> Result<Option<String>, Malformed> {
+    let mut fields = Fields(message);
+    // The version and the random number.
+    fields.take(2 + 32)?;
+    let session = fields.short_list()?;
+    let ciphers = fields.list()?;
+    let compressions = fields.short_list()?;
+    if session.len() > 32 || ciphers.is_empty() || ciphers.len() % 2 != 0 || compressions.is_empty()
+    {
+        return Err("a field of its ClientHello has a length that it cannot have");
+    }
+    if fields.0.is_empty() {
+        // TLS 1.2 lets extensions be left out.
+        return Ok(None);
+    }
+    let mut extensions = Fields(fields.list()?);
+    if !fields.0.is_empty() {
+        return Err("something follows the extensions of its ClientHello");
+    }
+    let mut name = None;
+    while !extensions.0.is_empty() {
+        let kind = extensions.number()?;
+        let content = extensions.list()?;
+        if kind == SERVER_NAME && name.replace(host_name(content)?).is_some() {
+            return Err("its ClientHello names a host twice");
+        }
+    }
+    Ok(name)
+}
+
+/// The content of the extension `server_name`: a list of exactly one name (RFC 6066 section 3).
+fn host_name(content: &[u8]) -> Result<String, Malformed> {
+    let mut extension = Fields(content);
+    let mut names = Fields(extension.list()?);
+    let kind = names.take(1)?;
+    let name = names.list()?;
+    let is_one = kind == [HOST_NAME] && names.0.is_empty() && extension.0.is_empty();
+    let text = std::str::from_utf8(name)
+        .ok()
+        .filter(|text| is_one && text.is_ascii());
+    match text {
+        Some(text) if !text.is_empty() => Ok(text.to_owned()),
+        _ => Err("the server name of its ClientHello is not one host name"),
+    }
+}
+
+/// Returns true if a connection that asks for `name` asks for `host`. Clients send no name for an address (RFC 6066
+/// section 3).
+pub(super) fn asks_for(name: Option<&str>, host: &Host) -> bool {
+    match (name, host) {
+        (Some(name), Host::Name(host)) => {
+            let name = name.strip_suffix('.').unwrap_or(name);
+            name.eq_ignore_ascii_case(host)
+        }
+        (None, Host::Name(_)) => false,
+        (Some(name), Host::Ip(address)) => {
+            let name = name.trim_start_matches('[').trim_end_matches(']');
+            name.parse::<IpAddr>()
+                .is_ok_and(|name| name.to_canonical() == *address)
+        }
+        (None, Host::Ip(_)) => true,
+    }
+}
+
+/// The rest of a message.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(CUT_SHORT)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn number(&mut self) -> Result<u16, Malformed> {
+        let bytes = self.take(2)?.try_into().map_err(|_| CUT_SHORT)?;
+        Ok(u16::from_be_bytes(bytes))
+    }
+
+    /// Bytes behind a length of two bytes.
+    fn list(&mut self) -> Result<&'a [u8], Malformed> {
+        let count = self.number()?;
+        self.take(count.into())
+    }
+
+    /// Bytes behind a length of one byte.
+    fn short_list(&mut self) -> Result<&'a [u8], Malformed> {
+        let count = self.take(1)?.first().copied().unwrap_or_default();
+        self.take(count.into())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// An extension `server_name` with these names.
+    fn names(names: &[&[u8]]) -> Vec<u8> {
+        let list: Vec<u8> = names
+            .iter()
+            .flat_map(|name| [&[HOST_NAME], &*prefixed(name)].concat())
+            .collect();
+        [&[0, 0], &*prefixed(&prefixed(&list))].concat()
+    }
+
+    fn prefixed(bytes: &[u8]) -> Vec<u8> {
+        [&u16::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat()
+    }
+
+    /// A ClientHello with its header and these extensions.
+    pub(in super::super) fn hello_with(extensions: &[u8]) -> Vec<u8> {
+        let fixed: [&[u8]; 5] = [&[3, 3], &[7; 32], &[0], &[0, 2, 0x13, 1], &[1, 0]];
+        let body = [&*fixed.concat(), &prefixed(extensions)].concat();
+        let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+        [&[CLIENT_HELLO][..], &length[1..], &body].concat()
+    }
+
+    /// A ClientHello with its header that asks for this host.
+    pub(in super::super) fn hello(host: &str) -> Vec<u8> {
+        hello_with(&names(&[host.as_bytes()]))
+    }
+
+    fn name_in(message: &[u8]) -> Result<Option<String>, Malformed> {
+        let whole = Collected::default().add(message)?;
+        server_name(&whole.ok_or("it is not complete")?)
+    }
+
+    #[test]
+    fn the_server_name_is_read_wherever_it_stands() {
+        assert_eq!(
+            name_in(&hello("a.test")).unwrap().as_deref(),
+            Some("a.test")
+        );
+        let name = names(&[b"b.test"]);
+        let others: [&[u8]; 3] = [&[0, 43, 0, 3, 2, 3, 4], &name, &[0xfe, 0x0d, 0, 1, 0]];
+        let others = others.concat();
+        assert_eq!(
+            name_in(&hello_with(&others)).unwrap().as_deref(),
+            Some("b.test")
+        );
+        assert_eq!(name_in(&hello_with(&[0, 43, 0, 0])).unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_ambiguous_or_malformed_is_refused() {
+        let twice = [names(&[b"a.test"]), names(&[b"b.test"])].concat();
+        for bad in [
+            hello_with(&twice),
+            hello_with(&names(&[b"a.test", b"b.test"])),
+            hello_with(&names(&[])),
+            hello_with(&names(&[b""])),
+            hello_with(&names(&[b"a\xff"])),
+            hello_with(&[0, 0, 0, 9, 1]),
+            [&*hello("a.test"), b"more"].concat(),
+            vec![2, 0, 0, 0],
+            vec![1, 0, 0, 5, 0, 0, 1, 0, 0],
+            vec![1, 1, 0, 0],
+        ] {
+            assert!(name_in(&bad).is_err(), "{bad:?}");
+        }
+        let whole = hello("a.test");
+        for end in 4..whole.len() {
+            // As long as it says, and its fields say more.
+            let mut cut = whole[..end].to_vec();
+            let length = u32::try_from(end - 4).unwrap().to_be_bytes();
+            cut[1..4].copy_from_slice(&length[1..]);
+            let read = name_in(&cut);
+            assert!(read.is_err() || read.unwrap().is_none(), "{end}");
+        }
+    }
+
+    #[test]
+    fn the_host_of_the_tunnel_is_the_only_one_that_may_be_asked_for() {
+        let host = |text: &str| Host::parse(text).unwrap();
+        for (name, to, expected) in [
+            (Some("a.test"), "a.test", true),
+            (Some("A.Test."), "a.test", true),
+            (Some("b.test"), "a.test", false),
+            (Some("a.test.evil"), "a.test", false),
+            (None, "a.test", false),
+            (None, "192.0.2.1", true),
+            (Some("192.0.2.1"), "192.0.2.1", true),
+            (Some("a.test"), "192.0.2.1", false),
+            (Some("2001:db8::1"), "[2001:db8::1]", true),
+        ] {
+            assert_eq!(asks_for(name, &host(to)), expected, "{name:?} {to}");
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Filter of the data in a tunnel: TLS records, and a ClientHello that asks for the host of the tunnel.
+//!
+//! Of an encrypted ClientHello the outer name counts: it has to be the host of the tunnel as well. Only the server with
+//! that name can open the inner one, and it is responsible for the hosts behind it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use mimir_core::network::Host;
+
+use super::hello::{Collected, Malformed, asks_for, server_name};
+
+const CHANGE_CIPHER_SPEC: u8 = 20;
+const HANDSHAKE: u8 = 22;
+const APPLICATION_DATA: u8 = 23;
+
+/// Bytes of the header of a record: type, version, length.
+const HEADER: usize = 5;
+
+/// The longest payload of an encrypted record of TLS 1.2 (RFC 5246 section 6.2.3).
+const LONGEST: usize = (1 << 14) + 2048;
+
+/// The random number of a ServerHello that requests a second ClientHello (RFC 8446 section 4.1.3).
+const RETRY: [u8; 32] = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+];
+
+/// Bytes of a ServerHello up to the end of its random number, with the header of the message.
+const SERVER_RANDOM: std::ops::Range<usize> = 6..38;
+
+/// The reason for which a tunnel is cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// The tunnel carries something else than TLS.
+    Malformed(Malformed),
+    /// Its TLS connection asks for another host, or for none.
+    Name(Option<String>),
+}
+
+impl From<Malformed> for Cut {
+    fn from(why: Malformed) -> Self {
+        Self::Malformed(why)
+    }
+}
+
+/// The response of the server to the ClientHello.
+#[derive(Clone)]
+struct Answer(Arc<AtomicU8>);
+
+impl Answer {
+    const NONE: u8 = 0;
+    /// The server wants a second ClientHello, which the client sends in the clear.
+    const RETRY: u8 = 1;
+    const AGREED: u8 = 2;
+
+    fn get(&self) -> u8 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn set(&self, answer: u8) {
+        self.0.store(answer, Ordering::Release);
+    }
+}
+
+/// Both directions of a tunnel to `host`.
+pub(super) fn directions(host: &Host) -> (FromClient, FromServer) {
+    let answer = Answer(Arc::new(AtomicU8::new(Answer::NONE)));
+    let client = FromClient {
+        records: Records::default(),
+        host: host.clone(),
+        hello: Some(Collected::default()),
+        answer: answer.clone(),
+    };
+    let server = FromServer {
+        records: Records::default(),
+        begin: Vec::new(),
+        answer,
+    };
+    (client, server)
+}
+
+/// Checks what the client sends.
+pub(super) struct FromClient {
+    records: Records,
+    host: Host,
+    /// The ClientHello that has to come next, as far as it has come.
+    hello: Option<Collected>,
+    answer: Answer,
+}
+
+impl FromClient {
+    /// Checks the next bytes. What was not checked may not be sent.
+    pub(super) fn check(&mut self, bytes: &[u8]) -> Result<(), Cut> {
+        let Self {
+            records,
+            host,
+            hello,
+            answer,
+        } = self;
+        records.check(bytes, |kind, payload| {
+            match (kind, hello.is_some()) {
+                (HANDSHAKE, true) => {}
+                (_, true) => return Err("it does not begin with a ClientHello".into()),
+                (HANDSHAKE, false) => match answer.get() {
+                    Answer::NONE => {
+                        return Err("the handshake goes on before the server has answered".into());
+                    }
+                    Answer::RETRY => {
+                        answer.set(Answer::AGREED);
+                        *hello = Some(Collected::default());
+                    }
+                    _ => {}
+                },
+                (_, false) => {}
+            }
+            if let Some(collected) = hello
+                && let Some(message) = collected.add(payload)?
+            {
+                let name = server_name(&message)?;
+                if !asks_for(name.as_deref(), host) {
+                    return Err(Cut::Name(name));
+                }
+                *hello = None;
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns true if the expected ClientHello is complete, and asks for the host of the tunnel.
+    pub(super) fn has_asked(&self) -> bool {
+        self.hello.is_none()
+    }
+}
+
+/// Checks what the server sends.
+pub(super) struct FromServer {
+    records: Records,
+    /// Its first message, as far as it has come and is needed.
+    begin: Vec<u8>,
+    answer: Answer,
+}
+
+impl FromServer {
+    /// Checks the next bytes. What was not checked may not be handed on.
+    pub(super) fn check(&mut self, bytes: &[u8]) -> Result<(), Cut> {
+        let Self {
+            records,
+            begin,
+            answer,
+        } = self;
+        records.check(bytes, |kind, payload| {
+            if answer.get() != Answer::NONE {
+                return Ok(());
+            }
+            match kind {
+                HANDSHAKE => {}
+                CHANGE_CIPHER_SPEC | APPLICATION_DATA => {
+                    return Err("the server does not begin with a handshake".into());
+                }
+                _ => return Ok(()),
+            }
+            let room = SERVER_RANDOM.end - begin.len();
+            begin.extend(payload.iter().take(room));
+            const SERVER_HELLO: u8 = 2;
+            match begin.first() {
+                Some(&SERVER_HELLO) => {
+                    if let Some(random) = begin.get(SERVER_RANDOM) {
+                        let wants_more = random == RETRY;
+                        answer.set(if wants_more {
+                            Answer::RETRY
+                        } else {
+                            Answer::AGREED
+                        });
+                    }
+                }
+                Some(_) => answer.set(Answer::AGREED),
+                None => {}
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Splits a stream of bytes into TLS records, however they come.
+#[derive(Default)]
+struct Records {
+    header: [u8; HEADER],
+    /// Bytes of the header that have come; 0 within a payload.
+    filled: usize,
+    /// Bytes of the payload that are still to come.
+    left: usize,
+}
+
+impl Records {
+    /// Checks the next bytes, and hands on each piece of a payload with the type of its record.
+    fn check(
+        &mut self,
+        mut bytes: &[u8],
+        mut payload: impl FnMut(u8, &[u8]) -> Result<(), Cut>,
+    ) -> Result<(), Cut> {
+        while let Some((first, rest)) = bytes.split_first() {
+            if self.left > 0 {
+                let (piece, more) = bytes.split_at(self.left.min(bytes.len()));
+                self.left -= piece.len();
+                payload(self.header[0], piece)?;
+                bytes = more;
+                continue;
+            }
+            if let Some(slot) = self.header.get_mut(self.filled) {
+                *slot = *first;
+            }
+            self.filled += 1;
+            bytes = rest;
+            self.judge_header()?;
+        }
+        Ok(())
+    }
+
+    /// Judges the header as far as it has come, so that no more than one of its bytes passes unchecked.
+    fn judge_header(&mut self) -> Result<(), Cut> {
+        let [kind, major, minor, high, low] = self.header;
+        let known = match self.filled {
+            1 => (CHANGE_CIPHER_SPEC..=APPLICATION_DATA).contains(&kind),
+            2 => major == 3,
+            3 => minor <= 4,
+            _ => true,
+        };
+        if !known {
+            return Err("what is sent is not a TLS record".into());
+        }
+        if self.filled == HEADER {
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            if length > LONGEST || (length == 0 && kind != APPLICATION_DATA) {
+                return Err("a TLS record has a length that it cannot have".into());
+            }
+            (self.filled, self.left) = (0, length);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hello::tests::{hello, hello_with};
+    use super::*;
+
+    fn record(kind: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(payload.len()).unwrap().to_be_bytes();
+        [&[kind, 3, 1][..], &length, payload].concat()
+    }
+
+    fn server_hello(random: [u8; 32]) -> Vec<u8> {
+        record(HANDSHAKE, &[&[2, 0, 0, 34, 3, 3][..], &random].concat())
+    }
+
+    fn both() -> (FromClient, FromServer) {
+        directions(&Host::parse("a.test").unwrap())
+    }
+
+    #[test]
+    fn a_hello_is_read_over_packets_and_records() {
+        let message = hello("a.test");
+        for size in [1, 2, 3, 7, 50, message.len()] {
+            let records: Vec<u8> = message
+                .chunks(size)
+                .flat_map(|part| record(HANDSHAKE, part))
+                .collect();
+            for packet in [1, 4, 1000] {
+                let (mut client, _) = both();
+                for piece in records.chunks(packet) {
+                    client.check(piece).unwrap();
+                }
+                assert!(client.has_asked(), "{size} {packet}");
+            }
+            let (mut client, _) = both();
+            client.check(&records[..records.len() - 1]).unwrap();
+            assert!(!client.has_asked());
+        }
+    }
+
+    #[test]
+    fn another_name_or_none_is_cut() {
+        for (message, name) in [
+            (hello("evil.test"), Some("evil.test".to_owned())),
+            (hello_with(&[0, 43, 0, 0]), None),
+        ] {
+            let (mut client, _) = both();
+            let cut = client.check(&record(HANDSHAKE, &message)).unwrap_err();
+            assert_eq!(cut, Cut::Name(name));
+        }
+    }
+
+    #[test]
+    fn only_records_pass_after_it() {
+        let fresh = || {
+            let (mut client, server) = both();
+            client.check(&record(HANDSHAKE, &hello("a.test"))).unwrap();
+            (client, server)
+        };
+        for raw in [
+            &b"GET / HTTP/1.1\r\n"[..],
+            &[22, 2],
+            &[23, 3, 9],
+            &[24, 3, 3, 0, 1],
+            &[23, 3, 3, 0xff, 0xff],
+            &[22, 3, 3, 0, 0],
+        ] {
+            let (mut client, mut server) = fresh();
+            assert!(client.check(raw).is_err(), "{raw:?}");
+            assert!(server.check(raw).is_err(), "{raw:?}");
+        }
+        let (mut client, mut server) = fresh();
+        client.check(&record(CHANGE_CIPHER_SPEC, &[1])).unwrap();
+        client.check(&record(APPLICATION_DATA, &[9; 100])).unwrap();
+        server.check(&server_hello([5; 32])).unwrap();
+        server
+            .check(&record(APPLICATION_DATA, &vec![0; LONGEST]))
+            .unwrap();
+        client.check(&record(HANDSHAKE, &[16, 0, 0, 1, 7])).unwrap();
+    }
+
+    #[test]
+    fn a_second_hello_is_judged_like_the_first() {
+        let asked = || {
+            let (mut client, server) = both();
+            client.check(&record(HANDSHAKE, &hello("a.test"))).unwrap();
+            (client, server)
+        };
+        let (mut client, _) = asked();
+        assert!(
+            client.check(&record(HANDSHAKE, &hello("a.test"))).is_err(),
+            "no second hello was requested"
+        );
+        for (name, good) in [("a.test", true), ("evil.test", false)] {
+            let (mut client, mut server) = asked();
+            for piece in server_hello(RETRY).chunks(9) {
+                server.check(piece).unwrap();
+            }
+            client.check(&record(CHANGE_CIPHER_SPEC, &[1])).unwrap();
+            let second: Vec<u8> = hello(name)
+                .chunks(5)
+                .flat_map(|part| record(HANDSHAKE, part))
+                .collect();
+            assert_eq!(client.check(&second).is_ok(), good, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_server_begins_with_its_handshake() {
+        for first in [APPLICATION_DATA, CHANGE_CIPHER_SPEC] {
+            let (_, mut server) = both();
+            assert!(server.check(&record(first, &[1])).is_err());
+        }
+        let (_, mut server) = both();
+        server.check(&record(21, &[2, 40])).unwrap();
+    }
+}

@@ -1,0 +1,276 @@
+//! Support for git in a sandbox: the repositories that a command works with, their hidden files that are tracked, and
+//! their settings that would run a program for a command that only reads.
+//!
+//! Everything here is read from files that a command may have written. Nothing of it is run, links are not followed, and
+//! what cannot be parsed counts as absent.
+//!
+//! Never here: what git itself does; it runs in the sandbox alone.
+
+mod config;
+mod index;
+mod link;
+mod stand_in;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::run::{Hidden, HiddenKind as Kind};
+use crate::sandbox::{Mount, Spec};
+use config::Config;
+use index::{Index, Stat};
+pub(crate) use link::show_repository;
+use stand_in::Store;
+
+/// Hidden tracked files that git is told of.
+const NAMED_MOST: usize = 50;
+
+/// Prepares a command for the repositories of its workspace: `repositories` are their `.git` folders and files, below
+/// the workspace.
+///
+/// A hidden file that a repository tracks gets a stand-in with the size and time that the index has of it, so that git
+/// takes it for unchanged without reading it: with `core.checkStat=minimal` it compares nothing else.
+pub(crate) fn prepare(spec: &mut Spec, hidden: &[Hidden], repositories: &[String]) {
+    let repositories: Vec<Repository> = repositories
+        .iter()
+        .filter_map(|path| Repository::find(spec, path))
+        .collect();
+    for repository in &repositories {
+        spec.git.extend(repository.programs_off());
+    }
+    spec.git.sort();
+    spec.git.dedup();
+    // On other systems no mount is over a hidden file.
+    if !cfg!(target_os = "linux") || hidden.iter().all(|one| one.kind == Kind::Other) {
+        return;
+    }
+    let Some(store) = Store::open() else {
+        return;
+    };
+    let mut tracked = Tracked::new(hidden);
+    for repository in &repositories {
+        repository.read_index(&mut tracked);
+    }
+    if tracked.is_any() {
+        spec.git.push(("core.checkStat".into(), "minimal".into()));
+        spec.git.push(("core.trustctime".into(), "false".into()));
+        // For the tool `git`, which says what it has not compared.
+        let named = tracked.found.keys().take(NAMED_MOST);
+        spec.git
+            .extend(named.map(|path| ("mimir.hidden".into(), (*path).to_owned())));
+    }
+    exclude(spec, &store, &repositories, hidden, &tracked);
+    for one in hidden {
+        let stand_in = match (one.kind, tracked.found.get(one.path.as_str())) {
+            (Kind::File, Some(files)) => files.first().and_then(|(_, stat)| store.file(*stat)),
+            (Kind::File, None) => store.socket(),
+            (Kind::Folder, Some(files)) => store.folder(files),
+            (Kind::Folder, None) | (Kind::Other, _) => None,
+        };
+        if let Some(stand_in) = stand_in {
+            spec.stand_ins
+                .insert(spec.workspace.join(&one.path), stand_in);
+        }
+    }
+}
+
+/// The file of ignored paths that git reads in a sandbox.
+const EXCLUDES: &str = "/etc/git-exclude";
+
+/// Has git pass over hidden files that are not tracked: it would fail at the first that it may not read. A repository
+/// that names such a file of its own is left alone.
+fn exclude(
+    spec: &mut Spec,
+    store: &Store,
+    repositories: &[Repository],
+    hidden: &[Hidden],
+    tracked: &Tracked<'_>,
+) {
+    let own = |one: &Repository| one.config.value("core", "excludesfile").is_some();
+    if repositories.iter().any(own) {
+        return;
+    }
+    // A command may make a repository of the workspace itself.
+    let roots = repositories.iter().map(|one| one.root.as_str());
+    let roots: BTreeSet<&str> = roots.chain([""]).collect();
+    let mut lines = String::new();
+    for root in roots {
+        for one in hidden.iter().filter(|one| one.kind == Kind::File) {
+            let below = one.path.strip_prefix(root);
+            let below = below.filter(|_| !tracked.found.contains_key(one.path.as_str()));
+            if let Some(path) = below.filter(|path| !path.contains('\n')) {
+                lines.push('/');
+                for letter in path.chars() {
+                    if matches!(letter, '\\' | '*' | '?' | '[' | ' ') {
+                        lines.push('\\');
+                    }
+                    lines.push(letter);
+                }
+                lines.push('\n');
+            }
+        }
+    }
+    if let Some(from) = (!lines.is_empty()).then(|| store.text(&lines)).flatten() {
+        spec.mounts.push(Mount {
+            from,
+            at: EXCLUDES.into(),
+            writable: false,
+        });
+        spec.git.push(("core.excludesFile".into(), EXCLUDES.into()));
+    }
+}
+
+/// The tracked hidden paths, with the index entry of each file: below the hidden path, or `""` for itself.
+struct Tracked<'a> {
+    files: BTreeSet<&'a str>,
+    folders: Vec<&'a str>,
+    found: BTreeMap<&'a str, Vec<(String, Stat)>>,
+}
+
+impl<'a> Tracked<'a> {
+    fn new(hidden: &'a [Hidden]) -> Self {
+        let of = |kind: Kind| {
+            let paths = hidden.iter().filter(move |one| one.kind == kind);
+            paths.map(|one| one.path.as_str())
+        };
+        Self {
+            files: of(Kind::File).collect(),
+            folders: of(Kind::Folder).collect(),
+            found: BTreeMap::new(),
+        }
+    }
+
+    fn is_any(&self) -> bool {
+        !self.found.is_empty()
+    }
+
+    /// The hidden path that a path is, or is below, with the rest of it.
+    fn hides<'p>(&self, path: &'p str) -> Option<(&'a str, &'p str)> {
+        if let Some(file) = self.files.get(path) {
+            return Some((*file, ""));
+        }
+        self.folders.iter().find_map(|folder| {
+            let rest = path.strip_prefix(*folder)?.strip_prefix('/')?;
+            Some((*folder, rest))
+        })
+    }
+
+    fn is_below(&self, root: &str) -> bool {
+        let is = |path: &str| root.is_empty() || path.starts_with(root);
+        self.files.iter().any(|path| is(path)) || self.folders.iter().any(|path| is(path))
+    }
+}
+
+/// A repository that a command works with.
+struct Repository {
+    /// Its working tree, below the workspace; empty or with `/` at the end.
+    root: String,
+    /// The folder of its index.
+    git: PathBuf,
+    config: Config,
+}
+
+impl Repository {
+    fn find(spec: &Spec, path: &str) -> Option<Self> {
+        let workspace = &spec.workspace;
+        let at = workspace.join(path);
+        let kind = at.symlink_metadata().ok()?.file_type();
+        let git = match kind.is_dir() {
+            true => at.clone(),
+            false => link::target(&at)?,
+        };
+        // Elsewhere only what has been checked and mounted.
+        let shown = |mount: &crate::sandbox::Mount| git.starts_with(&mount.from);
+        if !git.starts_with(workspace) && !spec.mounts.iter().any(shown) {
+            return None;
+        }
+        let root = path.strip_suffix(".git")?.to_owned();
+        let config = Config::of_repository(&git, &workspace.join(&root));
+        Some(Self { root, git, config })
+    }
+
+    /// Settings that switch off what its own name as programs of viewers of manuals and of archives: each has a name of
+    /// the repository's choice.
+    fn programs_off(&self) -> Vec<(String, String)> {
+        let mut off = Vec::new();
+        for entry in self.config.entries() {
+            let Some(name) = entry.subsection.as_deref() else {
+                continue;
+            };
+            let key = match (entry.section.as_str(), entry.key.as_str()) {
+                ("man", key @ ("cmd" | "path")) => format!("man.{name}.{key}"),
+                ("browser", key @ ("cmd" | "path")) => format!("browser.{name}.{key}"),
+                ("tar", "command") if !matches!(name, "tgz" | "tar.gz") => {
+                    format!("tar.{name}.command")
+                }
+                _ => continue,
+            };
+            off.push((key, "false".to_owned()));
+        }
+        off
+    }
+
+    /// Adds what its index has of hidden files.
+    fn read_index(&self, tracked: &mut Tracked<'_>) {
+        if !tracked.is_below(&self.root) {
+            return;
+        }
+        let hash = self.config.object_hash();
+        let path = |name: &str| match self.root.is_empty() {
+            true => name.to_owned(),
+            false => format!("{}{name}", self.root),
+        };
+        let is_hidden = |name: &str| tracked.hides(&path(name)).is_some();
+        let Some(index) = Index::read(&self.git, hash, &is_hidden) else {
+            return;
+        };
+        for (name, stat) in index.into_stats() {
+            let path = path(&name);
+            if let Some((hidden, rest)) = tracked.hides(&path) {
+                let rest = rest.to_owned();
+                tracked.found.entry(hidden).or_default().push((rest, stat));
+            }
+        }
+    }
+}
+
+/// The bytes of a regular file that is not a link, if it is not longer than the bound.
+fn read_file(path: &Path, most: u64) -> Option<Vec<u8>> {
+    use std::io::Read as _;
+
+    let file = open_plain(path)?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= most).then_some(bytes)
+}
+
+#[cfg(target_os = "linux")]
+fn open_plain(path: &Path) -> Option<std::fs::File> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    // A pipe is not waited for.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    file.ok().map(Into::into)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_plain(path: &Path) -> Option<std::fs::File> {
+    let plain = path.symlink_metadata().is_ok_and(|meta| meta.is_file());
+    plain.then(|| std::fs::File::open(path).ok()).flatten()
+}
+
+/// Runs git for a test, and returns what it prints.
+#[cfg(test)]
+fn run_git(folder: &Path, words: &[&str]) -> String {
+    let done = std::process::Command::new("git")
+        .args(["-c", "user.name=n", "-c", "user.email=e@e"])
+        .args(["-c", "protocol.file.allow=always"])
+        .args(words)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{words:?}: {done:?}");
+    String::from_utf8(done.stdout).unwrap()
+}

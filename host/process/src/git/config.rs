@@ -1,0 +1,218 @@
+//! The settings of a repository, read as git does, with the files that they include.
+//!
+//! Conditions of `includeIf` are taken for true: what is read here only switches programs off, or is looked for by name.
+
+use std::path::{Path, PathBuf};
+
+use super::index::Hash;
+use super::read_file;
+
+/// The longest file of settings, in bytes.
+const FILE_MOST: u64 = 1 << 20;
+
+/// Files that are read for one repository: git itself stops at ten levels.
+const FILES_MOST: usize = 32;
+
+/// A setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The name, in lower case.
+    pub(super) section: String,
+    /// The name, as it is written.
+    pub(super) subsection: Option<String>,
+    /// The name, in lower case.
+    pub(super) key: String,
+    pub(super) value: String,
+}
+
+/// The settings of a repository, in order.
+#[derive(Debug, Default)]
+pub(super) struct Config(Vec<Entry>);
+
+impl Config {
+    /// Reads the settings of the repository with this `.git` folder, which may be one of a linked worktree. Included
+    /// files count where they are below `root`, its working tree, or in its own folder.
+    pub(super) fn of_repository(git: &Path, root: &Path) -> Self {
+        let common = read_file(&git.join("commondir"), 4096)
+            .and_then(|bytes| String::from_utf8(bytes).ok())
+            .and_then(|text| git.join(text.trim_end()).canonicalize().ok());
+        let common = common.as_deref().unwrap_or(git);
+        let mut open = vec![common.join("config"), git.join("config.worktree")];
+        let mut all = Vec::new();
+        let mut files = 0;
+        while let Some(file) = open.pop() {
+            files += 1;
+            if files > FILES_MOST {
+                break;
+            }
+            let Some(text) = read_file(&file, FILE_MOST) else {
+                continue;
+            };
+            let entries = parse(&String::from_utf8_lossy(&text));
+            let includes = entries.iter().filter(|entry| {
+                matches!(entry.section.as_str(), "include" | "includeif") && entry.key == "path"
+            });
+            let above = file.parent().unwrap_or(common);
+            let included = includes.map(|entry| above.join(&entry.value));
+            let included = included.filter_map(|path| path.canonicalize().ok());
+            let here = |path: &PathBuf| path.starts_with(root) || path.starts_with(common);
+            open.extend(included.filter(here));
+            all.extend(entries);
+        }
+        Self(all)
+    }
+
+    /// All settings.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
+    /// The value of a setting without a subsection.
+    pub(super) fn value(&self, section: &str, key: &str) -> Option<&str> {
+        let is = |entry: &&Entry| {
+            entry.section == section && entry.subsection.is_none() && entry.key == key
+        };
+        let found = self.0.iter().rev().find(is)?;
+        Some(&found.value)
+    }
+
+    /// The hash function of its objects and its index.
+    pub(super) fn object_hash(&self) -> Hash {
+        match self.value("extensions", "objectformat") {
+            Some(format) if format.eq_ignore_ascii_case("sha256") => Hash::Sha256,
+            _ => Hash::Sha1,
+        }
+    }
+}
+
+/// Reads the text of a file of settings. Invalid lines are ignored.
+fn parse(text: &str) -> Vec<Entry> {
+    let mut all = Vec::new();
+    let (mut section, mut subsection) = (String::new(), None);
+    let text = text.replace("\\\r\n", "").replace("\\\n", "");
+    for line in text.lines() {
+        let mut line = line.trim();
+        if let Some(rest) = line.strip_prefix('[') {
+            let Some((head, after)) = header(rest) else {
+                continue;
+            };
+            (section, subsection) = head;
+            line = after.trim();
+        }
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        let (key, value) = line.split_once('=').unwrap_or((line, "true"));
+        all.push(Entry {
+            section: section.clone(),
+            subsection: subsection.clone(),
+            key: key.trim().to_ascii_lowercase(),
+            value: unquoted(value),
+        });
+    }
+    all
+}
+
+/// A section and its subsection, behind the opening bracket, and the rest of the line.
+fn header(rest: &str) -> Option<((String, Option<String>), &str)> {
+    let end = rest.find([']', '"'])?;
+    let name = rest.get(..end)?.trim();
+    if rest[end..].starts_with(']') {
+        // `[section.sub]` is an old form, whose subsection is in lower case.
+        let (section, sub) = match name.split_once('.') {
+            Some((section, sub)) => (section, Some(sub.to_ascii_lowercase())),
+            None => (name, None),
+        };
+        return Some(((section.to_ascii_lowercase(), sub), &rest[end + 1..]));
+    }
+    let mut subsection = String::new();
+    let mut letters = rest[end + 1..].char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => {
+                let after = rest[end + 1 + at + 1..].trim_start().strip_prefix(']')?;
+                return Some(((name.to_ascii_lowercase(), Some(subsection)), after));
+            }
+            '\\' => subsection.extend(letters.next().map(|(_, letter)| letter)),
+            letter => subsection.push(letter),
+        }
+    }
+    None
+}
+
+/// A value without its quotes and the comment behind it.
+fn unquoted(value: &str) -> String {
+    let mut text = String::new();
+    let (mut quoted, mut letters) = (false, value.trim().chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => quoted = !quoted,
+            '\\' => match letters.next() {
+                Some('n') => text.push('\n'),
+                Some('t') => text.push('\t'),
+                Some(other) => text.push(other),
+                None => {}
+            },
+            '#' | ';' if !quoted => break,
+            letter => text.push(letter),
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn config_is_read_as_git_reads_it() {
+        let text = "[core]\n\tbare = false # no\n[man \"a]b\\\"c\"] cmd = \"./evil # x\" ; y\n[MAN.Old]\nPath=x\n[extensions]\n\
+            objectFormat = SHA256\n[a]\nb = one\\\ntwo\nflag\nbroken [x\n";
+        let entries = parse(text);
+        let shown: Vec<_> = entries
+            .iter()
+            .map(|one| {
+                let sub = one.subsection.as_deref().unwrap_or("-");
+                format!("{}/{sub}/{}={}", one.section, one.key, one.value)
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "core/-/bare=false",
+                "man/a]b\"c/cmd=./evil # x",
+                "man/old/path=x",
+                "extensions/-/objectformat=SHA256",
+                "a/-/b=onetwo",
+                "a/-/flag=true",
+                "a/-/broken [x=true",
+            ]
+        );
+        assert!(matches!(Config(entries).object_hash(), Hash::Sha256));
+    }
+
+    #[test]
+    fn config_follows_includes_of_the_checkout_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("work");
+        let git = root.join(".git");
+        std::fs::create_dir_all(&git).unwrap();
+        std::fs::write(
+            git.join("config"),
+            "[include]\npath = ../inc\npath = ../../outside\n",
+        )
+        .unwrap();
+        std::fs::write(
+            root.join("inc"),
+            "[includeIf \"onbranch:x\"]\npath = inc\n[man \"x\"]\ncmd = y\n",
+        )
+        .unwrap();
+        std::fs::write(folder.path().join("outside"), "[man \"o\"]\ncmd = y\n").unwrap();
+        let config = Config::of_repository(&git, &root);
+        let has = |name: &str| {
+            let mut entries = config.entries().iter();
+            entries.any(|entry| entry.subsection.as_deref() == Some(name))
+        };
+        assert!(has("x") && !has("o"));
+    }
+}

@@ -1,0 +1,387 @@
+//! The index of a repository: what it has of the size and time of files.
+//!
+//! Git takes a file for unchanged, without reading it, if its size and time are those of the index, unless the index is
+//! no newer than the file ("racy"). Entries of hidden files for which that is so get another time: in the sandbox their
+//! stand-ins have it, and outside git compares the content once more, as after any `touch`. Nothing that git obeys or a
+//! person sees is changed by that, so that nothing has to be taken back.
+//!
+//! The index is replaced as git does it: with its lock held, and only if no other process holds it.
+
+#![cfg_attr(
+    not(target_os = "linux"),
+    allow(
+        dead_code,
+        reason = "hidden files are covered by mounts on Linux alone"
+    )
+)]
+
+use std::path::Path;
+
+// The two crates are of different generations, each with a trait of its own.
+use sha1::{Digest as _, Sha1};
+use sha2::{Digest as _, Sha256};
+
+use super::read_file;
+
+/// Bytes of an index that is read: more than a million files.
+const INDEX_MOST: u64 = 256 << 20;
+
+/// The time that a racy entry gets, in seconds: no index is that old.
+const OLD: u32 = 1;
+
+/// The hash function of objects and of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hash {
+    Sha1,
+    Sha256,
+}
+
+impl Hash {
+    fn len(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+        }
+    }
+
+    fn of(self, bytes: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Sha1 => Sha1::digest(bytes).to_vec(),
+            Self::Sha256 => Sha256::digest(bytes).to_vec(),
+        }
+    }
+
+    /// The blob of an empty file.
+    fn is_empty_blob(self, id: &[u8]) -> bool {
+        self.of(b"blob 0\0") == id
+    }
+}
+
+/// The index entry of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Stat {
+    pub(super) size: u32,
+    /// Seconds since 1970.
+    pub(super) modified: u32,
+    pub(super) executable: bool,
+}
+
+/// An entry, as far as it matters here.
+#[derive(Debug)]
+struct Entry {
+    /// The offset at which it begins.
+    at: usize,
+    path: String,
+    stat: Stat,
+    /// True if its blob is empty: the size 0 means that then, and otherwise that git has to compare.
+    empty: bool,
+}
+
+impl Entry {
+    /// Returns true if git would read the file although its size and time are these.
+    fn is_racy(&self, index_modified: u64) -> bool {
+        let smudged = self.stat.size == 0 && !self.empty;
+        smudged || u64::from(self.stat.modified) >= index_modified
+    }
+
+    fn settle(&mut self) {
+        self.stat.modified = OLD;
+        if !self.empty {
+            self.stat.size = self.stat.size.max(1);
+        }
+    }
+}
+
+/// The entries of an index that were asked for.
+pub(super) struct Index {
+    entries: Vec<Entry>,
+}
+
+impl Index {
+    /// Reads the entries of regular files that `wanted` names from the index in `git`, settled: entries that are racy
+    /// are written with another time. Where that cannot be done they are as they are.
+    pub(super) fn read(git: &Path, hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Self> {
+        let path = git.join("index");
+        let bytes = read_file(&path, INDEX_MOST)?;
+        let entries = entries(&bytes, hash, wanted)?;
+        let modified = modified(&path)?;
+        if entries.iter().any(|entry| entry.is_racy(modified))
+            && let Some(settled) = settle(git, hash, wanted)
+        {
+            return Some(Self { entries: settled });
+        }
+        Some(Self { entries })
+    }
+
+    pub(super) fn into_stats(self) -> impl Iterator<Item = (String, Stat)> {
+        self.entries
+            .into_iter()
+            .map(|entry| (entry.path, entry.stat))
+    }
+}
+
+fn modified(path: &Path) -> Option<u64> {
+    let modified = path.symlink_metadata().ok()?.modified().ok()?;
+    let since = modified.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(since.as_secs())
+}
+
+/// Bytes of the header, and of an entry before its object id.
+const HEADER: usize = 12;
+const FIELDS: usize = 40;
+
+/// The offsets of fields in an entry.
+const MODIFIED: usize = 8;
+const MODIFIED_NANOS: usize = 12;
+const MODE: usize = 24;
+const SIZE: usize = 36;
+
+/// Flags of an entry: its stage, and whether there are more flags.
+const STAGE: u16 = 0x3000;
+const EXTENDED: u16 = 0x4000;
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let field = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_be_bytes(field.try_into().ok()?))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    let field = bytes.get(at..at.checked_add(2)?)?;
+    Some(u16::from_be_bytes(field.try_into().ok()?))
+}
+
+/// The entries of regular files with such paths. Versions 2 to 4 are known.
+fn entries(bytes: &[u8], hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<Entry>> {
+    if !bytes.starts_with(b"DIRC") {
+        return None;
+    }
+    let version = u32_at(bytes, 4)?;
+    if !(2..=4).contains(&version) {
+        return None;
+    }
+    let count = u32_at(bytes, 8)?;
+    let mut at = HEADER;
+    let mut path: Vec<u8> = Vec::new();
+    let mut found = Vec::new();
+    for _ in 0..count {
+        let id = bytes.get(at + FIELDS..at + FIELDS + hash.len())?;
+        let flags_at = at + FIELDS + hash.len();
+        let flags = u16_at(bytes, flags_at)?;
+        let mut name_at = flags_at + 2;
+        if version >= 3 && flags & EXTENDED != 0 {
+            name_at += 2;
+        }
+        if version == 4 {
+            let (stripped, after) = varint(bytes, name_at)?;
+            path.truncate(path.len().checked_sub(stripped)?);
+            name_at = after;
+        } else {
+            path.clear();
+        }
+        let rest = bytes.get(name_at..)?;
+        let length = rest.iter().position(|byte| *byte == 0)?;
+        path.extend(rest.get(..length)?);
+        let end = name_at + length;
+        let next = match version {
+            4 => end + 1,
+            // Zeros follow, at least one, up to a multiple of eight.
+            _ => at + (end - at) / 8 * 8 + 8,
+        };
+        let mode = u32_at(bytes, at + MODE)?;
+        let regular = matches!(mode, 0o100_644 | 0o100_755);
+        if regular
+            && flags & STAGE == 0
+            && let Ok(name) = std::str::from_utf8(&path)
+            && wanted(name)
+        {
+            found.push(Entry {
+                at,
+                path: name.to_owned(),
+                stat: Stat {
+                    size: u32_at(bytes, at + SIZE)?,
+                    modified: u32_at(bytes, at + MODIFIED)?,
+                    executable: mode == 0o100_755,
+                },
+                empty: hash.is_empty_blob(id),
+            });
+        }
+        at = next;
+    }
+    Some(found)
+}
+
+/// A number as version 4 has it, and where it ends.
+fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let mut byte = *bytes.get(at)?;
+    let mut value = usize::from(byte & 0x7f);
+    while byte & 0x80 != 0 {
+        at += 1;
+        byte = *bytes.get(at)?;
+        value = value.checked_add(1)?.checked_mul(128)? + usize::from(byte & 0x7f);
+    }
+    Some((value, at + 1))
+}
+
+/// The index with these entries settled, and the hash over it.
+fn patched(mut bytes: Vec<u8>, hash: Hash, entries: &[Entry]) -> Option<Vec<u8>> {
+    for entry in entries {
+        for (at, value) in [
+            (MODIFIED, entry.stat.modified),
+            (MODIFIED_NANOS, 0),
+            (SIZE, entry.stat.size),
+        ] {
+            let field = bytes.get_mut(entry.at + at..entry.at + at + 4)?;
+            field.copy_from_slice(&value.to_be_bytes());
+        }
+    }
+    let body = bytes.len().checked_sub(hash.len())?;
+    // With `index.skipHash` there is no checksum.
+    if bytes.get(body..)?.iter().any(|byte| *byte != 0) {
+        let sum = hash.of(bytes.get(..body)?);
+        bytes.truncate(body);
+        bytes.extend(sum);
+    }
+    Some(bytes)
+}
+
+/// Gives racy entries another time, and writes the index so. Its own time stays: for all other entries it says whether
+/// git has to read them.
+#[cfg(target_os = "linux")]
+fn settle(git: &Path, hash: Hash, wanted: &dyn Fn(&str) -> bool) -> Option<Vec<Entry>> {
+    use std::fs::{File, FileTimes};
+    use std::io::Write as _;
+    use std::os::unix::fs::MetadataExt as _;
+
+    use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
+
+    let folder = crate::sandbox::open_by_no_link(git).ok()?;
+    let path = git.join("index");
+    let meta = path.symlink_metadata().ok()?;
+    if meta.uid() != rustix::process::geteuid().as_raw() {
+        return None;
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(meta.mode() & 0o666);
+    let lock = openat(&folder, c"index.lock", flags, mode).ok()?;
+    // From here on no other process changes the index.
+    let write = || {
+        let meta = path.symlink_metadata().ok()?;
+        let modified = modified(&path)?;
+        let bytes = read_file(&path, INDEX_MOST)?;
+        let mut all = entries(&bytes, hash, wanted)?;
+        for entry in all.iter_mut().filter(|entry| entry.is_racy(modified)) {
+            entry.settle();
+        }
+        let bytes = patched(bytes, hash, &all)?;
+        let mut file = File::from(lock);
+        file.write_all(&bytes).ok()?;
+        file.set_permissions(meta.permissions()).ok()?;
+        file.set_times(FileTimes::new().set_modified(meta.modified().ok()?))
+            .ok()?;
+        renameat(&folder, c"index.lock", &folder, c"index").ok()?;
+        Some(all)
+    };
+    let written = write();
+    if written.is_none() {
+        // It is ours, and git would wait for it.
+        let _ = unlinkat(&folder, c"index.lock", AtFlags::empty());
+    }
+    written
+}
+
+/// Hidden files are covered by mounts on Linux alone.
+#[cfg(not(target_os = "linux"))]
+fn settle(_: &Path, _: Hash, _: &dyn Fn(&str) -> bool) -> Option<Vec<Entry>> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
+mod tests {
+    use super::*;
+    use crate::git::run_git as git;
+
+    /// A repository with files in one of the formats.
+    fn repository(format: &str, version: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        git(at, &["init", "-q", "--object-format", format]);
+        for (name, text) in [
+            (".env", "SECRET"),
+            ("a", "x"),
+            ("aa/empty.key", ""),
+            ("aa/b/run.key", "#!"),
+        ] {
+            let file = at.join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, text).unwrap();
+        }
+        std::os::unix::fs::symlink("a", at.join("link.key")).unwrap();
+        git(at, &["add", "-A"]);
+        git(at, &["update-index", "--chmod=+x", "aa/b/run.key"]);
+        git(at, &["update-index", "--index-version", version]);
+        git(at, &["commit", "-qm", "one"]);
+        folder
+    }
+
+    fn is_hidden(path: &str) -> bool {
+        path == ".env" || path.ends_with(".key")
+    }
+
+    #[test]
+    fn index_is_read_and_settled_in_every_format() {
+        for (format, hash) in [("sha1", Hash::Sha1), ("sha256", Hash::Sha256)] {
+            for version in ["2", "4"] {
+                let folder = repository(format, version);
+                let dir = folder.path().canonicalize().unwrap().join(".git");
+                let before = modified(&dir.join("index")).unwrap();
+                let index = Index::read(&dir, hash, &is_hidden).unwrap();
+                let stats: Vec<_> = index.into_stats().collect();
+                let names: Vec<_> = stats.iter().map(|(path, _)| path.as_str()).collect();
+                assert_eq!(names, [".env", "aa/b/run.key", "aa/empty.key"]);
+                let of = |path: &str| stats.iter().find(|(name, _)| name == path).unwrap().1;
+                assert_eq!((of(".env").size, of("aa/empty.key").size), (6, 0));
+                assert!(of("aa/b/run.key").executable && !of(".env").executable);
+                // What was written in the same second as the index is racy, and is not any more.
+                for (path, stat) in &stats {
+                    assert!(u64::from(stat.modified) < before.max(2), "{path}: {stat:?}");
+                }
+                assert_eq!(modified(&dir.join("index")), Some(before));
+                assert!(!dir.join("index.lock").exists());
+                // Git finds it whole, and nothing that has changed.
+                git(folder.path(), &["fsck", "--strict"]);
+                assert_eq!(git(folder.path(), &["diff", "--cached", "--name-only"]), "");
+                std::fs::write(folder.path().join(".env"), "SECRE2").unwrap();
+                let status = git(folder.path(), &["status", "--short", ".env"]);
+                assert_eq!(status, " M .env\n", "{format} {version}");
+            }
+        }
+    }
+
+    #[test]
+    fn index_stays_as_it_is_while_git_holds_its_lock() {
+        let folder = repository("sha1", "2");
+        let dir = folder.path().canonicalize().unwrap().join(".git");
+        let before = std::fs::read(dir.join("index")).unwrap();
+        std::fs::write(dir.join("index.lock"), "").unwrap();
+        assert!(Index::read(&dir, Hash::Sha1, &is_hidden).is_some());
+        assert_eq!(std::fs::read(dir.join("index")).unwrap(), before);
+        assert!(dir.join("index.lock").exists(), "it is another's");
+    }
+
+    #[test]
+    fn index_of_any_bytes_is_no_panic() {
+        let folder = repository("sha1", "4");
+        let bytes = std::fs::read(folder.path().join(".git/index")).unwrap();
+        for end in 0..bytes.len() {
+            let _ = entries(&bytes[..end], Hash::Sha1, &|_| true);
+        }
+        for at in 0..bytes.len() {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0xff;
+            let _ = entries(&bytes, Hash::Sha1, &|_| true);
+        }
+        let many = [b"DIRC\0\0\0\x02\xff\xff\xff\xff".as_slice(), &[0; 100]].concat();
+        assert!(entries(&many, Hash::Sha1, &|_| true).is_none());
+    }
+}

@@ -1,0 +1,199 @@
+//! Stand-ins for hidden files and folders: unreadable, and with the least effect on programs that walk a tree.
+//!
+//! - A tracked file is an empty-looking file that nobody may read, with the size and time that git expects.
+//! - Any other file is a socket on which nobody listens: opening it fails with "Permission denied" as for a file, but
+//!   `tar` and `cp -r` go on.
+//! - A folder with tracked files holds those, and else is empty.
+//!
+//! They are kept in one folder of this user, named by what they are, so that containers which wait can be used again.
+
+use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::index::Stat;
+
+/// A folder that only this user can look into.
+pub(super) struct Store(PathBuf);
+
+impl Store {
+    /// The one of this user, if it can be had.
+    pub(super) fn open() -> Option<Self> {
+        let user = rustix::process::geteuid().as_raw();
+        let temporary = std::env::temp_dir().canonicalize().ok()?;
+        Self::at(&temporary.join(format!("mimir-hidden-{user}"))).ok()
+    }
+
+    fn at(path: &Path) -> io::Result<Self> {
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let meta = path.symlink_metadata()?;
+        let own = meta.uid() == rustix::process::geteuid().as_raw();
+        if !meta.is_dir() || !own || meta.mode() & 0o077 != 0 {
+            return Err(io::Error::other("the folder is not this user's alone"));
+        }
+        Ok(Self(path.to_owned()))
+    }
+
+    /// An unreadable file.
+    pub(super) fn file(&self, stat: Stat) -> Option<PathBuf> {
+        let Stat {
+            size,
+            modified,
+            executable,
+        } = stat;
+        let path = self
+            .0
+            .join(format!("f-{size}-{modified}-{}", u8::from(executable)));
+        make_file(&path, stat).ok()?;
+        Some(path)
+    }
+
+    /// A folder with such files, by their paths in it.
+    pub(super) fn folder(&self, files: &[(String, Stat)]) -> Option<PathBuf> {
+        let mut hasher = DefaultHasher::new();
+        files.hash(&mut hasher);
+        let folder = self.0.join(format!("d-{:016x}", hasher.finish()));
+        for (path, stat) in files {
+            let path = Path::new(path);
+            let plain = path
+                .components()
+                .all(|part| matches!(part, Component::Normal(_)));
+            if !plain {
+                return None;
+            }
+            let file = folder.join(path);
+            fs::create_dir_all(file.parent()?).ok()?;
+            make_file(&file, *stat).ok()?;
+        }
+        Some(folder)
+    }
+
+    /// A file with this text, which can be read.
+    pub(super) fn text(&self, text: &str) -> Option<PathBuf> {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let path = self.0.join(format!("t-{:016x}", hasher.finish()));
+        if fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            return Some(path);
+        }
+        // Whole, or not at all: another process may read it.
+        let new = path.with_extension(std::process::id().to_string());
+        let _ = fs::remove_file(&new);
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .open(&new)
+            .ok()?;
+        file.write_all(text.as_bytes()).ok()?;
+        fs::rename(&new, &path).ok()?;
+        Some(path)
+    }
+
+    /// A socket without a listener.
+    #[cfg(target_os = "linux")]
+    pub(super) fn socket(&self) -> Option<PathBuf> {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        use std::os::unix::fs::FileTypeExt as _;
+
+        let path = self.0.join("s");
+        let is_one = || {
+            let meta = path.symlink_metadata().ok()?;
+            (meta.file_type().is_socket() && meta.mode() & 0o777 == 0).then(|| path.clone())
+        };
+        if let Some(path) = is_one() {
+            return Some(path);
+        }
+        let _ = fs::remove_file(&path);
+        let made = mknodat(CWD, &path, FileType::Socket, Mode::empty(), 0);
+        // Another process may have made it meanwhile.
+        made.ok().map(|()| path.clone()).or_else(is_one)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn socket(&self) -> Option<PathBuf> {
+        None
+    }
+}
+
+/// Makes a file, unless there is one like that.
+fn make_file(path: &Path, stat: Stat) -> io::Result<()> {
+    let mode = if stat.executable { 0o100 } else { 0 };
+    let modified = UNIX_EPOCH + Duration::from_secs(stat.modified.into());
+    let is_one = || {
+        path.symlink_metadata().is_ok_and(|meta| {
+            meta.is_file()
+                && meta.mode() & 0o777 == mode
+                && meta.len() == u64::from(stat.size)
+                && meta.modified().is_ok_and(|time| time == modified)
+        })
+    };
+    if is_one() {
+        return Ok(());
+    }
+    let _ = fs::remove_file(path);
+    let options = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path);
+    match options {
+        Ok(file) => fill(&file, stat.size, modified),
+        // Another process makes it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sets the size without writing: the file has a hole for its content.
+fn fill(file: &File, size: u32, modified: std::time::SystemTime) -> io::Result<()> {
+    file.set_len(size.into())?;
+    file.set_times(FileTimes::new().set_modified(modified))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stand_ins_have_the_size_and_time_that_were_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(&folder.path().join("s")).unwrap();
+        let stat = Stat {
+            size: 4_000_000_000,
+            modified: 7,
+            executable: true,
+        };
+        let file = store.file(stat).unwrap();
+        let meta = file.metadata().unwrap();
+        assert_eq!((meta.len(), meta.mtime()), (4_000_000_000, 7));
+        assert_eq!((meta.mode() & 0o777, meta.blocks()), (0o100, 0));
+        assert_eq!(store.file(stat), Some(file.clone()), "it is used again");
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, "another").unwrap();
+        store.file(stat).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 4_000_000_000);
+        let inner = store.folder(&[("a/b".into(), stat)]).unwrap();
+        assert!(inner.join("a/b").is_file());
+        assert_eq!(store.folder(&[("../b".into(), stat)]), None);
+    }
+
+    #[test]
+    fn stand_ins_are_not_put_where_others_could_change_them() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let open = folder.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(Store::at(&open).is_err());
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("link")).unwrap();
+        assert!(Store::at(&folder.path().join("link")).is_err());
+    }
+}

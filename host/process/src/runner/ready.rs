@@ -1,0 +1,179 @@
+//! A chosen sandbox with the workspace that commands run in, and what each command gets of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use mimir_core::command::Command;
+use mimir_core::config::SandboxSettings;
+use mimir_core::needs::Access;
+use mimir_core::pipeline::Permitted;
+
+use crate::outside;
+use crate::sandbox::{Chosen, Fault, Network, Reach, Sandbox, Spec, Stdin, choose};
+
+/// Bytes that are kept of each output of a command. A model is shown a tenth of that, and a person reads less.
+const KEEP_MOST: u64 = 1 << 20;
+
+/// A chosen sandbox, and the workspace that commands run in.
+pub(crate) struct Ready {
+    /// The folder that they work in, canonical.
+    pub(super) workspace: PathBuf,
+    chosen: Chosen,
+    /// True if scripts are run by bash.
+    bash: OnceLock<bool>,
+}
+
+impl Ready {
+    /// Chooses the sandbox that the settings name, on a thread for blocking work: a command is tried out, or engines
+    /// are waited for.
+    pub(crate) async fn choose(workspace: &Path, settings: SandboxSettings) -> Result<Self, Fault> {
+        let workspace = workspace.to_owned();
+        let choosing = move || Self::new(&workspace, choose(&settings)?);
+        let chosen = tokio::task::spawn_blocking(choosing).await;
+        chosen.map_err(|error| Fault::Io {
+            doing: "a sandbox could not be chosen",
+            error: error.into(),
+        })?
+    }
+
+    /// The workspace must be there.
+    pub(crate) fn new(workspace: &Path, chosen: Chosen) -> Result<Self, Fault> {
+        let missing = |_| Fault::NoDirectory(workspace.display().to_string());
+        let workspace = workspace.canonicalize().map_err(missing)?;
+        let bash = OnceLock::new();
+        Ok(Self {
+            workspace,
+            chosen,
+            bash,
+        })
+    }
+
+    pub(crate) fn sandbox(&self) -> &dyn Sandbox {
+        &*self.chosen.sandbox
+    }
+
+    /// Returns true if scripts are run by bash. The content of an image is not known: there they are run by its `sh`.
+    pub(super) fn runs_bash(&self) -> bool {
+        let has = || self.sandbox().has("bash", &self.workspace).is_ok();
+        self.sandbox().name() != "container" && *self.bash.get_or_init(has)
+    }
+
+    pub(super) fn spec(
+        &self,
+        permitted: &Permitted,
+        timeout: Option<Duration>,
+    ) -> Result<Spec, Fault> {
+        let reach = permitted.files().iter().map(|need| Reach {
+            below: match need.path.as_str() {
+                "." => PathBuf::new(),
+                path => path.into(),
+            },
+            writable: need.access == Access::ReadWrite,
+        });
+        let keep = permitted.limits().output_bytes.min(KEEP_MOST);
+        Ok(Spec {
+            reach: reach.collect(),
+            shield: permitted.paths().clone(),
+            tool: permitted.tool().name().to_string(),
+            keep: usize::try_from(keep).unwrap_or(usize::MAX),
+            timeout,
+            proxy: (self.chosen.network == Network::Proxy)
+                .then(|| outside::proxy(permitted, &self.workspace)),
+            ..self.of_command(permitted.command())?
+        })
+    }
+
+    pub(crate) fn of_command(&self, command: &Command) -> Result<Spec, Fault> {
+        let workspace = &self.workspace;
+        let mut spec = Spec::new(command.program.clone(), workspace.clone());
+        if let Some(directory) = &command.directory {
+            spec.directory = inside(workspace, directory)?;
+        }
+        spec.environment.clone_from(&command.environment);
+        spec.stdin = Stdin::bytes(command.stdin.clone());
+        spec.bounds = self.chosen.bounds;
+        spec.mounts.clone_from(&self.chosen.mounts);
+        spec.network = self.chosen.network;
+        Ok(spec)
+    }
+}
+
+/// A folder of the workspace, wherever links in it lead.
+fn inside(workspace: &Path, directory: &str) -> Result<PathBuf, Fault> {
+    let missing = || Fault::NoDirectory(directory.to_owned());
+    let real = workspace
+        .join(directory)
+        .canonicalize()
+        .map_err(|_| missing())?;
+    if !real.starts_with(workspace) {
+        return Err(Fault::Outside(directory.to_owned()));
+    }
+    if !real.is_dir() {
+        return Err(Fault::NotDirectory(directory.to_owned()));
+    }
+    Ok(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::Code;
+    use mimir_core::command::{Place, Program};
+    use mimir_core::config::SandboxMode;
+
+    fn ready(workspace: &Path) -> Result<Ready, Fault> {
+        let settings = SandboxSettings {
+            mode: Some(SandboxMode::None),
+            ..SandboxSettings::default()
+        };
+        Ready::new(workspace, choose(&settings).unwrap())
+    }
+
+    fn command(directory: Option<&str>) -> Command {
+        Command {
+            program: Program::Vector(vec!["true".into()]),
+            directory: directory.map(str::to_owned),
+            environment: vec![("A".into(), "b".into())],
+            stdin: b"x".to_vec(),
+            timeout: None,
+            place: Place::Usual,
+        }
+    }
+
+    #[test]
+    fn a_command_starts_in_the_workspace_and_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().join("w");
+        std::fs::create_dir_all(workspace.join("sub")).unwrap();
+        std::fs::write(workspace.join("file"), "").unwrap();
+        let ready = ready(&workspace).unwrap();
+        let real = workspace.canonicalize().unwrap();
+        let at = |directory: Option<&str>| ready.of_command(&command(directory));
+        assert_eq!(at(None).unwrap().directory, real);
+        let spec = at(Some("./sub/../sub")).unwrap();
+        assert_eq!(spec.directory, real.join("sub"));
+        assert_eq!(spec.environment.len(), 1);
+        assert_eq!(spec.stdin, Stdin::Bytes(b"x".to_vec()));
+        for (directory, code) in [
+            ("..", Code::InvalidPath),
+            ("/", Code::InvalidPath),
+            ("sub/../..", Code::InvalidPath),
+            ("nowhere", Code::FileNotFound),
+            ("file", Code::FileNotFound),
+        ] {
+            assert_eq!(at(Some(directory)).unwrap_err().code(), code, "{directory}");
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("/", workspace.join("link")).unwrap();
+            assert_eq!(at(Some("link")).unwrap_err().code(), Code::InvalidPath);
+        }
+    }
+
+    #[test]
+    fn a_workspace_that_is_not_there_is_refused() {
+        let error = ready(Path::new("/nowhere/at/all")).err().unwrap();
+        assert_eq!(error.code(), Code::FileNotFound);
+    }
+}

@@ -1,0 +1,313 @@
+//! Resources that the commands of one session share: a network and a temporary folder.
+//!
+//! Both belong to a namespace of users that is made for the session. A command gets one of its own below that, so it has
+//! no power over what it shares. No process stays: the namespaces last as long as this process holds them open, and a
+//! child goes into them for a moment where something has to be opened there.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount,
+    open_tree,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::thread::LinkNameSpaceType;
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::inside::put;
+use super::plan::Attributes;
+use super::root::Identity;
+use crate::sandbox::environment::PROXY;
+use crate::sandbox::sys;
+use crate::sandbox::wire::joined::enter;
+use crate::sandbox::wire::{door, fail, hand_out, listening, take};
+
+/// The path of the temporary folder in the session's own mounts, in which no other path is resolved.
+const FOLDER: &std::ffi::CStr = c"/proc";
+
+/// Mounts of the temporary folder that are made ahead.
+const AHEAD: usize = 4;
+
+/// Commands of a session that have a proxy at a time, each on a port of its own.
+const PROXIES: u16 = 128;
+
+/// Resources that the commands of a session share.
+pub(in crate::sandbox) struct Shared {
+    user: OwnedFd,
+    network: OwnedFd,
+    mounts: OwnedFd,
+    /// Mounts of the temporary folder that no command has yet. Each command takes one.
+    folders: Mutex<Vec<OwnedFd>>,
+    /// Sockets on the loopback that no command's proxy uses at present.
+    listeners: Arc<Mutex<Vec<Listener>>>,
+}
+
+/// A socket that listens in the network of a session.
+struct Listener {
+    socket: OwnedFd,
+    port: u16,
+}
+
+/// A [`Listener`] for one command. Dropping it lets the next one have it.
+pub(super) struct Lease {
+    listener: Option<Listener>,
+    home: Weak<Mutex<Vec<Listener>>>,
+}
+
+impl Lease {
+    /// The port that the command finds its proxy at.
+    pub(super) fn port(&self) -> u16 {
+        self.listener.as_ref().map_or(PROXY, |one| one.port)
+    }
+
+    /// The socket.
+    pub(super) fn socket(&self) -> io::Result<OwnedFd> {
+        let listener = self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        listener.socket.try_clone()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let (Some(home), Some(listener)) = (self.home.upgrade(), self.listener.take()) {
+            home.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(listener);
+        }
+    }
+}
+
+impl Shared {
+    /// Makes the namespaces.
+    pub(super) fn new() -> io::Result<Self> {
+        let Identity { user, group } = Identity::inside();
+        let (own_user, own_group) = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        let (here, there) = door()?;
+        let mut making = Making {
+            door: there,
+            uid_map: format!("{user} {own_user} 1").into_bytes(),
+            gid_map: format!("{group} {own_group} 1").into_bytes(),
+        };
+        let mut all = forked(sys::SHARED, &mut making, make, &here)?.into_iter();
+        let mut next = || all.next().ok_or(io::ErrorKind::BrokenPipe);
+        Ok(Self {
+            user: next()?,
+            network: next()?,
+            mounts: next()?,
+            folders: Mutex::new(all.collect()),
+            listeners: Arc::default(),
+        })
+    }
+
+    /// Inside a child: goes into the network.
+    pub(super) fn enter_network(&self) -> Result<(), Errno> {
+        enter(&self.user, LinkNameSpaceType::User)?;
+        enter(&self.network, LinkNameSpaceType::Network)
+    }
+
+    /// A mount of the temporary folder, for one command.
+    pub(super) fn folder(&self) -> io::Result<OwnedFd> {
+        let waiting = || self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(one) = waiting().pop() {
+            return Ok(one);
+        }
+        let mut made = self.visit(Job::Folders)?;
+        let one = made.pop().ok_or(io::ErrorKind::BrokenPipe)?;
+        waiting().append(&mut made);
+        Ok(one)
+    }
+
+    /// A port for the proxy of one command.
+    pub(super) fn listener(&self) -> io::Result<Lease> {
+        let free = || {
+            self.listeners
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        let waiting = free().pop();
+        let listener = match waiting {
+            Some(listener) => listener,
+            None => {
+                let socket = self.visit(Job::Listener)?.pop();
+                let socket = socket.ok_or(io::ErrorKind::BrokenPipe)?;
+                let address = rustix::net::getsockname(&socket)?;
+                let address = SocketAddr::try_from(address).map_err(io::Error::from)?;
+                Listener {
+                    socket,
+                    port: address.port(),
+                }
+            }
+        };
+        Ok(Lease {
+            listener: Some(listener),
+            home: Arc::downgrade(&self.listeners),
+        })
+    }
+
+    /// Connects to a port of the loopback in there, by the one or the other version of the protocol.
+    pub(in crate::sandbox) async fn connect(self: Arc<Self>, port: u16) -> io::Result<TcpStream> {
+        let sockets = tokio::task::spawn_blocking(move || self.visit(Job::Sockets)).await??;
+        let addresses = [
+            SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            SocketAddr::from((Ipv6Addr::LOCALHOST, port)),
+        ];
+        let mut failed = io::Error::from(io::ErrorKind::ConnectionRefused);
+        for (socket, address) in sockets.into_iter().zip(addresses) {
+            let socket = TcpSocket::from_std_stream(socket.into());
+            match socket.connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    fn visit(&self, job: Job) -> io::Result<Vec<OwnedFd>> {
+        let (here, there) = door()?;
+        let mut visit = Visit {
+            shared: self,
+            job,
+            door: there,
+        };
+        forked(0, &mut visit, go, &here)
+    }
+}
+
+/// Forks a child and takes what it hands out before it ends.
+fn forked<T>(
+    namespaces: u64,
+    state: &mut T,
+    child: fn(&mut T) -> !,
+    here: &OwnedFd,
+) -> io::Result<Vec<OwnedFd>> {
+    let child = sys::fork(namespaces, None, state, child)?;
+    // Whether anybody hears of its end or not: the door says what came of it.
+    let _ = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED);
+    take(here)
+}
+
+/// The state of the child of [`Shared::new`].
+struct Making {
+    door: OwnedFd,
+    uid_map: Vec<u8>,
+    gid_map: Vec<u8>,
+}
+
+/// Runs in the child, which is in the new namespaces. From here on there are system calls alone (see [`sys`]).
+fn make(making: &mut Making) -> ! {
+    let made = || {
+        put(c"/proc/self/setgroups", b"deny")?;
+        put(c"/proc/self/uid_map", &making.uid_map)?;
+        put(c"/proc/self/gid_map", &making.gid_map)?;
+        sys::loopback_up()?;
+        let namespace = |name| openat(CWD, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let (user, network, mounts) = (
+            namespace(c"/proc/self/ns/user")?,
+            namespace(c"/proc/self/ns/net")?,
+            namespace(c"/proc/self/ns/mnt")?,
+        );
+        mount_change(
+            c"/",
+            MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+        )?;
+        let context = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        for (name, value) in super::root::TEMPORARY {
+            fsconfig_set_string(context.as_fd(), name, value)?;
+        }
+        fsconfig_create(context.as_fd())?;
+        let plain = u32::try_from(Attributes::PLAIN.0).unwrap_or(u32::MAX);
+        let flags = MountAttrFlags::from_bits_retain(plain);
+        let folder = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
+        let at = openat(CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let flags =
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        move_mount(folder.as_fd(), c"", at.as_fd(), c"", flags)?;
+        let [a, b, c, d] = folders()?;
+        let all = [&user, &network, &mounts, &a, &b, &c, &d].map(AsFd::as_fd);
+        hand_out(&making.door, &all)
+    };
+    if let Err(error) = made() {
+        fail(&making.door, error);
+    }
+    sys::exit(0)
+}
+
+/// Mounts of the temporary folder, each to be put in a place of its own.
+fn folders() -> Result<[OwnedFd; AHEAD], Errno> {
+    let at = openat(CWD, FOLDER, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let one = || {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH;
+        open_tree(at.as_fd(), c"", flags)
+    };
+    Ok([one()?, one()?, one()?, one()?])
+}
+
+/// A resource to be opened in the namespaces of a session.
+#[derive(Debug, Clone, Copy)]
+enum Job {
+    Folders,
+    Listener,
+    Sockets,
+}
+
+/// The state of the child of [`Shared::visit`].
+struct Visit<'a> {
+    shared: &'a Shared,
+    job: Job,
+    door: OwnedFd,
+}
+
+/// Runs in the child: system calls alone.
+fn go(visit: &mut Visit<'_>) -> ! {
+    if let Err(error) = done(visit) {
+        fail(&visit.door, error);
+    }
+    sys::exit(0)
+}
+
+fn done(visit: &Visit<'_>) -> Result<(), Errno> {
+    let hand = |all: &[BorrowedFd<'_>]| hand_out(&visit.door, all);
+    match visit.job {
+        Job::Folders => {
+            enter(&visit.shared.user, LinkNameSpaceType::User)?;
+            enter(&visit.shared.mounts, LinkNameSpaceType::Mount)?;
+            let [a, b, c, d] = folders()?;
+            hand(&[a.as_fd(), b.as_fd(), c.as_fd(), d.as_fd()])
+        }
+        Job::Listener => {
+            visit.shared.enter_network()?;
+            for port in PROXY..PROXY + PROXIES {
+                match listening(port) {
+                    Err(Errno::ADDRINUSE) => {}
+                    Err(error) => return Err(error),
+                    Ok(socket) => return hand(&[socket.as_fd()]),
+                }
+            }
+            Err(Errno::ADDRINUSE)
+        }
+        Job::Sockets => {
+            visit.shared.enter_network()?;
+            let socket = |family| {
+                let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+                socket_with(family, SocketType::STREAM, flags, None)
+            };
+            let one = socket(AddressFamily::INET)?;
+            match socket(AddressFamily::INET6) {
+                Ok(other) => hand(&[one.as_fd(), other.as_fd()]),
+                Err(_) => hand(&[one.as_fd()]),
+            }
+        }
+    }
+}

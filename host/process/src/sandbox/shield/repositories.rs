@@ -1,0 +1,144 @@
+//! The covers of repositories: what git obeys is read-only, and stays where it is.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::{Cover, Found};
+use crate::sandbox::folders::{INNER, OBEYED, inner};
+
+/// Made, empty, in every repository where it is missing: git makes one with every repository.
+pub(super) const HOOKS: &str = "hooks";
+
+/// The folder of the submodules in a repository.
+pub(super) const MODULES: &str = "modules";
+
+pub(super) fn is_inner(name: &str) -> bool {
+    INNER.iter().any(|inner| name.eq_ignore_ascii_case(inner))
+}
+
+impl Found<'_> {
+    /// Makes a protected folder that is missing, empty, so that a command cannot make it.
+    pub(super) fn keep_empty(&self, path: &str) {
+        if self.writes && self.rules.check(path).against_writing().is_some() {
+            // It is there in nearly every case. Where it cannot be made, the command cannot make it either.
+            let _ = make(&self.real(path));
+        }
+    }
+
+    pub(super) fn keeps_hooks(&self) -> bool {
+        self.rules.check(".git/hooks").against_writing().is_some()
+    }
+
+    /// Covers what a repository beside the workspace obeys, where it is not called `.git`.
+    pub(super) fn repository(&mut self, at: &str) {
+        let folder = self.real(at);
+        if !folder.join("commondir").exists() {
+            let _ = make(&folder.join(HOOKS));
+        }
+        for name in OBEYED {
+            let is_link = |meta: fs::Metadata| meta.is_symlink();
+            if folder
+                .join(name)
+                .symlink_metadata()
+                .is_ok_and(|meta| !is_link(meta))
+            {
+                self.covers
+                    .insert(Path::new(at).join(name), Cover::ReadOnly);
+            }
+        }
+        for name in INNER {
+            let path = Path::new(at).join(name).display().to_string();
+            if self.real(&path).is_dir() {
+                self.inner(&path);
+            }
+        }
+    }
+
+    /// Covers what the repositories in a folder obey, and keeps them where they are.
+    pub(super) fn inner(&mut self, at: &str) {
+        if self.seen.contains(&self.real(at)) {
+            return;
+        }
+        self.covers.insert(at.into(), Cover::Pin);
+        for folder in inner(&self.real(at)) {
+            if !folder.join("commondir").exists() {
+                let _ = make(&folder.join(HOOKS));
+            }
+            let Ok(below) = folder.strip_prefix(&self.ground.base).map(Path::to_owned) else {
+                continue;
+            };
+            for name in OBEYED {
+                let is_there =
+                    |path: &Path| path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink());
+                if is_there(&folder.join(name)) {
+                    self.covers.insert(below.join(name), Cover::ReadOnly);
+                }
+            }
+            let above = below
+                .ancestors()
+                .take_while(|above| *above != Path::new(at));
+            for above in above {
+                self.covers.insert(above.to_owned(), Cover::Pin);
+            }
+        }
+    }
+
+    /// Covers what a repository obeys that has no folder `.git` around it.
+    pub(super) fn bare(&mut self, at: &str, folder: &Path) {
+        let is_one = ["objects", "refs"]
+            .iter()
+            .all(|name| folder.join(name).is_dir());
+        if !is_one || !self.keeps_hooks() {
+            return;
+        }
+        if self.writes {
+            let _ = make(&folder.join(HOOKS));
+        }
+        for name in OBEYED {
+            if let Ok(meta) = folder.join(name).symlink_metadata() {
+                let path = Path::new(at).join(name);
+                self.cover(&path.to_string_lossy(), meta.file_type(), Cover::ReadOnly);
+            }
+        }
+        if !at.is_empty() && at != self.ground.start {
+            self.covers.entry(at.into()).or_insert(Cover::Pin);
+        }
+    }
+}
+
+/// Makes a folder in one that no link leads to: a command that runs already can have put one in the way by now.
+#[cfg(target_os = "linux")]
+fn make(path: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2};
+
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let above = openat2(CWD, above, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    Ok(mkdirat(above, name, Mode::from_raw_mode(0o777))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn make(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn nothing_is_made_where_a_link_leads_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        fs::create_dir(real.join("home")).unwrap();
+        std::os::unix::fs::symlink("home", real.join("link")).unwrap();
+        assert!(make(&real.join("link/hooks")).is_err());
+        assert!(!real.join("home/hooks").exists());
+        make(&real.join("home/hooks")).unwrap();
+        assert!(real.join("home/hooks").is_dir());
+    }
+}

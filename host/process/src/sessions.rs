@@ -1,0 +1,182 @@
+//! The sessions that have run commands: what the commands of each share, and the ports that its servers are reached at.
+//!
+//! Never here: how a network is made, and who may ask a server.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use mimir_core::command::Owner;
+
+use crate::sandbox::Session;
+
+/// The state of each session, by the plugin that has run its commands: the commands of another share nothing with them.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    all: Arc<Mutex<BTreeMap<Owner, Entry>>>,
+    /// The number of commands that name ports: most sessions have none, and each request checks.
+    serving: Arc<AtomicUsize>,
+}
+
+#[derive(Default)]
+struct Entry {
+    session: Arc<Session>,
+    /// The ports that were named for commands in the background, with how many of these run.
+    ports: BTreeMap<u16, usize>,
+    /// When a command last began, by a count of all of them.
+    used: u64,
+}
+
+/// Sessions that share something at a time. Each holds some files open, and not every front-end says when one ends: the
+/// one that was used longest ago begins anew then.
+const MOST: usize = 64;
+
+/// Ports that are named as long as a command runs.
+pub(crate) struct Served {
+    owner: Owner,
+    ports: Vec<u16>,
+    sessions: Weak<Mutex<BTreeMap<Owner, Entry>>>,
+    serving: Arc<AtomicUsize>,
+}
+
+impl Sessions {
+    /// The resources that the commands of this owner share.
+    pub(crate) fn session(&self, owner: &Owner) -> Arc<Session> {
+        let mut all = lock(&self.all);
+        let now = all.values().map(|entry| entry.used).max().unwrap_or(0) + 1;
+        if !all.contains_key(owner) && all.len() >= MOST {
+            let idle = all.iter().filter(|(_, entry)| entry.ports.is_empty());
+            let oldest = idle.min_by_key(|(_, entry)| entry.used);
+            if let Some(oldest) = oldest.map(|(owner, _)| owner.clone()) {
+                all.remove(&oldest);
+            }
+        }
+        let entry = all.entry(owner.clone()).or_default();
+        entry.used = now;
+        Arc::clone(&entry.session)
+    }
+
+    /// Names ports that a command serves.
+    pub(crate) fn serve(&self, owner: &Owner, ports: &[u16]) -> Served {
+        self.serving.fetch_add(1, Ordering::Relaxed);
+        let mut all = lock(&self.all);
+        let entry = all.entry(owner.clone()).or_default();
+        for port in ports {
+            *entry.ports.entry(*port).or_default() += 1;
+        }
+        Served {
+            owner: owner.clone(),
+            ports: ports.to_vec(),
+            sessions: Arc::downgrade(&self.all),
+            serving: Arc::clone(&self.serving),
+        }
+    }
+
+    /// The ports that commands of a session serve.
+    pub(crate) fn ports(&self, session: &str) -> Vec<u16> {
+        if self.serving.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let all = lock(&self.all);
+        let of_session = all.iter().filter(|(owner, _)| owner.session == session);
+        let mut ports: Vec<u16> = of_session
+            .flat_map(|(_, entry)| entry.ports.keys().copied())
+            .collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+
+    /// Connects to one of them.
+    pub(crate) async fn connect(
+        &self,
+        session: &str,
+        port: u16,
+    ) -> io::Result<tokio::net::TcpStream> {
+        let serving = lock(&self.all)
+            .iter()
+            .find(|(owner, entry)| owner.session == session && entry.ports.contains_key(&port))
+            .map(|(_, entry)| Arc::clone(&entry.session));
+        match serving {
+            Some(session) => session.connect(port).await,
+            None => Err(io::ErrorKind::ConnectionRefused.into()),
+        }
+    }
+
+    /// Forgets a session. What its commands shared is gone with the last of them.
+    pub(crate) fn end(&self, session: &str) {
+        lock(&self.all).retain(|owner, _| owner.session != session);
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.serving.fetch_sub(1, Ordering::Relaxed);
+        let Some(sessions) = self.sessions.upgrade() else {
+            return;
+        };
+        let mut all = lock(&sessions);
+        let Some(entry) = all.get_mut(&self.owner) else {
+            return;
+        };
+        for port in &self.ports {
+            if let Some(count) = entry.ports.get_mut(port) {
+                *count -= 1;
+                if *count == 0 {
+                    entry.ports.remove(port);
+                }
+            }
+        }
+    }
+}
+
+fn lock(all: &Mutex<BTreeMap<Owner, Entry>>) -> MutexGuard<'_, BTreeMap<Owner, Entry>> {
+    all.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(session: &str, plugin: &str) -> Owner {
+        Owner {
+            session: session.into(),
+            plugin: plugin.into(),
+        }
+    }
+
+    #[tokio::test]
+    async fn ports_are_named_as_long_as_a_command_of_the_session_runs() {
+        let sessions = Sessions::default();
+        let one = sessions.serve(&owner("a", "p"), &[8080, 3000]);
+        let other = sessions.serve(&owner("a", "p"), &[3000]);
+        assert_eq!(sessions.ports("a"), [3000, 8080]);
+        assert!(sessions.ports("b").is_empty());
+        drop(one);
+        assert_eq!(sessions.ports("a"), [3000]);
+        drop(other);
+        assert!(sessions.ports("a").is_empty());
+        assert!(sessions.connect("a", 3000).await.is_err());
+    }
+
+    #[test]
+    fn each_session_and_each_plugin_has_its_own() {
+        let sessions = Sessions::default();
+        let first = sessions.session(&owner("a", "p"));
+        assert!(Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));
+        for other in [owner("a", "q"), owner("b", "p")] {
+            assert!(!Arc::ptr_eq(&first, &sessions.session(&other)));
+        }
+        for number in 0..MOST {
+            sessions.session(&owner(&number.to_string(), "p"));
+        }
+        assert!(!Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));
+        assert!(lock(&sessions.all).len() <= MOST);
+        let served = sessions.serve(&owner("a", "p"), &[1]);
+        sessions.end("a");
+        assert!(!Arc::ptr_eq(&first, &sessions.session(&owner("a", "p"))));
+        drop(served);
+        assert!(sessions.ports("a").is_empty());
+    }
+}

@@ -1,0 +1,92 @@
+//! Folders above what the rules hide, under another name.
+
+use mimir_core::paths::PathRules;
+
+use crate::kit::{World, exists, run_in, sandbox};
+
+#[tokio::test]
+async fn no_folder_is_renamed_out_of_a_rule() {
+    for (deny, file, moved) in [
+        ("keys/**", "keys/id", &["keys"][..]),
+        ("a/keys/**", "a/keys/id", &["a", "a/keys"]),
+        ("a/keys", "a/keys/id", &["a"]),
+        ("a/*/id", "a/keys/id", &["a", "a/keys"]),
+        ("a/keys/id", "a/keys/id", &["a", "a/keys"]),
+    ] {
+        let world = World::new()
+            .with(file, "SECRET")
+            .with("b/x", "x")
+            .with("free/y", "y");
+        for words in [
+            &["init", "-q"][..],
+            &["add", "-A"],
+            &[
+                "-c",
+                "user.name=n",
+                "-c",
+                "user.email=e@e",
+                "commit",
+                "-qm",
+                "one",
+            ],
+        ] {
+            let mut git = std::process::Command::new("git");
+            assert!(
+                git.args(words)
+                    .current_dir(world.path())
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        }
+        for from in moved {
+            for text in [
+                format!("mv {from} kk"),
+                format!("python3 -c 'import os; os.rename(\"{from}\", \"kk\")'"),
+                format!("git mv {from} kk"),
+                format!("mv -T {from} b/kk"),
+                format!(
+                    "python3 -c 'import ctypes; ctypes.CDLL(None).renameat2(-100, b\"{from}\", -100, b\"free\", 2)'"
+                ),
+                format!("cp -r {from} kk"),
+                format!("ln -s {from} kk"),
+                format!("rm -rf {from}"),
+            ] {
+                let mut spec = world.script(&format!("{text}; find . -name id -exec cat {{}} +"));
+                spec.shield = PathRules::protected().deny([deny]).unwrap();
+                let finished = run_in(&*sandbox(), &spec).await.unwrap();
+                let said = String::from_utf8_lossy(&finished.combined.bytes).into_owned();
+                assert!(!said.contains("SECRET"), "{deny}: {text}: {said}");
+                assert_eq!(
+                    world.read(file).as_deref(),
+                    Some("SECRET"),
+                    "{deny}: {text}: {said}"
+                );
+                for made in [
+                    "kk/id",
+                    "kk/keys/id",
+                    "b/kk/id",
+                    "b/kk/keys/id",
+                    "free/id",
+                    "free/keys/id",
+                ] {
+                    if let Some(text) = world
+                        .read(made)
+                        .filter(|_| !world.path().join("kk").is_symlink())
+                    {
+                        assert_ne!(text, "SECRET", "{deny}: {made}");
+                    }
+                }
+                let _ = std::fs::remove_file(world.path().join("kk"));
+                let _ = std::fs::remove_dir_all(world.path().join("kk"));
+            }
+        }
+        // What no rule is about is moved as ever.
+        let mut spec = world
+            .script("mv b c && mv c/x c/z && python3 -c 'import os; os.rename(\"free\", \"f\")'");
+        spec.shield = PathRules::protected().deny([deny]).unwrap();
+        let finished = run_in(&*sandbox(), &spec).await.unwrap();
+        assert_eq!(finished.exit_code, 0, "{finished:?}");
+        assert!(exists(&world.path().join("c/z")) && exists(&world.path().join("f/y")));
+    }
+}

@@ -1,0 +1,189 @@
+//! What the commands of one session share, and what those of two do not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mimir_core::command::Program;
+use mimir_process::sandbox::{Child, Session, Spec};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::kit::{Said, World, run_in, sandbox, wrapped};
+
+/// A command of a session.
+fn of(world: &World, session: &Arc<Session>, text: &str) -> Spec {
+    Spec {
+        session: Some(Arc::clone(session)),
+        ..world.script(text)
+    }
+}
+
+async fn says(world: &World, session: &Arc<Session>, text: &str) -> String {
+    let finished = run_in(&*sandbox(), &of(world, session, text)).await;
+    Said::of(finished.unwrap_or_else(|fault| panic!("{fault}\n{text}"))).out
+}
+
+/// A server of a session that says `hello` to each who asks. It listens when this is done.
+async fn serve(world: &World, session: &Arc<Session>, address: &str) -> Child {
+    let family = if address.contains(':') {
+        "AF_INET6"
+    } else {
+        "AF_INET"
+    };
+    let text = format!(
+        "exec python3 -c '
+import socket
+s = socket.socket(socket.{family}); s.bind((\"{address}\", 8123)); s.listen()
+print(\"up\", flush=True)
+while True:
+    c, _ = s.accept(); c.sendall(b\"hello\"); c.close()'"
+    );
+    let mut child = sandbox().start(&of(world, session, &text)).await.unwrap();
+    let mut up = [0; 3];
+    child.stdout.read_exact(&mut up).await.unwrap();
+    child
+}
+
+/// Asks that server.
+const ASK: &str = "python3 -c '
+import socket
+try:
+    print(socket.create_connection((\"localhost\", 8123), 5).recv(9).decode())
+except OSError as e: print(e.strerror)'";
+
+#[tokio::test]
+async fn session_server_is_reached_by_the_next_command_and_by_no_other_session() {
+    if wrapped() {
+        return;
+    }
+    let world = World::new();
+    let (own, other) = (Arc::<Session>::default(), Arc::<Session>::default());
+    let server = serve(&world, &own, "127.0.0.1").await;
+    for _ in 0..10 {
+        assert_eq!(says(&world, &own, ASK).await, "hello\n");
+    }
+    assert_eq!(says(&world, &other, ASK).await, "Connection refused\n");
+    let said = Said::of(run_in(&*sandbox(), &world.script(ASK)).await.unwrap());
+    assert_eq!(said.out, "Connection refused\n");
+    drop(server);
+}
+
+#[tokio::test]
+async fn session_server_is_reached_from_outside_by_its_session_alone() {
+    if wrapped() {
+        return;
+    }
+    let world = World::new();
+    // A server of this machine is not one of the session.
+    let here = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = here.local_addr().unwrap().port();
+    for address in ["127.0.0.1", "::1"] {
+        let (own, other) = (Arc::<Session>::default(), Arc::<Session>::default());
+        let _server = serve(&world, &own, address).await;
+        let mut stream = own.connect(8123).await.unwrap();
+        let _ = stream.write_all(b"x").await;
+        let mut said = [0; 5];
+        stream.read_exact(&mut said).await.unwrap();
+        assert_eq!(&said, b"hello");
+        assert!(own.connect(port).await.is_err());
+        assert!(other.connect(8123).await.is_err());
+        says(&world, &other, "true").await;
+        assert!(other.connect(8123).await.is_err());
+        assert!(
+            tokio::net::TcpStream::connect((address, 8123))
+                .await
+                .is_err()
+        );
+    }
+}
+
+#[tokio::test]
+async fn session_has_one_temporary_folder() {
+    if wrapped() {
+        return;
+    }
+    let world = World::new();
+    let (own, other) = (Arc::<Session>::default(), Arc::<Session>::default());
+    says(
+        &world,
+        &own,
+        "echo kept > /tmp/file; echo gone > ~/file; mkdir /tmp/folder",
+    )
+    .await;
+    for _ in 0..10 {
+        let text = "cat /tmp/file /var/tmp/file; ls -d /tmp/folder; cat ~/file 2>/dev/null; echo .";
+        assert_eq!(
+            says(&world, &own, text).await,
+            "kept\nkept\n/tmp/folder\n.\n"
+        );
+    }
+    let none = says(&world, &other, "cat /tmp/file 2>/dev/null; echo .").await;
+    assert_eq!(none, ".\n");
+    assert!(!std::path::Path::new("/tmp/folder").exists());
+    let size = says(&world, &own, "df --output=size -BG /tmp | tail -1").await;
+    assert_eq!(size.trim(), "2G");
+    // A program in there gets no more by the mode of its file than anywhere else.
+    let text = "grep ' /tmp ' /proc/self/mountinfo | grep -o 'nosuid,nodev'";
+    assert_eq!(says(&world, &own, text).await, "nosuid,nodev\n");
+}
+
+#[tokio::test]
+async fn session_gives_a_command_no_power_over_what_is_shared() {
+    if wrapped() {
+        return;
+    }
+    let world = World::new();
+    let session = Arc::<Session>::default();
+    let _server = serve(&world, &session, "127.0.0.1").await;
+    for (text, said) in [
+        // The processes of another command are not there.
+        ("ls /proc | grep -c '^[0-9]' | awk '{print $1 < 8}'", "1"),
+        (
+            "ip link set lo down 2>/dev/null; python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123))' && echo up",
+            "up",
+        ),
+        (
+            "umount /tmp 2>/dev/null; mount -t tmpfs x /tmp 2>/dev/null; grep -c ' /tmp ' /proc/self/mountinfo",
+            "1",
+        ),
+        ("nsenter -t 1 -n true 2>/dev/null || echo no", "no"),
+        (
+            "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)' 2>/dev/null || echo no",
+            "no",
+        ),
+    ] {
+        assert_eq!(says(&world, &session, text).await.trim(), said, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn session_commands_that_start_at_once_all_run() {
+    let world = Arc::new(World::new());
+    let session = Arc::<Session>::default();
+    let mut running = tokio::task::JoinSet::new();
+    for number in 0..12 {
+        let (world, session) = (Arc::clone(&world), Arc::clone(&session));
+        running.spawn(
+            async move { says(&world, &session, &format!("sleep 0.2; echo {number}")).await },
+        );
+    }
+    let mut all: Vec<u32> = running
+        .join_all()
+        .await
+        .iter()
+        .map(|said| said.trim().parse().unwrap())
+        .collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..12).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn session_ends_with_its_commands() {
+    let world = World::new();
+    let session = Arc::<Session>::default();
+    let mut spec = of(&world, &session, "sleep 60");
+    spec.timeout = Some(Duration::from_millis(300));
+    assert!(run_in(&*sandbox(), &spec).await.is_err());
+    let mut word = world.spec(Program::Vector(vec!["true".into()]));
+    word.session = Some(session);
+    assert_eq!(run_in(&*sandbox(), &word).await.unwrap().exit_code, 0);
+}

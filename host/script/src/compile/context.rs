@@ -1,0 +1,102 @@
+//! Checks of the context that `execute` takes apart in its parameters: `{ platform: { fs }, logger }`.
+
+use oxc::ast::ast::{
+    BindingPattern, Declaration, ExportDefaultDeclarationKind, Expression, FormalParameters,
+    ObjectPattern, Program, Statement,
+};
+use oxc::span::GetSpan as _;
+
+use mimir_core::names::did_you_mean;
+
+use super::exports::Wrong;
+use crate::misspelt::is_misspelt;
+
+/// The members of the context, as `mimir.d.ts` lists them.
+const CONTEXT: [&str; 9] = [
+    "platform",
+    "fetch",
+    "logger",
+    "config",
+    "conversation",
+    "progress",
+    "tools",
+    "storage",
+    "llm",
+];
+
+/// The members of `context.platform`.
+const PLATFORM: [&str; 3] = ["fs", "executor", "http"];
+
+/// Finds members of the context that are misspelt, in the parameters of `execute`. A misspelt member is `undefined` in
+/// every call. Other unknown members are left: the code may look whether they exist.
+pub(super) fn misspelt(program: &Program<'_>) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    for parameters in program.body.iter().filter_map(parameters) {
+        if let Some(BindingPattern::ObjectPattern(context)) =
+            parameters.items.get(1).map(|parameter| &parameter.pattern)
+        {
+            members(context, "context", &CONTEXT, &mut wrong);
+        }
+    }
+    wrong
+}
+
+/// The parameters of `execute`, if a statement declares it.
+fn parameters<'p, 'a>(statement: &'p Statement<'a>) -> Option<&'p FormalParameters<'a>> {
+    match statement {
+        Statement::ExportDeclaration(export) => declared(&export.declaration),
+        Statement::FunctionDeclaration(function) => {
+            let id = function.id.as_ref()?;
+            (id.name == "execute").then_some(&*function.params)
+        }
+        Statement::ExportDefaultDeclaration(export) => match &export.declaration {
+            ExportDefaultDeclarationKind::FunctionDeclaration(function) => Some(&function.params),
+            ExportDefaultDeclarationKind::ArrowFunctionExpression(arrow) => Some(&arrow.params),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn declared<'p, 'a>(declaration: &'p Declaration<'a>) -> Option<&'p FormalParameters<'a>> {
+    match declaration {
+        Declaration::FunctionDeclaration(function) => {
+            let id = function.id.as_ref()?;
+            (id.name == "execute").then_some(&*function.params)
+        }
+        Declaration::VariableDeclaration(variables) => {
+            let one = variables.declarations.iter().find(|one| {
+                let name = one.id.get_identifier_name();
+                name.is_some_and(|name| name == "execute")
+            })?;
+            match one.init.as_ref()? {
+                Expression::ArrowFunctionExpression(arrow) => Some(&arrow.params),
+                Expression::FunctionExpression(function) => Some(&function.params),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+fn members(object: &ObjectPattern<'_>, of: &str, known: &[&str], wrong: &mut Vec<Wrong>) {
+    for property in &object.properties {
+        let Some(name) = property.key.static_name().filter(|_| !property.computed) else {
+            continue;
+        };
+        let is_known = known.contains(&&*name);
+        match &property.value {
+            // A default is given: the code knows that there may be none.
+            BindingPattern::AssignmentPattern(_) => {}
+            BindingPattern::ObjectPattern(inner) if name == "platform" => {
+                members(inner, "context.platform", &PLATFORM, wrong);
+            }
+            _ if !is_known && is_misspelt(&name, known.iter().copied()) => {
+                let hint = did_you_mean(&name, known.iter().copied());
+                let message = format!("`{of}` has no `{name}`.{hint}");
+                wrong.push((property.key.span().start, message));
+            }
+            _ => {}
+        }
+    }
+}

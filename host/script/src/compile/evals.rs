@@ -1,0 +1,65 @@
+//! Code that comes as text while other code runs: `eval` compiles no async functions as this compiler does, so what it is
+//! given goes through the compiler first.
+
+use oxc::allocator::{Allocator, ArenaVec};
+use oxc::ast::ast::{
+    Argument, CallExpression, Expression, IdentifierReference, Program, StaticMemberExpression,
+};
+use oxc::ast::builder::AstBuilder;
+use oxc::ast_visit::{VisitMut, walk_mut};
+
+/// The function of the engine that takes text and gives it back compiled. `eval` itself stays where it is called by its
+/// name: it sees the variables around it.
+const CODE: &str = "__code";
+
+/// What stands for `eval` where it is a value: all that it evaluates is global.
+const EVAL: &str = "__eval";
+
+const GLOBALS: [&str; 4] = ["globalThis", "global", "window", "self"];
+
+pub(super) fn adapt<'a>(allocator: &'a Allocator, source: &str, program: &mut Program<'a>) {
+    if source.contains("eval") {
+        let builder = AstBuilder::new(allocator);
+        Evals { builder }.visit_program(program);
+    }
+}
+
+struct Evals<'a> {
+    builder: AstBuilder<'a>,
+}
+
+impl<'a> VisitMut<'a> for Evals<'a> {
+    fn visit_call_expression(&mut self, call: &mut CallExpression<'a>) {
+        let is_eval = matches!(&call.callee, Expression::Identifier(name) if name.name == "eval");
+        if !is_eval {
+            return walk_mut::walk_call_expression(self, call);
+        }
+        for argument in &mut call.arguments {
+            self.visit_argument(argument);
+        }
+        if call.arguments.len() == 1
+            && let Some(text) = call.arguments.pop()
+        {
+            let builder = &self.builder;
+            let callee = Expression::new_identifier(call.span, CODE, builder);
+            let inner = ArenaVec::from_array_in([text], builder);
+            let adapted =
+                Argument::new_call_expression(call.span, callee, None, inner, false, builder);
+            call.arguments.push(adapted);
+        }
+    }
+
+    fn visit_identifier_reference(&mut self, name: &mut IdentifierReference<'a>) {
+        if name.name == "eval" {
+            name.name = EVAL.into();
+        }
+    }
+
+    fn visit_static_member_expression(&mut self, member: &mut StaticMemberExpression<'a>) {
+        let is_global = matches!(&member.object, Expression::Identifier(name) if GLOBALS.contains(&name.name.as_str()));
+        if is_global && member.property.name == "eval" {
+            member.property.name = EVAL.into();
+        }
+        walk_mut::walk_static_member_expression(self, member);
+    }
+}

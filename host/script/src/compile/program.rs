@@ -1,0 +1,299 @@
+//! Whole programs, as Node runs them: modules and scripts, in JavaScript or TypeScript, that import and require, wait
+//! anywhere and return anywhere. Each becomes a function that is given what Node gives a module.
+//!
+//! What is edited keeps its length and its lines, so that one map leads back to the file.
+//!
+//! Never here: what can be imported.
+
+use mimir_wasm::script::Late;
+use oxc::allocator::Allocator;
+use oxc::ast::ast::{
+    ExportDefaultDeclarationKind, ImportDeclaration, ImportDeclarationSpecifier, ImportExpression,
+    ImportMeta, ImportOrExportKind, Program, Statement, TSModuleReference,
+};
+use oxc::ast_visit::{Visit, walk};
+use oxc::parser::{ParseOptions, Parser};
+use oxc::span::{GetSpan as _, SourceType, Span};
+use serde_json::Value;
+
+use super::exports::{Edited, Foreign, UNNAMED};
+use super::module::declared;
+use super::{Compiled, Fault, Mentions, good, place, small, transformed};
+
+/// What stands for `import(…)`: as long as the word.
+const LOAD: &str = "__load";
+
+/// What stands for `import.meta`: as long as that.
+const META: &str = "importMeta_";
+
+/// What the code is given. The code has a scope of its own in it, so that it may give its own things these names.
+const GIVEN: &str =
+    "exports, require, module, __filename, __dirname, __load, __import, __export, importMeta_";
+
+/// Compiles a program, which waits anywhere, or code that one loads.
+pub(super) fn compile(
+    source: &str,
+    typed: bool,
+    late: Option<Late>,
+) -> Result<Compiled, Vec<Fault>> {
+    let allocator = Allocator::default();
+    if late == Some(Late::Eval) {
+        let program = parsed(&allocator, source, script(typed))?;
+        small(source, &program)?;
+        let mut inside = Foreign::default();
+        inside.visit_program(&program);
+        if let Some(span) = inside.imported {
+            let message = "`import()` is not supported in text that is evaluated: use `require`";
+            return Err(vec![place(source, span.start as usize, message.to_owned())]);
+        }
+        let written = transformed(source, script(typed), 0)?;
+        return Ok(Compiled {
+            code: written.code,
+            mentions: Mentions::default(),
+            map: written.map,
+        });
+    }
+    let module = parsed(&allocator, source, SourceType::mjs().with_typescript(typed));
+    // What only a script may say, such as `with`, no module says.
+    let program = module.or_else(|faults| {
+        let other = parsed(&allocator, source, script(typed));
+        other.map_err(|_| faults)
+    })?;
+    small(source, &program)?;
+    let mentions = Mentions::of(&program);
+    let mut reader = Reader {
+        source,
+        typed,
+        plain: Edited(source.to_owned()),
+        before: Vec::new(),
+        exports: Vec::new(),
+        is_module: false,
+    };
+    if let Some(first) = &program.hashbang {
+        reader.plain.blank(first.span);
+    }
+    reader.visit_program(&program);
+    reader.read(&program)?;
+    let before = reader.before();
+    let strict = if reader.is_module {
+        "\"use strict\"; "
+    } else {
+        ""
+    };
+    let waits = if late.is_none() { "async " } else { "" };
+    let whole = format!(
+        "(function ({GIVEN}) {{ return ({waits}() => {{ {strict}{before}\n{}\n}})(); }})",
+        reader.plain.0
+    );
+    let written = transformed(&whole, script(typed), 0).map_err(|faults| {
+        let lines = source.lines().count().max(1);
+        let placed = |fault: Fault| Fault {
+            line: fault.line.saturating_sub(1).clamp(1, lines),
+            ..fault
+        };
+        faults.into_iter().map(placed).collect::<Vec<_>>()
+    })?;
+    let own = written.map.into_iter().filter(|[_, _, line, _]| *line > 1);
+    Ok(Compiled {
+        code: written.code,
+        mentions,
+        map: own
+            .map(|[row, at, line, column]| [row, at, line - 1, column])
+            .collect(),
+    })
+}
+
+fn script(typed: bool) -> SourceType {
+    SourceType::script().with_typescript(typed)
+}
+
+fn parsed<'a>(
+    allocator: &'a Allocator,
+    source: &'a str,
+    kind: SourceType,
+) -> Result<Program<'a>, Vec<Fault>> {
+    let options = ParseOptions {
+        allow_return_outside_function: true,
+        ..ParseOptions::default()
+    };
+    let parsed = Parser::new(allocator, source, kind)
+        .with_options(options)
+        .parse();
+    good(source, parsed.diagnostics)?;
+    Ok(parsed.program)
+}
+
+/// What is found while imports and exports are taken out.
+struct Reader<'s> {
+    source: &'s str,
+    typed: bool,
+    plain: Edited,
+    /// What stands before the code, all in one line.
+    before: Vec<String>,
+    /// Names outside, and what they are called inside.
+    exports: Vec<(String, String)>,
+    /// Whether it is what only modules are.
+    is_module: bool,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, program: &Program<'_>) -> Result<(), Vec<Fault>> {
+        for statement in &program.body {
+            match statement {
+                Statement::ImportDeclaration(import) => self.import(import),
+                Statement::ExportAllDeclaration(export) => {
+                    self.blank(export.span);
+                    if export.export_kind == ImportOrExportKind::Type {
+                        continue;
+                    }
+                    let name = export.exported.as_ref().map(|name| name.name().to_string());
+                    let from = Value::from(&*export.source.value);
+                    self.before.push(match name {
+                        Some(name) => format!(
+                            "__export({{ {}: () => __import({from}) }});",
+                            Value::from(name)
+                        ),
+                        None => format!("__export(__import({from}), true);"),
+                    });
+                }
+                Statement::ExportFromDeclaration(export) => {
+                    self.blank(export.span);
+                    if export.export_kind == ImportOrExportKind::Type {
+                        continue;
+                    }
+                    let from = Value::from(&*export.source.value);
+                    for one in &export.specifiers {
+                        let (outside, inside) = (one.exported.name(), one.local.name());
+                        let (outside, inside) = (Value::from(&*outside), Value::from(&*inside));
+                        self.before.push(format!(
+                            "__export({{ {outside}: () => __import({from})[{inside}] }});"
+                        ));
+                    }
+                }
+                Statement::ExportDefaultDeclaration(export) => {
+                    let inner = export.declaration.span();
+                    let name = match &export.declaration {
+                        ExportDefaultDeclarationKind::FunctionDeclaration(function) => {
+                            function.id.as_ref().map(|id| id.name.to_string())
+                        }
+                        ExportDefaultDeclarationKind::ClassDeclaration(class) => {
+                            class.id.as_ref().map(|id| id.name.to_string())
+                        }
+                        _ => None,
+                    };
+                    self.blank(Span::new(export.span.start, inner.start));
+                    if name.is_none() {
+                        self.plain.put(export.span.start, UNNAMED);
+                    }
+                    let name = name.unwrap_or_else(|| "__main".to_owned());
+                    self.exports.push(("default".to_owned(), name));
+                }
+                Statement::ExportDeclaration(export) => {
+                    let inner = export.declaration.span();
+                    self.blank(Span::new(export.span.start, inner.start));
+                    for (name, _) in declared(&export.declaration) {
+                        self.exports.push((name.clone(), name));
+                    }
+                }
+                Statement::ExportNamedDeclaration(export) => {
+                    for one in &export.specifiers {
+                        let is_type = export.export_kind == ImportOrExportKind::Type
+                            || one.export_kind == ImportOrExportKind::Type;
+                        if !is_type {
+                            let names = (one.exported.name(), one.local.name());
+                            self.exports
+                                .push((names.0.to_string(), names.1.to_string()));
+                        }
+                    }
+                    self.blank(export.span);
+                }
+                // `import x = require("x")`, of TypeScript.
+                Statement::TSImportEqualsDeclaration(import)
+                    if matches!(
+                        import.module_reference,
+                        TSModuleReference::ExternalModuleReference(_)
+                    ) =>
+                {
+                    self.plain.put(import.span.start, "const ");
+                }
+                Statement::TSExportAssignment(export) => {
+                    let message = "`export =` is not supported: use `module.exports =`";
+                    let at = export.span.start as usize;
+                    return Err(vec![place(self.source, at, message.to_owned())]);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a statement out that only modules have.
+    fn blank(&mut self, span: Span) {
+        self.is_module = true;
+        self.plain.blank(span);
+    }
+
+    fn import(&mut self, import: &ImportDeclaration<'_>) {
+        self.blank(import.span);
+        if import.import_kind == ImportOrExportKind::Type {
+            return;
+        }
+        let from = Value::from(&*import.source.value);
+        let mut names: Vec<Value> = Vec::new();
+        let mut bound: Vec<String> = Vec::new();
+        let number = self.before.len();
+        for one in import.specifiers.iter().flatten() {
+            match one {
+                ImportDeclarationSpecifier::ImportSpecifier(one) => {
+                    if one.import_kind == ImportOrExportKind::Type {
+                        continue;
+                    }
+                    let name = Value::from(&*one.imported.name());
+                    bound.push(format!("{{ {name}: {} }} = __i{number}", one.local.name));
+                    names.push(name);
+                }
+                ImportDeclarationSpecifier::ImportDefaultSpecifier(one) => {
+                    bound.push(format!("{} = __i{number}.default", one.local.name));
+                    names.push("default".into());
+                }
+                ImportDeclarationSpecifier::ImportNamespaceSpecifier(one) => {
+                    bound.push(format!("{} = __i{number}", one.local.name));
+                }
+            }
+        }
+        // In TypeScript a name that is imported may be a type, of which nothing is left.
+        let names = if self.typed {
+            Value::Null
+        } else {
+            names.into()
+        };
+        bound.insert(0, format!("__i{number} = __import({from}, {names})"));
+        self.before.push(format!("const {};", bound.join(", ")));
+    }
+
+    fn before(&self) -> String {
+        let exports = self.exports.iter();
+        let exports: Vec<String> = exports
+            .map(|(outside, inside)| format!("{}: () => {inside}", Value::from(&**outside)))
+            .collect();
+        let mut all = Vec::new();
+        if !exports.is_empty() {
+            all.push(format!("__export({{ {} }});", exports.join(", ")));
+        }
+        all.extend(self.before.iter().cloned());
+        all.join(" ")
+    }
+}
+
+impl<'a> Visit<'a> for Reader<'_> {
+    fn visit_import_expression(&mut self, import: &ImportExpression<'a>) {
+        self.plain.put(import.span.start, LOAD);
+        walk::walk_import_expression(self, import);
+    }
+
+    fn visit_import_meta(&mut self, meta: &ImportMeta) {
+        self.is_module = true;
+        self.plain.blank(meta.span);
+        self.plain.put(meta.span.start, META);
+    }
+}

@@ -1,0 +1,160 @@
+//! A compiler in a process of its own, seen from the host: started for one component, stopped when it takes too long or
+//! nobody waits for it any more.
+//!
+//! The process is this program again, with one argument that makes it a compiler ([`super::serve`]). It gets the
+//! component on stdin and answers with the code on stdout.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+
+use mimir_core::backend::BoxFuture;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+
+use super::compiler::{CompileError, CompileJob, Compiler};
+use super::serve::{ARGUMENT, Answer, THREADS_MOST};
+
+/// Variables that the process gets of this one's: what a program needs to be loaded at all.
+const PASSED_ON: [&str; 3] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SystemRoot"];
+
+/// The largest number of bytes that are read of the process's stderr.
+const STDERR_MOST: u64 = 16 << 10;
+
+/// Compiles each component in a child process with bounds on time and memory.
+///
+/// The program has to call [`run_if_child`](super::run_if_child) first in its `main`. Memory is bounded on Linux; on
+/// other systems the time is, and what is checked before.
+#[derive(Debug, Clone)]
+pub struct ChildCompiler {
+    program: PathBuf,
+    variables: Vec<(OsString, OsString)>,
+}
+
+impl ChildCompiler {
+    /// Starts this very program, which has to call [`run_if_child`](super::run_if_child).
+    pub fn this_program() -> Self {
+        // The file of a program that was updated while it runs is another program, or gone; this link is neither.
+        if cfg!(target_os = "linux") {
+            return Self::of("/proc/self/exe");
+        }
+        let first = || std::env::args_os().next().unwrap_or_default().into();
+        Self::of(std::env::current_exe().unwrap_or_else(|_| first()))
+    }
+
+    /// Starts the program in this file, which has to call [`run_if_child`](super::run_if_child).
+    pub fn of(program: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            variables: Vec::new(),
+        }
+    }
+
+    /// Sets a variable of the process, such as an option of its allocator.
+    #[must_use]
+    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    fn command(&self, job: &CompileJob) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .arg(ARGUMENT)
+            .arg(job.addressing.as_str())
+            .arg(job.limits.memory.to_string())
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        for name in PASSED_ON {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        // Memory grows with the threads, and time hardly shrinks after the first few.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env("RAYON_NUM_THREADS", cores.min(THREADS_MOST).to_string());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+impl Compiler for ChildCompiler {
+    fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>> {
+        let mut command = self.command(&job);
+        Box::pin(async move {
+            let child = command.spawn().map_err(|error| {
+                CompileError::Failed(format!("it cannot be started as a process: {error}"))
+            })?;
+            let time = job.limits.time;
+            // The process is killed when `talk` is dropped.
+            let ended = tokio::time::timeout(time, talk(child, &job)).await;
+            ended.unwrap_or(Err(CompileError::Time(time)))
+        })
+    }
+}
+
+/// Hands over the component and reads the answer.
+async fn talk(mut child: Child, job: &CompileJob) -> Result<Vec<u8>, CompileError> {
+    let failed = |error: io::Error| CompileError::Failed(error.to_string());
+    let no_pipe = || CompileError::Failed("it has no pipes".to_owned());
+    let mut stdin = child.stdin.take().ok_or_else(no_pipe)?;
+    let mut stdout = child.stdout.take().ok_or_else(no_pipe)?;
+    let stderr = child.stderr.take().ok_or_else(no_pipe)?;
+    let length = (job.bytes.len() as u64).to_le_bytes();
+    let hand_over = async {
+        // A process that has ended early says why on stderr.
+        let _ = stdin.write_all(&length).await;
+        let _ = stdin.write_all(&job.bytes).await;
+        let _ = stdin.flush().await;
+    };
+    let mut answer = Vec::new();
+    let read = async { stdout.read_to_end(&mut answer).await };
+    let ((), read, messages) = tokio::join!(hand_over, read, beginning(stderr));
+    let read = read.map_err(failed);
+    let status = child.wait().await.map_err(failed)?;
+    // It stays open until here: the process ends by itself when it is closed, so that none outlives its host.
+    drop(stdin);
+    read?;
+    match Answer::read(answer) {
+        Some(Answer::Code(code)) if status.success() => Ok(code),
+        Some(Answer::Invalid(reason)) if status.success() => Err(CompileError::Invalid(reason)),
+        Some(Answer::Failed(reason)) if status.success() => Err(CompileError::Failed(reason)),
+        _ => Err(died(status, &messages, job)),
+    }
+}
+
+/// The beginning of a stream; the rest of it is read and dropped.
+async fn beginning(mut stream: impl AsyncRead + Unpin) -> String {
+    let mut text = Vec::new();
+    let _ = (&mut stream).take(STDERR_MOST).read_to_end(&mut text).await;
+    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// The error for a process that ended without an answer. Rust's allocator aborts when it gets no memory.
+fn died(status: ExitStatus, messages: &str, job: &CompileJob) -> CompileError {
+    let says = |words: &str| messages.contains(words);
+    let out_of_memory = says("memory allocation of") || says("Cannot allocate memory");
+    if out_of_memory || (is_killed(status) && !says("overflowed its stack")) {
+        return CompileError::Memory(job.limits.memory);
+    }
+    let line = messages.lines().find(|line| !line.trim().is_empty());
+    let line = mimir_core::text::visible(line.unwrap_or_default());
+    CompileError::Failed(format!("{status}: {line}"))
+}
+
+/// Returns true if the system killed it, as it does on access to memory beyond the limit.
+#[cfg(unix)]
+fn is_killed(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.signal().is_some()
+}
+
+#[cfg(not(unix))]
+fn is_killed(_: ExitStatus) -> bool {
+    false
+}

@@ -1,0 +1,135 @@
+//! The port to a compiler, and the compiler in this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mimir_core::backend::BoxFuture;
+use tokio::sync::{Semaphore, oneshot};
+use wasmtime::Engine;
+
+use super::CompileLimits;
+use crate::engine::{self, Addressing};
+
+/// Turns components into machine code within bounds.
+///
+/// A host calls it for one component at a time, or for two if one of them is part of the program. Dropping the future
+/// cancels the compilation; an implementation that cannot stop it has to bound how many go on.
+pub trait Compiler: Send + Sync {
+    /// Compiles a component. The result is what [`wasmtime::Engine::precompile_component`] returns.
+    fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>>;
+}
+
+/// A component to compile.
+#[derive(Debug, Clone)]
+pub struct CompileJob {
+    /// The component, whose size and number of functions were checked already.
+    pub bytes: Bytes,
+    /// The way in which the code addresses memory.
+    pub addressing: Addressing,
+    /// The bounds.
+    pub limits: CompileLimits,
+}
+
+/// The reason for which a component was not compiled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// The component is not valid; the text is the engine's.
+    #[error("{0}")]
+    Invalid(String),
+    /// Compiling took too long.
+    #[error("it was not compiled within {} ms (limits.compileTimeMs)", .0.as_millis())]
+    Time(Duration),
+    /// Compiling took too much memory.
+    #[error("compiling it takes more than {} MB of memory (limits.compileMemoryMb)", .0 >> 20)]
+    Memory(u64),
+    /// The compiler cannot be started, or failed.
+    #[error("the compiler failed: {0}")]
+    Failed(String),
+}
+
+/// A compiler on threads of this process.
+///
+/// For embedders and tests. It keeps the time by giving up: the compilation goes on in the background, and at most two
+/// of them at a time do. It does not keep the memory. [`ChildCompiler`](super::ChildCompiler) keeps both.
+#[derive(Debug)]
+pub struct InProcess(Arc<Semaphore>);
+
+/// Compilations that this compiler has under way, those included that were given up.
+const AT_A_TIME: usize = 2;
+
+impl Default for InProcess {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_A_TIME)))
+    }
+}
+
+impl Compiler for InProcess {
+    fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>> {
+        let places = Arc::clone(&self.0);
+        Box::pin(async move {
+            let time = job.limits.time;
+            let failed = |reason: String| CompileError::Failed(reason);
+            let work = async {
+                let place = places.acquire_owned().await;
+                let place = place.map_err(|error| failed(error.to_string()))?;
+                let (done, ended) = oneshot::channel();
+                let thread = std::thread::Builder::new().name("compile".to_owned());
+                let started = thread.spawn(move || {
+                    let _place = place;
+                    // The requester may be gone.
+                    let _ = done.send(compile(job.addressing, &job.bytes));
+                });
+                started.map_err(|error| failed(error.to_string()))?;
+                // A compiler that panics drops its end.
+                ended
+                    .await
+                    .unwrap_or_else(|_| Err(failed("it ended without a result".to_owned())))
+            };
+            let ended = tokio::time::timeout(time, work).await;
+            ended.unwrap_or(Err(CompileError::Time(time)))
+        })
+    }
+}
+
+/// Compiles on this thread, and on those of the compiler's pool.
+pub(super) fn compile(addressing: Addressing, bytes: &[u8]) -> Result<Vec<u8>, CompileError> {
+    let engine: Engine =
+        engine::compiling(addressing).map_err(|error| CompileError::Failed(error.to_string()))?;
+    engine
+        .precompile_component(bytes)
+        .map_err(|error| CompileError::Invalid(format!("{error:#}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(bytes: impl Into<Bytes>, time: Duration) -> CompileJob {
+        CompileJob {
+            bytes: bytes.into(),
+            addressing: Addressing::Reserved,
+            limits: CompileLimits {
+                time,
+                ..CompileLimits::default()
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn in_process_compiles_and_refuses() {
+        let compiler = InProcess::default();
+        let good = wat::parse_str("(component)").unwrap();
+        let long = Duration::from_secs(60);
+        let code = compiler.compile(job(good.clone(), long)).await.unwrap();
+        assert!(Engine::detect_precompiled(&code).is_some());
+        let error = compiler.compile(job("no component", long)).await;
+        assert!(matches!(error, Err(CompileError::Invalid(_))), "{error:?}");
+        // Others have the places, and do not give them back in time.
+        let places = Arc::clone(&compiler.0).acquire_many_owned(AT_A_TIME as u32);
+        let _places = places.await.unwrap();
+        let short = Duration::from_millis(1);
+        let error = compiler.compile(job(good, short)).await.unwrap_err();
+        assert_eq!(error, CompileError::Time(short));
+    }
+}

@@ -1,0 +1,211 @@
+use super::*;
+use crate::host::HostOptions;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+/// A compiler that waits for a signal, and counts.
+#[derive(Default)]
+struct Gated {
+    gates: Mutex<VecDeque<oneshot::Receiver<Result<(), CompileError>>>>,
+    begun: AtomicUsize,
+    under_way: Arc<AtomicUsize>,
+    most: AtomicUsize,
+}
+
+/// Counts a compilation until it ends or is dropped.
+struct UnderWayGuard(Arc<AtomicUsize>);
+
+impl Drop for UnderWayGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Compiler for Gated {
+    fn compile(&self, job: CompileJob) -> BoxFuture<'static, Result<Vec<u8>, CompileError>> {
+        let gate = self.gates.lock().unwrap().pop_front();
+        self.begun.fetch_add(1, SeqCst);
+        let now = self.under_way.fetch_add(1, SeqCst) + 1;
+        self.most.fetch_max(now, SeqCst);
+        let guard = UnderWayGuard(Arc::clone(&self.under_way));
+        Box::pin(async move {
+            let _guard = guard;
+            if let Some(gate) = gate {
+                gate.await.unwrap()?;
+            }
+            super::super::compiler::compile(job.addressing, &job.bytes)
+        })
+    }
+}
+
+type Signal = oneshot::Sender<Result<(), CompileError>>;
+
+impl Gated {
+    /// Holds the next compilation until the result is sent.
+    fn gate(&self) -> Signal {
+        let (open, gate) = oneshot::channel();
+        self.gates.lock().unwrap().push_back(gate);
+        open
+    }
+}
+
+struct Fixture {
+    host: Arc<WasmHost>,
+    compiler: Arc<Gated>,
+    folder: tempfile::TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = Arc::<Gated>::default();
+        let host = host(&folder, &compiler);
+        Self {
+            host,
+            compiler,
+            folder,
+        }
+    }
+
+    fn request(&self, number: u8) -> impl Future<Output = Compiled> + Send + 'static {
+        self.limited(number, CompileLimits::default())
+    }
+
+    fn limited(
+        &self,
+        number: u8,
+        limits: CompileLimits,
+    ) -> impl Future<Output = Compiled> + Send + 'static {
+        let request = Request {
+            digest: Hash::of(&[number]),
+            name: "it".to_owned(),
+            lane: Lane::Custom,
+            limits,
+        };
+        let host = Arc::clone(&self.host);
+        async move {
+            let bytes = || Ok(wat::parse_str("(component)").unwrap().into());
+            host.component(request, bytes).await
+        }
+    }
+
+    async fn begun(&self, count: usize) {
+        while self.compiler.begun.load(SeqCst) < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+fn host(folder: &tempfile::TempDir, compiler: &Arc<Gated>) -> Arc<WasmHost> {
+    let mut options = HostOptions::new(folder.path().join("workspace"));
+    options.cache_dir = Some(folder.path().join("cache"));
+    options.pooling = false;
+    options.compiler = Some(compiler.clone());
+    WasmHost::new(options)
+}
+
+#[tokio::test]
+async fn queue_compiles_once_as_long_as_one_call_waits() {
+    let fixture = Fixture::new();
+    let open = fixture.compiler.gate();
+    let first = tokio::spawn(fixture.request(1));
+    fixture.begun(1).await;
+    let second = tokio::spawn(fixture.request(1));
+    let third = tokio::spawn(fixture.request(1));
+    tokio::task::yield_now().await;
+    first.abort();
+    assert!(first.await.is_err());
+    open.send(Ok(())).unwrap();
+    assert!(second.await.unwrap().is_ok() && third.await.unwrap().is_ok());
+    assert_eq!(fixture.compiler.begun.load(SeqCst), 1);
+    // Code that was compiled is in the cache.
+    assert!(fixture.request(1).await.is_ok());
+    assert_eq!(fixture.compiler.begun.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn queue_cancels_a_compilation_that_no_call_waits_for() {
+    let fixture = Fixture::new();
+    let _open = fixture.compiler.gate();
+    let calls: Vec<_> = (0..2).map(|_| tokio::spawn(fixture.request(1))).collect();
+    fixture.begun(1).await;
+    for call in calls {
+        call.abort();
+        assert!(call.await.is_err());
+    }
+    assert_eq!(fixture.compiler.under_way.load(SeqCst), 0);
+    assert!(fixture.host.compile_queue().under_way().jobs.is_empty());
+    // The next call begins anew, and its place is free.
+    assert!(fixture.request(1).await.is_ok());
+    assert_eq!(fixture.compiler.begun.load(SeqCst), 2);
+}
+
+#[tokio::test]
+async fn queue_compiles_one_custom_component_at_a_time() {
+    let fixture = Fixture::new();
+    let all = (0..6_u8).map(|number| fixture.request(number));
+    for one in futures::future::join_all(all).await {
+        one.unwrap();
+    }
+    assert_eq!(fixture.compiler.most.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn queue_does_not_hold_up_built_in_components() {
+    let fixture = Fixture::new();
+    let _open = fixture.compiler.gate();
+    let custom = tokio::spawn(fixture.request(1));
+    fixture.begun(1).await;
+    let request = Request {
+        digest: Hash::of(b"built in"),
+        name: "built-in/it".to_owned(),
+        lane: Lane::BuiltIn,
+        limits: CompileLimits::default(),
+    };
+    let bytes = || Ok(wat::parse_str("(component)").unwrap().into());
+    assert!(fixture.host.component(request, bytes).await.is_ok());
+    custom.abort();
+}
+
+#[tokio::test]
+async fn queue_remembers_for_a_while_what_broke_a_limit() {
+    let fixture = Fixture::new();
+    for (number, error, code) in [
+        (1, CompileError::Time(Duration::from_secs(1)), Code::Timeout),
+        (2, CompileError::Memory(1 << 30), Code::LimitExceeded),
+    ] {
+        let begun = fixture.compiler.begun.load(SeqCst);
+        fixture.compiler.gate().send(Err(error)).unwrap();
+        for _ in 0..2 {
+            let error = fixture.request(number).await.err().unwrap();
+            assert_eq!(error.code(), code);
+            assert!(error.to_string().contains("tried again in"), "{error}");
+        }
+        assert_eq!(fixture.compiler.begun.load(SeqCst), begun + 1);
+        // Another limit is tried at once.
+        let wider = CompileLimits {
+            memory: 8 << 30,
+            ..CompileLimits::default()
+        };
+        assert!(fixture.limited(number, wider).await.is_ok());
+    }
+    assert!(fixture.folder.path().join("cache").exists());
+}
+
+#[tokio::test]
+async fn queue_counts_lookups_and_compilations() {
+    let fixture = Fixture::new();
+    assert!(fixture.request(1).await.is_ok());
+    // Too new to be mapped, it is read.
+    assert!(fixture.request(1).await.is_ok());
+    let counts = fixture.host.code_counts();
+    let found = (counts.missed, counts.compiled, counts.read + counts.mapped);
+    assert_eq!(found, (1, 1, 1), "{counts:?}");
+    assert!(
+        counts.bytes > 0 && !counts.compiling.is_zero(),
+        "{counts:?}"
+    );
+}

@@ -1,0 +1,77 @@
+//! Detection of what a core module lacks to be a component, by its imports, exports and custom sections.
+
+use serde::{Deserialize, Serialize};
+use wasmparser::{Parser, Payload};
+
+/// The module that WASI 0.1 programs import.
+const WASI_01: &str = "wasi_snapshot_preview1";
+
+/// The prefix of the section in which `wasm-tools component embed` and `wit-bindgen` put a world.
+const WORLD: &str = "component-type";
+
+/// The function that a program of WASI 0.1 starts with.
+const START: &str = "_start";
+
+/// The properties of a core module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CoreModule {
+    /// True if it exports `_start`: it is a program.
+    pub is_program: bool,
+    /// True if it carries the types of its functions, as a WIT world.
+    pub has_world: bool,
+    /// True if it imports WASI 0.1, which an adapter turns into WASI 0.2.
+    pub uses_wasi_01: bool,
+}
+
+impl CoreModule {
+    /// Reads what can be read; what is damaged has nothing.
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        let mut module = Self::default();
+        for payload in Parser::new(0).parse_all(bytes) {
+            let Ok(payload) = payload else { break };
+            match payload {
+                Payload::ImportSection(section) => {
+                    let mut imports = section.into_imports().flatten();
+                    module.uses_wasi_01 = imports.any(|import| import.module == WASI_01);
+                }
+                Payload::ExportSection(section) => {
+                    let mut exports = section.into_iter().flatten();
+                    module.is_program = exports.any(|export| export.name == START);
+                }
+                Payload::CustomSection(section) => {
+                    module.has_world |= section.name().starts_with(WORLD);
+                }
+                _ => {}
+            }
+        }
+        module
+    }
+
+    /// The way to make it a component.
+    pub(super) fn remedy(&self) -> String {
+        let adapter = |kind: &str| match self.uses_wasi_01 {
+            true => format!(" --adapt wasi_snapshot_preview1.{kind}.wasm"),
+            false => String::new(),
+        };
+        let new = |file: &str, kind: &str| {
+            format!(
+                "`wasm-tools component new {file}{} -o TOOL.wasm`",
+                adapter(kind)
+            )
+        };
+        match (self.is_program, self.has_world) {
+            (true, _) => format!(
+                "it is a program; build it for `wasm32-wasip2`, or make a component of it with {} (the adapter comes with wasmtime's releases)",
+                new("MODULE.wasm", "command")
+            ),
+            (false, true) => format!(
+                "build it for `wasm32-wasip2`, or make a component of it with {}",
+                new("MODULE.wasm", "reactor")
+            ),
+            (false, false) => format!(
+                "it has no WIT, which says what types its exports have; build it for `wasm32-wasip2` with bindings of one, or write it as `tool.wit`, then `wasm-tools component embed tool.wit MODULE.wasm -o EMBEDDED.wasm` and {}",
+                new("EMBEDDED.wasm", "reactor")
+            ),
+        }
+    }
+}

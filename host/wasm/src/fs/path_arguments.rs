@@ -1,0 +1,129 @@
+//! Paths as guests hand them over, which need not be UTF-8.
+//!
+//! The engine ends a guest that hands over text which is not UTF-8. But programs in C and Python can name such a path, and
+//! other systems answer that it does not exist. So the methods that take paths are linked anew here, and such a path fails
+//! with `illegal-byte-sequence`.
+
+use super::FsView;
+use wasmtime::component::{Linker, Resource, WasmStr};
+use wasmtime::{AsContext as _, StoreContextMut};
+use wasmtime_wasi::p2::FsResult;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    Descriptor, DescriptorFlags, DescriptorStat, ErrorCode, HostDescriptor as _, MetadataHashValue,
+    NewTimestamp, OpenFlags, PathFlags,
+};
+
+/// The interface, as the engine's bindings name it.
+const TYPES: &str = "wasi:filesystem/types@0.2.12";
+
+/// An argument of a method.
+trait Argument {
+    type Value;
+
+    /// The value for the method.
+    fn value<T: 'static>(self, store: &StoreContextMut<'_, T>) -> Result<Self::Value, ErrorCode>;
+}
+
+impl Argument for WasmStr {
+    type Value = String;
+
+    fn value<T: 'static>(self, store: &StoreContextMut<'_, T>) -> Result<String, ErrorCode> {
+        match self.to_str(store.as_context()) {
+            Ok(path) => Ok(path.into_owned()),
+            Err(_) => Err(ErrorCode::IllegalByteSequence),
+        }
+    }
+}
+
+/// Arguments that are what they are.
+macro_rules! plain {
+    ($($kind:ty),*) => {$(
+        impl Argument for $kind {
+            type Value = Self;
+
+            fn value<T: 'static>(self, _: &StoreContextMut<'_, T>) -> Result<Self, ErrorCode> {
+                Ok(self)
+            }
+        }
+    )*};
+}
+
+plain!(
+    Resource<Descriptor>,
+    PathFlags,
+    OpenFlags,
+    DescriptorFlags,
+    NewTimestamp
+);
+
+/// Links methods of `descriptor`, each with its arguments and what it returns.
+macro_rules! methods {
+    ($types:ident: $($name:literal $method:ident($($arg:ident: $kind:ty),*) -> $answer:ty;)*) => {$(
+        $types.func_wrap_async(
+            concat!("[method]descriptor.", $name),
+            |mut store: StoreContextMut<'_, T>, ($($arg,)*): ($($kind,)*)| {
+                Box::new(async move {
+                    $(
+                        let $arg = match $arg.value(&store) {
+                            Ok(value) => value,
+                            Err(code) => return Ok((Err(code),)),
+                        };
+                    )*
+                    let done: FsResult<$answer> = store.data_mut().fs().$method($($arg),*).await;
+                    Ok((match done {
+                        Ok(answer) => Ok(answer),
+                        Err(error) => Err(error.downcast()?),
+                    },))
+                })
+            },
+        )?;
+    )*};
+}
+
+/// Links the methods that take paths, in place of those that are there.
+pub(super) fn add_to_linker<T: FsView + 'static>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    let mut types = linker.instance(TYPES)?;
+    methods! { types:
+        "create-directory-at" create_directory_at(fd: Resource<Descriptor>, path: WasmStr) -> ();
+        "stat-at" stat_at(fd: Resource<Descriptor>, flags: PathFlags, path: WasmStr) -> DescriptorStat;
+        "set-times-at" set_times_at(
+            fd: Resource<Descriptor>,
+            flags: PathFlags,
+            path: WasmStr,
+            accessed: NewTimestamp,
+            modified: NewTimestamp
+        ) -> ();
+        "link-at" link_at(
+            fd: Resource<Descriptor>,
+            flags: PathFlags,
+            path: WasmStr,
+            new_fd: Resource<Descriptor>,
+            new_path: WasmStr
+        ) -> ();
+        "open-at" open_at(
+            fd: Resource<Descriptor>,
+            flags: PathFlags,
+            path: WasmStr,
+            how: OpenFlags,
+            mode: DescriptorFlags
+        ) -> Resource<Descriptor>;
+        "readlink-at" readlink_at(fd: Resource<Descriptor>, path: WasmStr) -> String;
+        "remove-directory-at" remove_directory_at(fd: Resource<Descriptor>, path: WasmStr) -> ();
+        "rename-at" rename_at(
+            fd: Resource<Descriptor>,
+            path: WasmStr,
+            new_fd: Resource<Descriptor>,
+            new_path: WasmStr
+        ) -> ();
+        "symlink-at" symlink_at(fd: Resource<Descriptor>, says: WasmStr, path: WasmStr) -> ();
+        "unlink-file-at" unlink_file_at(fd: Resource<Descriptor>, path: WasmStr) -> ();
+        "metadata-hash-at" metadata_hash_at(
+            fd: Resource<Descriptor>,
+            flags: PathFlags,
+            path: WasmStr
+        ) -> MetadataHashValue;
+    }
+    linker.allow_shadowing(false);
+    Ok(())
+}

@@ -1,0 +1,444 @@
+//! The undo recorder: copies of what a call changes in the workspace, and the record that `mimir undo` reads, both in
+//! `.mimir/state/backups`. `plugins/files` writes records of the same form and says what they mean.
+//!
+//! Code does not announce what it will change. Each file is copied when it is first opened for writing, removed or moved,
+//! and the record is written when the call is over, however it ends. What is too large to copy is not changed.
+//!
+//! Copies and comparisons are made on threads for blocking work, not on those that run calls, and both stop when the
+//! call is over. Of a file that is new the record holds its size and time, not a digest, so the cost of a record does
+//! not depend on what the call has written.
+//!
+//! Never here: whether something may be changed. That was judged before.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use mimir_core::clock::Deadline;
+use serde::Serialize;
+
+use super::node::Shared;
+use super::refusal::{Cause, Fault};
+use super::resolve::descend;
+use super::sys::{self, Kind, Opened, Wanted};
+use crate::backend::make_backups;
+
+mod copy;
+mod prune;
+
+use copy::{Copy, hash};
+
+/// Most bytes copied for one call, as by the file tools.
+const BYTES_MAX: u64 = 100 << 20;
+
+/// Most paths recorded for one call, as by the file tools.
+const PATHS_MAX: usize = 10_000;
+
+/// Records what changes in a mount. Clones share one recording.
+#[derive(Debug, Clone, Default)]
+pub struct UndoRecorder(Arc<Mutex<Option<Recording>>>);
+
+/// The time in which changes are recorded: one call. The record is written by [`UndoScope::finish`], or in the background
+/// when the scope is dropped because the call was cancelled.
+#[derive(Debug)]
+pub struct UndoScope(UndoRecorder);
+
+/// The call whose changes are recorded, and where.
+#[derive(Debug, Clone)]
+pub struct UndoTarget {
+    /// The root of the workspace.
+    pub workspace: PathBuf,
+    /// The folder of the backups in it. It need not be there yet.
+    pub folder: PathBuf,
+    /// The request id of the call.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+}
+
+/// The changes of one call so far. Dropping it writes the record, if that was not done before.
+#[derive(Debug)]
+struct Recording {
+    target: UndoTarget,
+    time: String,
+    changes: Vec<(Arc<Shared>, Change)>,
+    known: HashSet<String>,
+    copies: usize,
+    bytes: u64,
+    /// Set when the call is over: what it still copies is not wanted.
+    over: Arc<AtomicBool>,
+    /// Set when the call has no time left: nothing is compared any more.
+    stop: Arc<AtomicBool>,
+    written: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Record<'a> {
+    id: &'a str,
+    tool: &'a str,
+    time: &'a str,
+    changes: Vec<&'a Change>,
+}
+
+#[derive(Debug, Serialize)]
+struct Change {
+    path: String,
+    before: State,
+    after: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum State {
+    Absent,
+    Directory,
+    File {
+        /// The digest of the content, where it was read.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sha256: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        backup: Option<String>,
+        size: u64,
+        /// When the content last changed, in nanoseconds since 1970.
+        modified: i64,
+    },
+    Link {
+        target: String,
+    },
+}
+
+/// The state at a path.
+enum Found {
+    /// Something that is recorded without reading it.
+    State(State),
+    /// A file, open for reading.
+    File(fs::File, fs::Metadata),
+}
+
+/// Records to be pruned.
+struct Prune {
+    folder: PathBuf,
+    added: u64,
+}
+
+impl UndoRecorder {
+    /// Records what changes from now on, for this call.
+    pub fn begin(&self, mut target: UndoTarget) -> UndoScope {
+        let wanted = target.id.clone();
+        let is_taken = |id: &str| {
+            let name = target.folder.join(id);
+            name.exists() || name.with_extension("json").exists()
+        };
+        let mut ids = (2..).map(|number| format!("{wanted}-{number}"));
+        if is_taken(&wanted)
+            && let Some(free) = ids.find(|id| !is_taken(id))
+        {
+            target.id = free;
+        }
+        *self.lock() = Some(Recording {
+            target,
+            time: jiff::Timestamp::now().to_string(),
+            changes: Vec::new(),
+            known: HashSet::new(),
+            copies: 0,
+            bytes: 0,
+            over: Arc::default(),
+            stop: Arc::default(),
+            written: false,
+        });
+        UndoScope(self.clone())
+    }
+
+    /// Returns true if this path of a mount is recorded already.
+    pub(super) fn has(&self, path: &str) -> bool {
+        let recording = self.lock();
+        recording
+            .as_ref()
+            .is_some_and(|recording| recording.known.contains(path))
+    }
+
+    /// Records what is at a path of a mount, which is going to change.
+    pub(super) async fn before(&self, shared: &Arc<Shared>, path: &str) -> Result<(), Fault> {
+        let copy = {
+            let mut recording = self.lock();
+            let Some(recording) = &mut *recording else {
+                return Err(no_call(path));
+            };
+            if recording.known.contains(path) {
+                return Ok(());
+            }
+            let found = find(shared, path)?;
+            if recording.changes.len() >= PATHS_MAX {
+                return match found {
+                    // It needs no copy, and goes by hand.
+                    Found::State(State::Absent) => {
+                        recording.known.insert(path.to_owned());
+                        Ok(())
+                    }
+                    _ => Err(not_copied(
+                        path,
+                        &format!("{PATHS_MAX} files are recorded for one call"),
+                    )),
+                };
+            }
+            match found {
+                Found::State(state) => {
+                    recording.add(shared, path, state);
+                    return Ok(());
+                }
+                Found::File(file, meta) => recording.copy_of(file, meta, path)?,
+            }
+        };
+        let id = copy.target.id.clone();
+        let made = tokio::task::spawn_blocking(move || copy.make()).await;
+        let state = match made.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(state) => state,
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                return Err(too_large(path));
+            }
+            Err(error) => {
+                let why = format!("its copy in .mimir/state/backups cannot be made: {error}");
+                return Err(not_copied(path, &why));
+            }
+        };
+        let mut recording = self.lock();
+        match &mut *recording {
+            Some(recording) if recording.target.id == id => {
+                if let State::File { size, .. } = &state {
+                    recording.bytes += size;
+                }
+                recording.add(shared, path, state);
+                Ok(())
+            }
+            // The call ended meanwhile.
+            _ => Err(no_call(path)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Recording>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl UndoScope {
+    /// Writes the record, on a thread for blocking work. What is compared is compared until the deadline, or for `left`
+    /// if that ends sooner; what is left then counts as changed.
+    pub async fn finish(self, deadline: &Deadline, left: Option<Duration>) {
+        let Some(mut recording) = self.0.lock().take() else {
+            return;
+        };
+        let stop = Arc::clone(&recording.stop);
+        let mut task = tokio::task::spawn_blocking(move || recording.write());
+        let in_time = {
+            let bounded = async {
+                match left {
+                    Some(left) => tokio::time::timeout(left, &mut task).await.ok(),
+                    None => Some((&mut task).await),
+                }
+            };
+            deadline.bound(pin!(bounded)).await.ok().flatten()
+        };
+        let written = match in_time {
+            Some(written) => written,
+            None => {
+                stop.store(true, Ordering::Relaxed);
+                task.await
+            }
+        };
+        // Pruning may take long, and the call does not wait for it.
+        if let Ok(Some(prune)) = written {
+            tokio::task::spawn_blocking(move || prune::prune(&prune.folder, prune.added));
+        }
+    }
+}
+
+impl Drop for UndoScope {
+    fn drop(&mut self) {
+        let Some(recording) = self.0.lock().take() else {
+            return;
+        };
+        recording.stop.store(true, Ordering::Relaxed);
+        // A runtime that shuts down drops the closure instead of running it, which writes the record, too.
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(recording))),
+            Err(_) => drop(recording),
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if let Some(prune) = self.write() {
+            prune::prune(&prune.folder, prune.added);
+        }
+    }
+}
+
+impl Recording {
+    fn add(&mut self, shared: &Arc<Shared>, path: &str, before: State) {
+        self.known.insert(path.to_owned());
+        let change = Change {
+            path: path.to_owned(),
+            before,
+            after: State::Absent,
+        };
+        self.changes.push((Arc::clone(shared), change));
+    }
+
+    /// The copy that is to be made of a file.
+    fn copy_of(&mut self, file: fs::File, meta: fs::Metadata, path: &str) -> Result<Copy, Fault> {
+        let room = BYTES_MAX - self.bytes;
+        if meta.len() > room {
+            return Err(too_large(path));
+        }
+        let name = self.copies.to_string();
+        self.copies += 1;
+        Ok(Copy {
+            file,
+            meta,
+            target: self.target.clone(),
+            name,
+            room,
+            over: Arc::clone(&self.over),
+        })
+    }
+
+    /// Writes the record, once, if something has changed.
+    fn write(&mut self) -> Option<Prune> {
+        if std::mem::replace(&mut self.written, true) {
+            return None;
+        }
+        self.over.store(true, Ordering::Relaxed);
+        let mut changes = std::mem::take(&mut self.changes);
+        changes.retain_mut(|(shared, change)| self.has_changed(shared, change));
+        let copies = self.target.folder.join(&self.target.id);
+        if changes.is_empty() {
+            if self.copies > 0 {
+                fs::remove_dir_all(copies).ok();
+            }
+            return None;
+        }
+        let record = Record {
+            id: &self.target.id,
+            tool: &self.target.tool,
+            time: &self.time,
+            changes: changes.iter().map(|(_, change)| change).collect(),
+        };
+        if let Err(error) = self.save(&record) {
+            tracing::warn!(%error, "the record for `mimir undo` cannot be written");
+        }
+        Some(Prune {
+            folder: self.target.folder.clone(),
+            added: self.bytes,
+        })
+    }
+
+    /// Sets what is at the path of a change now. False if that is what was there before.
+    fn has_changed(&self, shared: &Shared, change: &mut Change) -> bool {
+        match find(shared, &change.path) {
+            Ok(Found::State(after)) if after == change.before => false,
+            Ok(Found::State(after)) => {
+                change.after = after;
+                true
+            }
+            Ok(Found::File(mut file, meta)) => {
+                let mut digest = None;
+                // Only of a file that may be the same one the content matters.
+                if let State::File { sha256, size, .. } = &change.before
+                    && *size == meta.len()
+                {
+                    let hashed = hash(&mut file, &mut io::sink(), *size, &self.stop);
+                    digest = hashed.ok().map(|(digest, _)| digest);
+                    if digest.is_some() && digest == *sha256 {
+                        return false;
+                    }
+                }
+                change.after = State::File {
+                    sha256: digest,
+                    backup: None,
+                    size: meta.len(),
+                    modified: modified(&meta),
+                };
+                true
+            }
+            // `mimir undo` reports then that the file has changed since.
+            Err(_) => true,
+        }
+    }
+
+    fn save(&self, record: &Record<'_>) -> io::Result<()> {
+        let folder = &self.target.folder;
+        make_backups(&self.target.workspace, folder)?;
+        let unfinished = folder.join(format!("{}.tmp", self.target.id));
+        let finished = folder.join(format!("{}.json", self.target.id));
+        let json = serde_json::to_vec(record)?;
+        let written = fs::write(&unfinished, json).and_then(|()| fs::rename(&unfinished, finished));
+        if written.is_err() {
+            fs::remove_file(&unfinished).ok();
+        }
+        written
+    }
+}
+
+/// Looks up the state at a path of a mount, without reading content.
+fn find(shared: &Shared, path: &str) -> Result<Found, Fault> {
+    let parts: Vec<&str> = path.split('/').skip(shared.depth).collect();
+    let Some((name, above)) = parts.split_last() else {
+        return Ok(Found::State(State::Directory));
+    };
+    let found =
+        descend(&shared.root, above).and_then(|dir| Ok((sys::stat_at(&dir, name)?.kind, dir)));
+    let (kind, dir) = match found {
+        Ok(found) => found,
+        Err(_) => return Ok(Found::State(State::Absent)),
+    };
+    match kind {
+        Kind::Directory => Ok(Found::State(State::Directory)),
+        Kind::Link => match sys::read_link(&dir, name) {
+            Ok(target) => Ok(Found::State(State::Link { target })),
+            Err(_) => Err(not_copied(path, "the target of the link is not text")),
+        },
+        Kind::File => {
+            let wanted = Wanted {
+                read: true,
+                ..Wanted::default()
+            };
+            let Opened::File(file) = sys::open(&dir, name, wanted)? else {
+                return Err(not_copied(path, "it is not a regular file"));
+            };
+            let meta = file.metadata()?;
+            Ok(Found::File(file, meta))
+        }
+        _ => Err(not_copied(path, "it is not a regular file")),
+    }
+}
+
+/// When a file last changed, in nanoseconds since 1970.
+fn modified(meta: &fs::Metadata) -> i64 {
+    let since = |time: SystemTime| match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(error) => {
+            let before = i64::try_from(error.duration().as_nanos());
+            before.map_or(i64::MIN, |before| -before)
+        }
+    };
+    meta.modified().map_or(0, since)
+}
+
+fn too_large(path: &str) -> Fault {
+    let why = format!("{} MiB are copied for one call", BYTES_MAX >> 20);
+    not_copied(path, &why)
+}
+
+fn no_call(path: &str) -> Fault {
+    not_copied(path, "no call is running whose changes are recorded")
+}
+
+fn not_copied(path: &str, why: &str) -> Fault {
+    Fault::refused(path, Cause::Unkept(why.to_owned()))
+}

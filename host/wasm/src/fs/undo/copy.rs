@@ -1,0 +1,92 @@
+//! Copies of files that are going to change, and digests of those that may have changed.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sha2::{Digest as _, Sha256};
+
+use super::{State, UndoTarget, modified};
+use crate::backend::make_backups;
+
+/// Bytes copied or compared at once. Between two of these parts a call that is over stops the work.
+const PART: usize = 1 << 20;
+
+/// A copy to be made.
+pub(super) struct Copy {
+    pub(super) file: fs::File,
+    pub(super) meta: fs::Metadata,
+    pub(super) target: UndoTarget,
+    pub(super) name: String,
+    /// Most bytes of it.
+    pub(super) room: u64,
+    pub(super) over: Arc<AtomicBool>,
+}
+
+impl Copy {
+    /// Copies the file, and gives what it was.
+    pub(super) fn make(mut self) -> io::Result<State> {
+        let folder = self.target.folder.join(&self.target.id);
+        if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+            make_backups(&self.target.workspace, &self.target.folder)?;
+            make_private(&folder)?;
+        }
+        let copy = folder.join(&self.name);
+        let mut to = fs::File::create_new(&copy)?;
+        // Who may read the file may read its copy, and undo finds its permissions there.
+        to.set_permissions(self.meta.permissions())?;
+        match hash(&mut self.file, &mut to, self.room, &self.over) {
+            Ok((digest, size)) => Ok(State::File {
+                sha256: Some(digest),
+                backup: Some(format!("{}/{}", self.target.id, self.name)),
+                size,
+                modified: modified(&self.meta),
+            }),
+            Err(error) => {
+                fs::remove_file(&copy).ok();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Copies a file of at most so many bytes, unless it is stopped. Gives the digest of its content, and how much it was.
+pub(super) fn hash(
+    file: &mut fs::File,
+    to: &mut impl io::Write,
+    most: u64,
+    stop: &AtomicBool,
+) -> io::Result<(String, u64)> {
+    let mut hash = Sha256::new();
+    let mut part = vec![0; PART];
+    let mut total: u64 = 0;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the call is over"));
+        }
+        let count = file.read(&mut part)?;
+        if count == 0 {
+            break;
+        }
+        total += count as u64;
+        if total > most {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        hash.update(&part[..count]);
+        to.write_all(&part[..count])?;
+    }
+    Ok((format!("{:x}", hash.finalize()), total))
+}
+
+fn make_private(folder: &Path) -> io::Result<()> {
+    #[cfg_attr(
+        not(unix),
+        expect(unused_mut, reason = "only modes change it, which are not there")
+    )]
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}

@@ -1,0 +1,221 @@
+//! An answer as the guest reads it: it ends when what the call may reach does not include it any more, and the values of
+//! the secrets that the call may use are masked in it.
+//!
+//! A server may send a header back, as a page for debugging does. The tool has a placeholder in place of the value, and
+//! must not learn it that way. A body is masked as it comes in; one that is packed is read whole, unpacked and masked.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::BodyExt;
+use mimir_core::pipeline::Effects;
+use mimir_core::redact::{KnownStream, Redactor};
+use mimir_core::{Code, ToolError};
+use mimir_net::{Error, Fetched, Limits};
+use wasmtime_wasi_http::{Error as HttpError, WasiBody};
+
+use super::clients::Link;
+use super::{Failure, Way};
+
+/// Builds the response that the guest receives, for a request within these limits.
+pub(super) async fn of(
+    way: &Way,
+    limits: Limits,
+    link: Link,
+    method: &Method,
+    answer: Response<mimir_net::Body>,
+) -> Result<Response<WasiBody>, Error> {
+    let (mut parts, body) = answer.into_parts();
+    let mut mask = None;
+    let mut whole = VecDeque::new();
+    let mut source = Some(body);
+    if let Some(known) = way.effects.answers() {
+        mask_headers(known, &mut parts.headers);
+        if *method != Method::HEAD {
+            // What is masked is of another length.
+            parts.headers.remove(header::CONTENT_LENGTH);
+            if is_packed(&parts.headers)
+                && let Some(body) = source.take()
+            {
+                let (packed, trailers) = read(body, &link, &way.effects).await?;
+                let body = mimir_net::unpack(packed, &parts.headers, limits).await?;
+                parts.headers.remove(header::CONTENT_ENCODING);
+                whole.push_back(Frame::data(masked(known, &body)));
+                if let Some(mut trailers) = trailers {
+                    mask_headers(known, &mut trailers);
+                    whole.push_back(Frame::trailers(trailers));
+                }
+            } else {
+                mask = known.known_stream().map(|stream| (known.clone(), stream));
+            }
+        }
+    }
+    let answer = Answer {
+        body: source,
+        ready: whole,
+        mask,
+        effects: way.effects.clone(),
+        link,
+        failure: way.failure.clone(),
+        time: way.limits.whole,
+    };
+    Ok(Response::from_parts(parts, answer.boxed_unsync()))
+}
+
+/// The whole body of an answer, as it comes in, and its trailers.
+async fn read(
+    mut body: mimir_net::Body,
+    link: &Link,
+    effects: &Effects,
+) -> Result<(Bytes, Option<HeaderMap>), Error> {
+    let (mut whole, mut trailers) = (BytesMut::new(), None);
+    loop {
+        link.renew(effects);
+        let Some(frame) = body.frame().await else {
+            return Ok((whole.freeze(), trailers));
+        };
+        match frame.map_err(cut_off)?.into_data() {
+            Ok(data) => whole.extend_from_slice(&data),
+            Err(frame) => trailers = frame.into_trailers().ok(),
+        }
+    }
+}
+
+/// Masks a whole answer.
+pub(super) fn mask_fetched(known: &Redactor, fetched: &mut Fetched) {
+    mask_headers(known, &mut fetched.headers);
+    if let Some(trailers) = &mut fetched.trailers {
+        mask_headers(known, trailers);
+    }
+    fetched.body = masked(known, &fetched.body);
+}
+
+/// A text without the values; nothing if none is in it.
+fn without(known: &Redactor, text: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = text.to_vec();
+    known.bytes(&mut bytes);
+    (bytes != text).then_some(bytes)
+}
+
+fn masked(known: &Redactor, body: &Bytes) -> Bytes {
+    without(known, body).map_or_else(|| body.clone(), Bytes::from)
+}
+
+fn mask_headers(known: &Redactor, headers: &mut HeaderMap) {
+    let named = headers
+        .keys()
+        .filter(|name| without(known, name.as_str().as_bytes()).is_some());
+    for name in named.cloned().collect::<Vec<_>>() {
+        headers.remove(name);
+    }
+    for value in headers.values_mut() {
+        if let Some(masked) = without(known, value.as_bytes()) {
+            let masked = HeaderValue::from_bytes(&masked);
+            *value = masked.unwrap_or_else(|_| HeaderValue::from_static(""));
+        }
+    }
+}
+
+fn is_packed(headers: &HeaderMap) -> bool {
+    let codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    let mut words = codings.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    words.any(|word| {
+        let word = word.trim_ascii();
+        !word.is_empty() && !word.eq_ignore_ascii_case(b"identity")
+    })
+}
+
+/// The body of an answer. It ends when what the call may reach changes to something that would not have let it.
+struct Answer {
+    body: Option<mimir_net::Body>,
+    /// Frames that come before the next one of the server.
+    ready: VecDeque<Frame<Bytes>>,
+    mask: Option<(Redactor, KnownStream)>,
+    effects: Effects,
+    link: Link,
+    failure: Failure,
+    /// The longest time that the settings give a request.
+    time: Duration,
+}
+
+/// The error of a response that is cut off, also where it was allowed at first.
+fn cut_off(error: Error) -> Error {
+    let message = "the answer was cut off: what the tool may reach has changed while it came in";
+    match error {
+        Error::Blocked(_) => Error::Denied(ToolError::new(Code::PolicyDenied, message)),
+        error => error,
+    }
+}
+
+impl Answer {
+    /// Takes what the server has sent, without the secrets in it; nothing is its end.
+    fn take(&mut self, frame: Option<Frame<Bytes>>) {
+        let Some((known, stream)) = &mut self.mask else {
+            self.ready.extend(frame);
+            return;
+        };
+        let (data, trailers) = match frame.map(Frame::into_data) {
+            Some(Ok(data)) => (stream.push(&data), None),
+            Some(Err(frame)) => (stream.finish(), frame.into_trailers().ok()),
+            None => (stream.finish(), None),
+        };
+        if !data.is_empty() {
+            self.ready.push_back(Frame::data(data.into()));
+        }
+        if let Some(mut trailers) = trailers {
+            mask_headers(known, &mut trailers);
+            self.ready.push_back(Frame::trailers(trailers));
+        }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = HttpError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, HttpError>>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(frame) = this.ready.pop_front() {
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            let Some(body) = &mut this.body else {
+                return Poll::Ready(None);
+            };
+            this.link.renew(&this.effects);
+            match ready!(Pin::new(body).poll_frame(cx)) {
+                Some(Ok(frame)) => this.take(Some(frame)),
+                Some(Err(error)) => {
+                    let code = this.failure.note(cut_off(error), this.time);
+                    return Poll::Ready(Some(Err(code)));
+                }
+                None => {
+                    this.body = None;
+                    this.take(None);
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        // What is kept back may be the rest.
+        let ended = self.body.as_ref().is_none_or(HttpBody::is_end_stream);
+        ended && self.ready.is_empty() && (self.mask.is_none() || self.body.is_none())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.body {
+            Some(body) if self.mask.is_none() && self.ready.is_empty() => body.size_hint(),
+            _ => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `wasi:config/store`: what a person has set for a component that was not written for mimir.
+
+use wasmtime::StoreContextMut;
+use wasmtime::component::{ComponentType, Lift, Linker, Lower};
+
+use crate::family::CONFIG_STORES;
+use crate::guest::Guest;
+
+/// The errors of the interface. A value is there or not: none of them happens.
+#[derive(Debug, Clone, ComponentType, Lift, Lower)]
+#[component(variant)]
+enum ConfigError {
+    #[component(name = "upstream")]
+    Upstream(String),
+    #[component(name = "io")]
+    Io(String),
+}
+
+type Value = (Result<Option<String>, ConfigError>,);
+type Values = (Result<Vec<(String, String)>, ConfigError>,);
+
+/// Links the interface under each of its versions.
+pub(crate) fn add_to_linker(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    for name in CONFIG_STORES {
+        let mut store = linker.instance(name)?;
+        store.func_wrap(
+            "get",
+            |guest: StoreContextMut<'_, Guest>, (key,): (String,)| {
+                let mut all = guest.data().config.iter();
+                let found = all.find(|(name, _)| *name == key);
+                let value: Value = (Ok(found.map(|(_, value)| value.clone())),);
+                Ok(value)
+            },
+        )?;
+        store.func_wrap("get-all", |guest: StoreContextMut<'_, Guest>, (): ()| {
+            let values: Values = (Ok(guest.data().config.clone()),);
+            Ok(values)
+        })?;
+    }
+    Ok(())
+}

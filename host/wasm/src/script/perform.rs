@@ -1,0 +1,254 @@
+//! What the engine of JavaScript has done at once, while the script waits: the import `host` of its world. Files are those
+//! that wishes reach, by the same filesystem; the rest computes.
+//!
+//! Never here: what a script may reach.
+
+use std::io::{Read as _, Write as _};
+
+use flate2::Compression;
+use flate2::{bufread, write};
+use ring::digest;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wasmtime::StoreContextMut;
+use wasmtime::component::Linker;
+
+use super::files::{self, Mode};
+use super::trace::Loaded;
+use crate::guest::Guest;
+
+/// The import that does it.
+const INTERFACE: &str = "mimir:script/host@1.0.0";
+
+/// Random bytes that are handed out at once; Node has the same bound for `getRandomValues`.
+const RANDOM: usize = 65_536;
+
+/// Files that one program may load. Each has lines of its own in the stacks of the engine.
+const MODULES: usize = 1_000;
+
+/// What code is that a program comes by while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Late {
+    /// A file of the workspace that is required or imported.
+    Module,
+    /// What `eval` is given.
+    Eval,
+}
+
+/// Code that was compiled, and from places in it to places in the file: line and column each, all from 1.
+pub type Compiled = (String, Vec<[u32; 4]>);
+
+/// Compiles such code. The error is a sentence with the place in front.
+pub type Compiler = fn(code: &str, late: Late) -> Result<Compiled, String>;
+
+/// Something that is done at once.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub(super) enum Request {
+    Read {
+        path: String,
+    },
+    Write {
+        path: String,
+        mode: Mode,
+    },
+    List {
+        path: String,
+    },
+    Stat {
+        path: String,
+        follow: bool,
+    },
+    Remove {
+        path: String,
+        recursive: bool,
+    },
+    Mkdir {
+        path: String,
+    },
+    Rename {
+        path: String,
+        to: String,
+    },
+    Hash {
+        algorithm: String,
+        first: bool,
+        last: bool,
+    },
+    Random {
+        count: usize,
+    },
+    Zlib {
+        how: Zlib,
+    },
+    Compile {
+        path: String,
+        late: Late,
+    },
+    Trace {
+        stack: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Zlib {
+    Gzip,
+    Gunzip,
+    Deflate,
+    Inflate,
+    DeflateRaw,
+    InflateRaw,
+}
+
+/// Why something was not done: a code of errno, and what is known beside it.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) code: &'static str,
+    pub(super) why: String,
+}
+
+impl Refused {
+    fn new(code: &'static str, why: impl Into<String>) -> Self {
+        Self {
+            code,
+            why: why.into(),
+        }
+    }
+}
+
+pub(super) type Done = Result<(Value, Vec<u8>), Refused>;
+
+/// Adds the import.
+pub(super) fn add(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    let mut interface = linker.instance(INTERFACE)?;
+    type Told = (Result<(String, Vec<u8>), String>,);
+    interface.func_wrap_async(
+        "perform",
+        |mut store: StoreContextMut<'_, Guest>, (request, bytes): (String, Vec<u8>)| {
+            Box::new(async move {
+                let done = match serde_json::from_str(&request) {
+                    Ok(request) => perform(store.data_mut(), request, bytes).await,
+                    Err(error) => Err(Refused::new("EINVAL", error.to_string())),
+                };
+                let told: wasmtime::Result<Told> = Ok((done
+                    .map(|(value, bytes)| (value.to_string(), bytes))
+                    .map_err(|Refused { code, why }| {
+                        json!({ "code": code, "why": why }).to_string()
+                    }),));
+                told
+            })
+        },
+    )
+}
+
+async fn perform(guest: &mut Guest, request: Request, bytes: Vec<u8>) -> Done {
+    match request {
+        Request::Hash {
+            algorithm,
+            first,
+            last,
+        } => hash(guest, &algorithm, (first, last), &bytes),
+        Request::Random { count } => {
+            let mut bytes = vec![0; count.min(RANDOM)];
+            let filled = SystemRandom::new().fill(&mut bytes);
+            filled.map_err(|_| Refused::new("EIO", "the system gives no random numbers"))?;
+            Ok((Value::Null, bytes))
+        }
+        Request::Zlib { how } => {
+            let most = guest.most_output;
+            let work = tokio::task::spawn_blocking(move || zlib(how, &bytes, most));
+            let done = work.await;
+            let done = done.map_err(|error| Refused::new("EIO", error.to_string()))?;
+            done.map(|bytes| (Value::Null, bytes))
+        }
+        Request::Compile { path, late } => compile(guest, path, late, bytes).await,
+        Request::Trace { stack } => {
+            let frames = super::trace::frames(&guest.loaded, &stack);
+            Ok((frames.into(), Vec::new()))
+        }
+        request => files::now(guest, request, bytes).await,
+    }
+}
+
+/// Hashes a piece: a hash of many is begun by the first and told after the last.
+fn hash(guest: &mut Guest, name: &str, (first, last): (bool, bool), bytes: &[u8]) -> Done {
+    let algorithm = match name {
+        "sha1" => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        "sha256" => &digest::SHA256,
+        "sha384" => &digest::SHA384,
+        "sha512" => &digest::SHA512,
+        "sha512-256" => &digest::SHA512_256,
+        _ => return Err(Refused::new("EINVAL", format!("there is no hash `{name}`"))),
+    };
+    let begun = if first { None } else { guest.hash.take() };
+    let mut context = begun.unwrap_or_else(|| digest::Context::new(algorithm));
+    context.update(bytes);
+    if last {
+        return Ok((Value::Null, context.finish().as_ref().to_vec()));
+    }
+    guest.hash = Some(context);
+    Ok((Value::Null, Vec::new()))
+}
+
+fn zlib(how: Zlib, bytes: &[u8], most: usize) -> Result<Vec<u8>, Refused> {
+    let level = Compression::default();
+    let packed = |done: std::io::Result<Vec<u8>>| {
+        done.map_err(|error| Refused::new("EIO", error.to_string()))
+    };
+    match how {
+        Zlib::Gzip => {
+            let mut all = write::GzEncoder::new(Vec::new(), level);
+            packed(all.write_all(bytes).and_then(|()| all.finish()))
+        }
+        Zlib::Deflate => {
+            let mut all = write::ZlibEncoder::new(Vec::new(), level);
+            packed(all.write_all(bytes).and_then(|()| all.finish()))
+        }
+        Zlib::DeflateRaw => {
+            let mut all = write::DeflateEncoder::new(Vec::new(), level);
+            packed(all.write_all(bytes).and_then(|()| all.finish()))
+        }
+        Zlib::Gunzip => unpacked(bufread::MultiGzDecoder::new(bytes), most),
+        Zlib::Inflate => unpacked(bufread::ZlibDecoder::new(bytes), most),
+        Zlib::InflateRaw => unpacked(bufread::DeflateDecoder::new(bytes), most),
+    }
+}
+
+/// What a decoder gives: no more than may be handed over.
+fn unpacked(decoder: impl std::io::Read, most: usize) -> Result<Vec<u8>, Refused> {
+    let mut all = Vec::new();
+    let read = decoder.take(most as u64 + 1).read_to_end(&mut all);
+    read.map_err(|error| Refused::new("Z_DATA_ERROR", error.to_string()))?;
+    if all.len() > most {
+        let most = mimir_core::text::bytes(most as u64);
+        let why = format!("it unpacks to more than {most} (limits.outputBytes)");
+        return Err(Refused::new("ERR_BUFFER_TOO_LARGE", why));
+    }
+    Ok(all)
+}
+
+/// Compiles code that came later. Its lines begin where no other code of the program has any.
+async fn compile(guest: &mut Guest, path: String, late: Late, bytes: Vec<u8>) -> Done {
+    let Some(compiler) = guest.compiler else {
+        return Err(Refused::new(
+            "ENOSYS",
+            "code that comes later is only compiled for programs",
+        ));
+    };
+    if guest.loaded.len() >= MODULES {
+        let why = format!("a program loads at most {MODULES} files and texts");
+        return Err(Refused::new("EMFILE", why));
+    }
+    let code = String::from_utf8_lossy(&bytes).into_owned();
+    let work = tokio::task::spawn_blocking(move || compiler(&code, late));
+    let done = work.await;
+    let done = done.map_err(|error| Refused::new("EIO", error.to_string()))?;
+    let (code, map) = done.map_err(|why| Refused::new("SYNTAX", why))?;
+    let one = Loaded::after(&guest.loaded, path, &code, map);
+    let base = one.base;
+    guest.loaded.push(one);
+    Ok((json!({ "code": code, "base": base }), Vec::new()))
+}

@@ -1,0 +1,142 @@
+//! JavaScript as Node runs it: snippets of the kind that models write, and what Node 22 prints for them.
+
+use serde_json::json;
+
+use super::{Place, left};
+
+/// Snippets by their names, each with the output that Node gives: recorded, so that no Node is needed here.
+const SNIPPETS: &str = include_str!("node.txt");
+
+#[test]
+fn javascript_prints_what_node_prints() {
+    let all: Vec<&str> = SNIPPETS.split("### ").skip(1).collect();
+    assert!(all.len() >= 50, "{}", all.len());
+    let mut wrong = Vec::new();
+    for snippet in all {
+        let (name, rest) = snippet.split_once('\n').unwrap();
+        let (code, wanted) = rest.split_once("=== gives\n").unwrap();
+        let place = Place::new();
+        let outcome = place.call(json!({
+            "language": "javascript", "code": code, "args": ["one", "two words"], "stdin": "a b\nc\n",
+        }));
+        let got = match outcome.is_ok() {
+            true => {
+                let left = left(&outcome);
+                match (left.code, left.stderr.as_str()) {
+                    (0, "") => left.stdout,
+                    _ => format!("{}{}(exit code {})\n", left.stdout, left.stderr, left.code),
+                }
+            }
+            false => outcome.text(),
+        };
+        if got != wanted {
+            wrong.push(format!("### {name}\n{got}=== instead of\n{wanted}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn javascript_names_what_it_has_instead_of_a_module() {
+    let place = Place::new();
+    for (code, said) in [
+        ("require('http')", "fetch"),
+        ("import net from 'node:net';", "there are no sockets"),
+        ("require('child_process').execSync('ls')", "`exec`"),
+        ("require('worker_threads')", "Promise.all"),
+        ("await import('node:sqlite')", "sqlite3"),
+        ("require('left-pad')", "packages of npm are not there"),
+        ("require('./lib')", "there is no lib, asked for by main.js"),
+        (
+            "import { readfile } from 'fs';",
+            "does not provide an export named 'readfile'",
+        ),
+        ("require('fs').symlinkSync('a', 'b')", "ENOSYS"),
+        (
+            "require('crypto').createCipheriv()",
+            "createCipheriv is not there",
+        ),
+        ("new Date().toLocaleDateString('de-DE')", "only en-US is"),
+        (
+            "new Intl.DateTimeFormat('en-US', { timeZone: 'Asia/Tokyo' })",
+            "only UTC is",
+        ),
+        ("eval('async function (')", "SyntaxError"),
+        ("(0, eval)(\"import('fs')\")", "SyntaxError"),
+    ] {
+        let left = place.run("javascript", code);
+        assert!(
+            left.code == 1 && left.stderr.contains(said),
+            "{code}: {left:?}"
+        );
+    }
+}
+
+#[test]
+fn javascript_errors_have_their_class_and_their_stack() {
+    let place = Place::new();
+    std::fs::write(
+        place.path().join("lib.ts"),
+        "export type T = 1;\n\nexport function inner(x: T) {\n  throw new TypeError('boom');\n}\n",
+    )
+    .unwrap();
+    let code = "import { inner } from './lib';\nfunction outer() {\n  inner(1);\n}\nouter();\n";
+    let left = place.run("javascript", code);
+    assert!(
+        left.stderr
+            .starts_with("Uncaught TypeError: boom\n    at inner (lib.ts:4:")
+            && left.stderr.contains("at outer (main.js:3:"),
+        "{left:?}"
+    );
+    let left = place.run("javascript", "throw new Error('plain')");
+    assert!(
+        left.stderr
+            .starts_with("Uncaught Error: plain\n    at main.js:1:"),
+        "{left:?}"
+    );
+    // A stack that the program reads says the same.
+    let code = "function f() { throw new RangeError('r'); }\ntry { f() } catch (e) { console.log(e.stack) }";
+    let left = place.run("javascript", code);
+    assert!(
+        left.stdout
+            .starts_with("RangeError: r\n    at f (main.js:1:"),
+        "{left:?}"
+    );
+    for (code, said) in [
+        ("throw 'text'", "Uncaught 'text'"),
+        ("throw null", "Uncaught null"),
+        ("require('fs').readFileSync('x')", "Uncaught Error: ENOENT"),
+        (
+            "Promise.reject(new TypeError('t'))",
+            "Uncaught TypeError: t",
+        ),
+    ] {
+        let left = place.run("javascript", code);
+        assert!(
+            left.code == 1 && left.stderr.starts_with(said),
+            "{code}: {left:?}"
+        );
+    }
+}
+
+#[test]
+fn javascript_is_kept_to_the_workspace() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join(".mimir")).unwrap();
+    std::fs::write(place.path().join(".env"), "SECRET=1").unwrap();
+    for code in [
+        "fs.readFileSync('/etc/passwd')",
+        "fs.readFileSync('../x')",
+        "fs.readFileSync('.env')",
+        "fs.writeFileSync('.mimir/config.yml', '')",
+        "fs.renameSync('.mimir', 'm')",
+        "fs.rmSync('.mimir', { recursive: true })",
+        "fs.writeFileSync('/etc/x', '')",
+        "require('./.env')",
+    ] {
+        let left = place.run("javascript", &format!("const fs = require('fs');\n{code}"));
+        assert_eq!(left.code, 1, "{code}: {left:?}");
+        assert!(!left.stderr.contains("SECRET"), "{code}: {left:?}");
+    }
+    assert!(place.path().join(".mimir").is_dir());
+}

@@ -1,0 +1,177 @@
+//! Keys of MCP servers, which tests of the client and of the program show.
+
+use super::Shown;
+
+/// The tests of servers that are packages.
+const PACKAGES: &str = "host/cli/tests/packages.rs";
+const PINNED: &str = "package_is_pinned_and_runs_in_its_sandbox";
+const DIGEST: &str = "package_of_another_digest_is_not_installed";
+
+pub(super) const SHOWN: &[Shown] = &[
+    (
+        "mcp.servers.*.command",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.args",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.env.*",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.cwd",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.workspaceCode",
+        "host/cli/tests/mcp.rs",
+        "a_server_that_is_trusted_runs_nothing_that_a_model_wrote",
+    ),
+    (
+        "mcp.servers.*.sandbox",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.networkAccess",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    ("mcp.servers.*.package.registry", PACKAGES, PINNED),
+    ("mcp.servers.*.package.name", PACKAGES, PINNED),
+    ("mcp.servers.*.package.version", PACKAGES, DIGEST),
+    ("mcp.servers.*.package.integrity", PACKAGES, DIGEST),
+    (
+        "mcp.servers.*.package.dependencies",
+        "host/cli/tests/kit/dependencies.rs",
+        "package_of_other_dependencies_is_not_installed",
+    ),
+    ("mcp.servers.*.package.program", PACKAGES, PINNED),
+    (
+        "mcp.servers.*.package.with",
+        PACKAGES,
+        "package_is_installed_with_those_that_are_named_beside_it",
+    ),
+    (
+        "mcp.servers.*.package.installScripts",
+        PACKAGES,
+        "package_runs_install_scripts_only_where_a_person_says_so",
+    ),
+    ("mcp.servers.*.folders", PACKAGES, PINNED),
+    (
+        "mcp.servers.*.network",
+        "host/cli/tests/servers.rs",
+        "mcp_server_reaches_the_hosts_that_were_declared_for_it",
+    ),
+    (
+        "mcp.servers.*.bindMounts",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.prefix",
+        "host/mcp/tests/behind/life.rs",
+        "a_server_gets_what_the_settings_say",
+    ),
+    (
+        "mcp.servers.*.url",
+        "host/cli/tests/mcp.rs",
+        "a_server_over_http_is_reached_and_no_other",
+    ),
+    (
+        "mcp.servers.*.headers.*",
+        "host/cli/tests/mcp.rs",
+        "a_server_over_http_is_reached_and_no_other",
+    ),
+    (
+        "mcp.servers.*.oauth.issuer",
+        "host/mcp/tests/logins/mod.rs",
+        "an_authorization_server_that_the_settings_do_not_name_gets_nothing",
+    ),
+    (
+        "mcp.servers.*.oauth.clientId",
+        "host/mcp/tests/logins/mod.rs",
+        "the_settings_say_who_mimir_is_and_where",
+    ),
+    (
+        "mcp.servers.*.oauth.clientSecret",
+        "host/mcp/tests/logins/mod.rs",
+        "the_settings_say_who_mimir_is_and_where",
+    ),
+    (
+        "mcp.servers.*.oauth.scopes",
+        "host/mcp/tests/logins/mod.rs",
+        "the_settings_say_who_mimir_is_and_where",
+    ),
+    (
+        "mcp.servers.*.oauth.redirectPort",
+        "host/mcp/tests/logins/mod.rs",
+        "the_settings_say_who_mimir_is_and_where",
+    ),
+    (
+        "mcp.servers.*.oauth.clientMetadataUrl",
+        "host/mcp/tests/logins/mod.rs",
+        "a_document_stands_for_a_client_where_that_is_taken",
+    ),
+    (
+        "mcp.marks",
+        "host/mcp/tests/marks.rs",
+        "mcp_marks_follow_the_setting",
+    ),
+    (
+        "mcp.servers.*.protocol",
+        "host/mcp/tests/behind/life.rs",
+        "mcp_protocol_of_a_server_is_the_one_that_is_set",
+    ),
+    (
+        "mcp.servers.*.enabled",
+        "host/mcp/tests/behind/life.rs",
+        "one_that_is_switched_off_is_not_there",
+    ),
+    (
+        "mcp.servers.*.timeoutMs",
+        "host/mcp/tests/behind/faults.rs",
+        "one_that_never_answers_is_not_waited_for_and_is_told",
+    ),
+    (
+        "mcp.servers.*.startTimeoutMs",
+        "host/mcp/tests/behind/faults.rs",
+        "one_that_does_not_start_says_why_and_takes_no_other_along",
+    ),
+    (
+        "mcp.servers.*.idleMs",
+        "host/mcp/tests/behind/life.rs",
+        "an_idle_server_is_stopped_and_comes_back",
+    ),
+    (
+        "mcp.servers.*.resources",
+        "host/mcp/tests/behind/library.rs",
+        "servers_whose_resources_and_prompts_are_off_show_none",
+    ),
+    (
+        "mcp.servers.*.prompts",
+        "host/mcp/tests/behind/library.rs",
+        "servers_whose_resources_and_prompts_are_off_show_none",
+    ),
+    (
+        "mcp.servers.*.elicitation",
+        "host/mcp/tests/behind/asks.rs",
+        "what_the_settings_do_not_let_is_neither_declared_nor_served",
+    ),
+    (
+        "mcp.servers.*.sampling",
+        "host/mcp/tests/behind/asks.rs",
+        "a_model_is_asked_as_by_a_stranger_and_where_that_is_set",
+    ),
+    (
+        "mcp.servers.*.roots",
+        "host/mcp/tests/behind/asks.rs",
+        "a_server_is_told_the_workspace_and_nothing_beside_it_and_where_that_is_set",
+    ),
+];

@@ -1,0 +1,159 @@
+//! A component that was not written for mimir and cannot ask for anything: a person names folders, variables and
+//! settings for it.
+
+use std::fs;
+use std::path::Path;
+
+use mimir_core::grants::{self, Grant, Lock, named_folder};
+use mimir_core::needs::{Access, Needs};
+use mimir_core::pipeline::World;
+use mimir_core::{Registry, Tool};
+use mimir_testkit::{Approve, Code, Outcome, Testkit, json};
+
+use crate::guests;
+
+fn fill(root: &Path) {
+    for folder in ["docs", "out", "other"] {
+        fs::create_dir(root.join(folder)).unwrap();
+        fs::write(root.join(folder).join("a.txt"), folder).unwrap();
+    }
+    fs::write(root.join("docs/.env"), "KEY=value").unwrap();
+    fs::create_dir(root.join("out/denied")).unwrap();
+}
+
+/// A kit with the component, for which a person has named these.
+fn kit(named: &Needs) -> Testkit {
+    let kit = Testkit::new(guests::FOREIGN_FILES.path).unwrap();
+    let kit = kit.approve(Approve::Never).workspace(fill);
+    let denies = json!({"files": {"deny": ["out/denied/**"]}});
+    let kit = kit.settings(denies).unwrap();
+    let tools = kit.tools();
+    let grant = Grant::new(&tools, vec![])
+        .unwrap()
+        .with_named(named.clone());
+    let mut lock = Lock::default();
+    let location = tools[0].origin.location.clone();
+    lock.plugins.insert(location.clone(), grant);
+    lock.prefixes.insert(location, "x_".to_owned());
+    // As it is read from its file.
+    let lock: Lock = serde_json::from_value(json!(lock)).unwrap();
+    let mut tools: Vec<Tool> = tools.iter().map(|tool| Tool::clone(tool)).collect();
+    let mut left_out = Vec::new();
+    grants::prefix(&lock, &mut tools, &mut left_out);
+    assert!(grants::apply(&lock, &mut tools, |_, _| true).is_empty());
+    let policy = kit.pipeline().world().policy.clone();
+    let registry = Registry::new(tools, left_out);
+    kit.pipeline().replace(World { registry, policy });
+    kit
+}
+
+fn files() -> Needs {
+    Needs {
+        files: vec![
+            named_folder("docs", Access::Read),
+            named_folder("out", Access::ReadWrite),
+        ],
+        ..Needs::default()
+    }
+}
+
+fn read(kit: &Testkit, path: &str) -> Outcome {
+    kit.call("x_read_text", json!({ "path": path }))
+}
+
+fn write(kit: &Testkit, path: &str) -> Outcome {
+    kit.call("x_write_text", json!({ "path": path, "text": "new" }))
+}
+
+#[test]
+fn named_folders_are_opened_and_no_others() {
+    let kit = kit(&files());
+    assert_eq!(read(&kit, "docs/a.txt").text(), "docs");
+    assert_eq!(read(&kit, "out/a.txt").text(), "out");
+    let wrote = write(&kit, "out/b.txt");
+    assert!(wrote.is_ok(), "{}", wrote.text());
+    assert_eq!(
+        fs::read_to_string(kit.path().join("out/b.txt")).unwrap(),
+        "new"
+    );
+    for refused in [
+        write(&kit, "docs/b.txt"),
+        read(&kit, "other/a.txt"),
+        read(&kit, "docs/../other/a.txt"),
+        read(&kit, "/etc/passwd"),
+        // Files of secrets are closed to it as they are to every tool.
+        read(&kit, "docs/.env"),
+        write(&kit, "out/denied/b.txt"),
+    ] {
+        assert!(refused.result().is_err(), "{}", refused.text());
+    }
+    assert!(!kit.path().join("docs/b.txt").exists());
+    let tools = kit.tools();
+    let lines = tools[0].definition.needs.lines();
+    assert!(
+        lines.iter().any(|line| line.contains("read `docs`")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn without_folders_a_failure_says_how_to_grant_some() {
+    let kit = kit(&Needs::default());
+    let outcome = read(&kit, "docs/a.txt");
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, Code::ExecutionError);
+    assert!(
+        error.message.contains("it was granted no files")
+            && error
+                .message
+                .contains("`mimir tools trust x_read_text --read DIR`"),
+        "{error}"
+    );
+    // Nothing is said of it where folders were granted.
+    let granted = self::kit(&files());
+    let outcome = read(&granted, "docs/missing.txt");
+    let error = outcome.result().unwrap_err();
+    assert!(!error.message.contains("granted no files"), "{error}");
+}
+
+#[test]
+fn named_variables_and_settings_are_seen() {
+    let pair = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+    let kit = kit(&Needs {
+        environment: pair("UNITS", "metric"),
+        config: pair("city", "Bergen"),
+        ..Needs::default()
+    });
+    let value = |tool: &str, arguments| {
+        let outcome = kit.call(tool, arguments);
+        let output = outcome.result().unwrap_or_else(|error| panic!("{error}"));
+        output.structured.clone().unwrap()["result"].clone()
+    };
+    assert_eq!(value("x_variable", json!({"name": "UNITS"})), "metric");
+    assert_eq!(value("x_variable", json!({"name": "HOME"})), json!(null));
+    assert_eq!(value("x_setting", json!({"key": "city"})), "Bergen");
+    assert_eq!(value("x_setting", json!({"key": "country"})), json!(null));
+    assert_eq!(value("x_settings", json!({})), json!([["city", "Bergen"]]));
+    assert!(kit.cards().is_empty());
+}
+
+#[test]
+fn named_rights_do_not_outlive_the_build() {
+    let kit = Testkit::new(guests::FOREIGN_FILES.path).unwrap();
+    let tools = kit.tools();
+    let mut grant = Grant::new(&tools, vec![]).unwrap().with_named(files());
+    grant.digest = "another".to_owned();
+    let mut lock = Lock::default();
+    lock.plugins.insert(tools[0].origin.location.clone(), grant);
+    let mut tools: Vec<Tool> = tools.iter().map(|tool| Tool::clone(tool)).collect();
+    let amiss = grants::apply(&lock, &mut tools, |_, _| true);
+    assert!(
+        amiss[0].contains("has changed since it was granted"),
+        "{amiss:?}"
+    );
+    assert!(tools.iter().all(|tool| tool.granted.is_empty()));
+    // A lock that nobody here has given grants nothing.
+    let amiss = grants::apply(&lock, &mut tools, |_, _| false);
+    assert!(amiss[0].contains("does not count"), "{amiss:?}");
+    assert!(tools.iter().all(|tool| tool.granted.is_empty()));
+}
