@@ -309,16 +309,10 @@ impl Agent {
             let only = self.tools.as_ref();
             only.is_none_or(|only| only.contains(tool.name().as_str()))
         });
-        told.map(|tool| {
-            let mut schema = tool.definition.input_schema.to_value();
-            if let Some(schema) = schema.as_object_mut() {
-                schema.entry("type").or_insert_with(|| "object".into());
-            }
-            ToolSpec {
-                name: tool.name().to_string(),
-                description: tool.definition.description.clone(),
-                schema,
-            }
+        told.map(|tool| ToolSpec {
+            name: tool.name().to_string(),
+            description: tool.definition.description.clone(),
+            schema: tool.definition.input_schema.for_models(),
         })
         .collect()
     }

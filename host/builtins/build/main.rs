@@ -41,13 +41,13 @@ fn main() -> Result<()> {
     }
 
     have_target()?;
-    let bashkit = bash::edited(root, &here, &out, TARGET)?;
-    build(root, &out, &bashkit)?;
+    let shared = shared_folder(&out);
+    let bashkit = bash::edited(root, &here, &shared, TARGET)?;
+    build(root, &shared, &bashkit)?;
 
     let mut source = String::new();
     for plugin in PLUGINS {
-        let file = built(&out, plugin);
-        let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
+        let (file, bytes) = built(&shared, &out, plugin)?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         let name = plugin.to_uppercase();
         source += &format!("pub const {name}: &[u8] = include_bytes!({file:?});\n");
@@ -67,8 +67,7 @@ fn main() -> Result<()> {
         fs::write(&file, bytes)?;
         source += &format!("pub const JAVASCRIPT_{name}: &[u8] = include_bytes!({file:?});\n");
     }
-    let bash = built(&out, BASH);
-    let bytes = fs::read(&bash).with_context(|| format!("reading {}", bash.display()))?;
+    let (bash, bytes) = built(&shared, &out, BASH)?;
     let digest: [u8; 32] = Sha256::digest(&bytes).into();
     source += &format!("pub const BASH: &[u8] = include_bytes!({bash:?});\n");
     source += &format!("pub const BASH_SHA256: [u8; 32] = {digest:?};\n");
@@ -77,9 +76,25 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn built(out: &Path, plugin: &str) -> PathBuf {
-    let file = format!("mimir_plugin_{plugin}.wasm");
-    out.join(TARGET).join("plugin").join(file)
+/// The folder in which the components are compiled. It lies in cargo's target folder and not in `OUT_DIR`, because a
+/// component is the same for each profile and target of the host, and takes minutes to compile.
+fn shared_folder(out: &Path) -> PathBuf {
+    // `OUT_DIR` is `TARGET_FOLDER/[TRIPLE/]PROFILE/build/PACKAGE/out`.
+    let above_profile = out.ancestors().nth(4).unwrap_or(out);
+    let is_triple = env::var_os("TARGET").is_some_and(|triple| above_profile.ends_with(triple));
+    let target = above_profile.parent().filter(|_| is_triple);
+    target.unwrap_or(above_profile).join("components")
+}
+
+/// Copies a component that was compiled to `OUT_DIR`, where another build does not replace it. Gives the copy and its
+/// bytes.
+fn built(shared: &Path, out: &Path, plugin: &str) -> Result<(PathBuf, Vec<u8>)> {
+    let name = format!("mimir_plugin_{plugin}.wasm");
+    let file = shared.join(TARGET).join("plugin").join(&name);
+    let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
+    let copy = out.join(name);
+    fs::write(&copy, &bytes).with_context(|| format!("writing {}", copy.display()))?;
+    Ok((copy, bytes))
 }
 
 /// Writes the parts of the engine of Python, and gives what names them.
@@ -126,7 +141,7 @@ fn have_target() -> Result<()> {
     Ok(())
 }
 
-fn build(root: &Path, out: &Path, bashkit: &Path) -> Result<()> {
+fn build(root: &Path, folder: &Path, bashkit: &Path) -> Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     // The lock names the published one, and stays as it is.
@@ -143,7 +158,7 @@ fn build(root: &Path, out: &Path, bashkit: &Path) -> Result<()> {
             "--target",
             TARGET,
         ])
-        .env("CARGO_TARGET_DIR", out);
+        .env("CARGO_TARGET_DIR", folder);
     for plugin in PLUGINS.into_iter().chain([BASH]) {
         command.args(["--package", &format!("mimir-plugin-{plugin}")]);
     }

@@ -151,7 +151,8 @@ fn an_agent_has_the_tools_of_servers_and_hears_of_new_ones() {
     let (_, info) = json_of(home, &["tools", "info", "mcp_greeter_greet"]);
     let digest = info["digest"].as_str().unwrap();
     let trust = ["tools", "trust", "mcp_greeter_greet", "--digest", digest];
-    assert_eq!(run(home, &trust).0, 0);
+    let trusted = run(home, &trust);
+    assert_eq!(trusted.0, 0, "{trusted:?}");
     let begun = std::time::Instant::now();
     while !listed(&mut agent).contains("mcp_greeter_greet") {
         assert!(begun.elapsed() < std::time::Duration::from_secs(30));

@@ -47,6 +47,20 @@ fn screen(list: &Value, command: &str) -> String {
 }
 
 #[test]
+fn a_rule_about_a_tool_that_is_not_there_is_named_by_the_list() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir_all(home.path().join(".mimir")).unwrap();
+    fs::write(own(&home), "tools:\n  gti: {enabled: false}\n").unwrap();
+    let (code, _, said) = run(home.path(), &["tools", "list"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("names `gti`, and there is no such tool"),
+        "{said}"
+    );
+    assert!(said.contains("`git`"), "{said}");
+}
+
+#[test]
 fn the_list_is_the_seeds_screen() {
     let home = workspace();
     let list = json(home.path(), &["tools", "list"]);

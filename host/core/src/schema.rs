@@ -13,7 +13,10 @@ use crate::error::{Code, ToolError};
 
 mod cost;
 mod failures;
+mod models;
 mod shape;
+
+pub use models::{children, for_models};
 
 use cost::Verdict;
 use shape::Shape;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mimir_core::config::Marks;
 use mimir_core::pipeline::World;
+use mimir_core::schema::for_models;
 use mimir_core::tool::{Hints, Source, Trust};
 use rmcp::model::{ErrorData, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -237,12 +238,9 @@ fn vouched(tool: &mimir_core::Tool) -> Hints {
 }
 
 /// A schema as MCP has them: it says that its root is an object.
-fn object(mut schema: Value) -> Arc<JsonObject> {
-    marks::without_number_formats(&mut schema);
-    let mut object = match schema {
-        Value::Object(object) => object,
-        _ => JsonObject::new(),
-    };
-    object.entry("type").or_insert_with(|| "object".into());
-    Arc::new(object)
+fn object(schema: Value) -> Arc<JsonObject> {
+    match for_models(schema) {
+        Value::Object(object) => Arc::new(object),
+        _ => Arc::default(),
+    }
 }

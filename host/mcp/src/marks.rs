@@ -7,7 +7,8 @@
 use std::collections::HashSet;
 
 use mimir_core::mark::Mark;
-use serde_json::{Map, Value, json};
+use mimir_core::schema::children;
+use serde_json::{Value, json};
 
 /// Longest word of an `enum` or `const` that is sent without marks, in bytes. A person who trusts the tool has seen it.
 const WORD_MOST: usize = 64;
@@ -39,16 +40,6 @@ const DROPPED: [&str; 17] = [
     "dependentSchemas",
     "dependentRequired",
 ];
-
-/// Keywords whose value is one schema, a list of schemas (or one), and schemas by name.
-const ONE: [&str; 4] = [
-    "additionalProperties",
-    "additionalItems",
-    "contains",
-    "items",
-];
-const LISTS: [&str; 5] = ["items", "prefixItems", "allOf", "anyOf", "oneOf"];
-const NAMED: [&str; 3] = ["properties", "$defs", "definitions"];
 
 /// An output schema that a result fits with and without marks, if it fits the one that is given.
 pub(crate) fn relaxed(mut schema: Value) -> Value {
@@ -111,44 +102,6 @@ fn relax(schema: &mut Value) {
     }
     for inner in children(map) {
         relax(inner);
-    }
-}
-
-/// The schemas right inside of a schema.
-fn children(map: &mut Map<String, Value>) -> Vec<&mut Value> {
-    let mut all = Vec::new();
-    for (key, value) in map {
-        let key = key.as_str();
-        if LISTS.contains(&key) && value.is_array() {
-            all.extend(value.as_array_mut().into_iter().flatten());
-        } else if NAMED.contains(&key) {
-            all.extend(
-                value
-                    .as_object_mut()
-                    .into_iter()
-                    .flat_map(|named| named.values_mut()),
-            );
-        } else if ONE.contains(&key) {
-            all.push(value);
-        }
-    }
-    all
-}
-
-/// Formats of numbers that no JSON Schema knows, such as `uint64`: clients warn about each of them.
-pub(crate) fn without_number_formats(schema: &mut Value) {
-    let Value::Object(map) = schema else { return };
-    let number = |kind: &Value| kind == "integer" || kind == "number";
-    let numeric = match map.get("type") {
-        Some(Value::Array(kinds)) => kinds.iter().any(number),
-        Some(kind) => number(kind),
-        None => false,
-    };
-    if numeric {
-        map.remove("format");
-    }
-    for inner in children(map) {
-        without_number_formats(inner);
     }
 }
 
@@ -336,21 +289,5 @@ mod tests {
         let mark = Mark::new("mcp:a");
         assert!(marked(&json!({ "a": many }), &mark, &Seen::default()).is_none());
         assert!(marked(&json!({ "a": many[1..] }), &mark, &Seen::default()).is_some());
-    }
-
-    #[test]
-    fn number_formats_are_left_out_and_others_stay() {
-        let mut schema = json!({"type": "object", "properties": {
-            "a": {"type": "integer", "format": "uint64", "minimum": 0},
-            "b": {"type": ["integer", "null"], "format": "int32"},
-            "c": {"type": "string", "format": "date-time"},
-            "format": {"type": "array", "items": {"type": "number", "format": "double"}}}});
-        without_number_formats(&mut schema);
-        let expected = json!({"type": "object", "properties": {
-            "a": {"type": "integer", "minimum": 0},
-            "b": {"type": ["integer", "null"]},
-            "c": {"type": "string", "format": "date-time"},
-            "format": {"type": "array", "items": {"type": "number"}}}});
-        assert_eq!(schema, expected);
     }
 }

@@ -4,11 +4,13 @@ use std::io::{self, IsTerminal as _};
 
 use crate::args::{Globals, ToolsWish};
 use crate::exit::{Exit, Failure};
-use crate::output::Printer;
 use crate::output::tools::Face;
+use crate::output::{Printer, warn};
 use crate::picker;
 use crate::setup::Setup;
 use crate::tools;
+
+use super::doctor::unknown_names;
 
 /// Looks at tools, or switches them.
 pub async fn run(globals: &Globals, printer: Printer, wish: ToolsWish) -> Result<Exit, Failure> {
@@ -17,7 +19,14 @@ pub async fn run(globals: &Globals, printer: Printer, wish: ToolsWish) -> Result
         return picker::run(globals, setup).await;
     }
     let world = setup.world().await?;
+    let lists = matches!(wish, ToolsWish::Pick | ToolsWish::List(_));
     let done = tools::run(&setup, &world, printer, Face::Shell, wish);
+    if lists {
+        for unknown in unknown_names(&setup.settings, &world.registry) {
+            let fix = unknown.fix.as_deref().unwrap_or_default();
+            warn(format_args!("{}; {fix}", unknown.text));
+        }
+    }
     // The program ends here. The system takes back a thousand tools at once; one by one takes longer.
     std::mem::forget(world);
     done

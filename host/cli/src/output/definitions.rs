@@ -9,7 +9,7 @@ use crate::args::Format;
 pub fn definition(tool: &Tool, format: Format) -> Value {
     let definition = &tool.definition;
     let name = tool.name().as_str();
-    let schema = definition.input_schema.to_value();
+    let schema = definition.input_schema.for_models();
     match format {
         Format::Openai => json!({
             "type": "function",

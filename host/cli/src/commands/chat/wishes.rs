@@ -11,7 +11,7 @@ use crate::agent::{Bench, Saver, conversation};
 use crate::args::{ApprovalsWish, AuditWish, Globals, ToolsWish};
 use crate::exit::Failure;
 use crate::output::tools::Face;
-use crate::output::{Printer, STRONG, note, styled};
+use crate::output::{Printer, STRONG, indented, note, styled};
 use crate::setup::Setup;
 use crate::tools;
 
@@ -150,10 +150,8 @@ pub(super) async fn carry_out(
         }
         Wish::Help => {
             for (name, does) in ALL {
-                note(format_args!(
-                    "{} {does}",
-                    styled(STRONG, format_args!("{name:11}"))
-                ));
+                let name = styled(STRONG, format_args!("{name:11}"));
+                note(format_args!("{name} {}", indented(does, 12)));
             }
         }
         Wish::Quit => return Ok(Next::Leave),
