@@ -113,7 +113,9 @@ impl Agent {
     /// Calls a tool and gives the result.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
-        self.request("tools/call", params)["result"].take()
+        let mut answer = self.request("tools/call", params);
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].take()
     }
 
     /// Shakes hands.

@@ -20,6 +20,7 @@ use super::link::ITEMS_MOST;
 use super::names;
 use super::readers::Reads;
 use super::spec::ServerSpec;
+use super::wanted::Kind;
 
 /// What a server said when it was asked last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -142,6 +143,16 @@ impl Described {
             templates: Vec::new(),
             can: Can::default(),
             more: false,
+        }
+    }
+
+    /// What it listed of this kind.
+    pub(super) fn list(&self, kind: Kind) -> &[Value] {
+        match kind {
+            Kind::Tools => &self.tools,
+            Kind::Prompts => &self.prompts,
+            Kind::Resources => &self.resources,
+            Kind::Templates => &self.templates,
         }
     }
 

@@ -129,11 +129,19 @@ impl Server {
         Arc::clone(&self.deps.root)
     }
 
+    /// The name under which it is kept what it said. The same command line is another program in another workspace.
+    fn kept_under(&self) -> String {
+        match &self.spec.way {
+            Way::Program(_) => self.spec.key_in(&self.deps.root),
+            Way::Web { .. } => self.spec.key(),
+        }
+    }
+
     /// What it said last, now or in an earlier run.
     pub(super) fn known(&self) -> Option<Arc<Described>> {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.is_none() {
-            let kept = self.deps.store.read(&self.spec.key());
+            let kept = self.deps.store.read(&self.kept_under());
             let described = kept.as_deref().and_then(Described::read);
             *said = described.map(|described| self.said(described));
         }

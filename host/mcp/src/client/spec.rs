@@ -1,5 +1,6 @@
 //! One server as the settings describe it: how it is started or reached, and in what bounds.
 
+use std::path::Path;
 use std::time::Duration;
 
 use mimir_core::config::{McpOauth, McpProtocol, McpServer, SandboxSettings};
@@ -212,12 +213,24 @@ impl ServerSpec {
         lines.iter().map(|line| visible(line)).collect()
     }
 
-    /// The key under which its tools are cached.
+    /// The key under which its logins are kept, and its tools if it is reached by HTTP.
     pub fn key(&self) -> String {
+        self.keyed(&[])
+    }
+
+    /// The key under which the tools of a program are cached that is started in this workspace.
+    pub(super) fn key_in(&self, root: &Path) -> String {
+        self.keyed(root.as_os_str().as_encoded_bytes())
+    }
+
+    fn keyed(&self, root: &[u8]) -> String {
         let mut hash = Sha256::new();
-        for line in std::iter::once(&self.name).chain(&self.identity()) {
-            hash.update((line.len() as u64).to_le_bytes());
-            hash.update(line);
+        let identity = self.identity();
+        let lines = std::iter::once(&self.name).chain(&identity);
+        let lines = lines.map(String::as_bytes);
+        for part in lines.chain(Some(root).filter(|root| !root.is_empty())) {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
         }
         format!("{:x}", hash.finalize())
     }

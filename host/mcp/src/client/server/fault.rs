@@ -14,7 +14,7 @@ use crate::client::{hidden, program, runner};
 
 impl Server {
     fn fault_key(&self) -> String {
-        format!("{}-failed", self.spec.key())
+        format!("{}-failed", self.kept_under())
     }
 
     /// Why it failed not long ago, in this process or another.

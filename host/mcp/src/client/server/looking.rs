@@ -30,6 +30,7 @@ impl Server {
         };
         let mut described = Described::new(link.server(), tools);
         (described.can, described.more) = (can, more);
+        let before = self.known();
         for (there, kind, list) in [
             (can.prompts, Kind::Prompts, &mut described.prompts),
             (can.resources, Kind::Resources, &mut described.resources),
@@ -38,11 +39,15 @@ impl Server {
             if !there {
                 continue;
             }
-            // Its tools are there whatever it says of the rest; some have no templates, and say so by an error.
+            // Its tools are there whatever it says of the rest; some have no templates, and say so by an error. A list
+            // that fails once is no other list: a person would have to trust the server again.
             match link.list(kind, self.spec.start, &mut room).await {
                 Ok((items, _)) => *list = items,
                 Err(error) => {
                     tracing::info!(server = self.spec.name, %error, "it does not list its {}", kind.key());
+                    *list = before
+                        .as_deref()
+                        .map_or_else(Vec::new, |before| before.list(kind).to_vec());
                 }
             }
         }
@@ -53,7 +58,7 @@ impl Server {
             .as_ref()
             .is_some_and(|said| said.described == now.described);
         if !same {
-            self.deps.store.write(&self.spec.key(), &text);
+            self.deps.store.write(&self.kept_under(), &text);
             *said = Some(now);
             drop(said);
             self.changes.fetch_add(1, Ordering::AcqRel);
