@@ -1,4 +1,4 @@
-//! The commands, one file each. A command finds out and does; `output` prints.
+//! The commands, one file each. A command does the work; `output` prints the result.
 
 use crate::args::{Command, Globals, Invocation, PolicyWish};
 use crate::exit::{Exit, Failure};
@@ -14,6 +14,7 @@ mod definitions;
 mod doctor;
 mod editing;
 mod explain;
+mod help;
 mod init;
 mod licences;
 mod mcp;
@@ -33,15 +34,17 @@ mod tools_trust;
 mod undo;
 
 pub use chat::ChatWish;
+pub use help::HelpPage;
 pub use run::RunWish;
 
-/// Carries out an invocation.
+/// Runs a parsed command line.
 pub async fn run(invocation: Invocation) -> Result<Exit, Failure> {
     let Invocation { globals, command } = invocation;
     let printer = Printer::new(globals.json);
     let globals: &Globals = &globals;
     match command {
         Command::Help => completions::help(),
+        Command::Manual(page) => help::run(printer, page),
         Command::Init => init::run(globals, printer),
         Command::Call {
             tool,
